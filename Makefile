@@ -1,0 +1,51 @@
+# The only way in. `make doctor` and `make test` set themselves up from a fresh clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PACKAGES := $(VENV)/.packages
+
+.DEFAULT_GOAL := help
+.PHONY: help doctor test test-house test-unit test-kernel lint types imports format bench pyz clean
+
+help:            ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
+
+$(READY): requirements-dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(PACKAGES): tools/install-packages
+	@tools/install-packages
+	@touch $@
+
+doctor: $(READY) ## set up, then run the main job on this host
+	@$(BIN)/zombiescope doctor
+
+test: lint test-unit test-kernel ## everything CI requires, in order of cost
+
+lint: $(READY)   ## format, lint, types, imports
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-timing | tail -n 4
+
+format: $(READY) ## rewrite the sources in the house format
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+test-unit: $(READY) ## the shape of the house and every room alone; no root, no network
+	$(BIN)/python -m pytest tests/house tests/unit
+
+test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
+
+bench: $(READY)  ## every benchmark: ours, the other's, the ratio
+	@for b in bench/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+pyz: $(READY)    ## one self-contained file that runs with a plain python3
+	@$(BIN)/python tools/build_pyz.py
+
+clean:           ## remove what was built
+	rm -rf $(VENV) build dist

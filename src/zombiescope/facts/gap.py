@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fact that could not be had: which one, why, and what would help. Absent is never zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    fact: str
+    """The JSON path of the field that is missing, such as `parents[].zombies`."""
+    reason: str
+    hint: str = ""
+
+    def about(self, fact: str) -> Gap:
+        """The same gap, said of another field."""
+        return replace(self, fact=fact)

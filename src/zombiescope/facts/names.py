@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Names from strangers, made printable and reversible.
+
+Cgroup, unit and file names are bytes. Shown: printable UTF-8 as it is, every other byte as `\xNN`, a backslash doubled.
+`shown(b"a\nb\\c\xff") == r"a\x0ab\\c\xff"`, and `unshown` gives the bytes back.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(rb"[ -\[\]-~]*")
+_ESCAPE = re.compile(r"\\(\\|x[0-9a-f]{2})")
+
+
+def shown(name: bytes) -> str:
+    if _PLAIN.fullmatch(name):
+        return name.decode("ascii")
+    parts: list[str] = []
+    for character in name.decode("utf-8", "surrogateescape"):
+        if character == "\\":
+            parts.append("\\\\")
+        elif character.isprintable():
+            parts.append(character)
+        else:
+            parts.extend(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    return "".join(parts)
+
+
+def unshown(text: str) -> bytes:
+    """The bytes that `shown` was given. A backslash that starts no escape is taken as it stands."""
+
+    def restore(match: re.Match[str]) -> str:
+        code = match[1]
+        return "\\" if code == "\\" else bytes([int(code[1:], 16)]).decode("latin-1" if code < "x80" else "utf-8", "surrogateescape")
+
+    return _ESCAPE.sub(restore, text).encode("utf-8", "surrogateescape")
