@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who owns the memory controller, and the census: what the kernel counts against what has a directory.
+
+Paths are bytes, relative to the hierarchy, and begin with `/`; the hierarchy's own root is `b"/"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zombiescope.facts.gap import Gap
+
+
+class HierarchyVersion(StrEnum):
+    V1 = "v1"
+    V2 = "v2"
+
+
+class CountSource(StrEnum):
+    """Where the number of memory cgroups came from."""
+
+    PROC_CGROUPS = "proc_cgroups"
+    CGROUP_STAT_SUBSYS = "cgroup_stat_subsys"
+    CGROUP_STAT_DESCENDANTS = "cgroup_stat_descendants"
+    WALK = "walk"
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """The hierarchy that owns memory, and whether we see all of it."""
+
+    version: HierarchyVersion
+    mount_point: bytes
+    is_hybrid: bool
+    """Both versions are mounted; `version` says which one has memory."""
+    partial_view: str
+    """Why this view is not the whole hierarchy; empty when it is."""
+
+    def place(self, path: bytes, file_name: bytes = b"") -> bytes:
+        """Where a cgroup, or a file in it, is found on the machine."""
+        where = self.mount_point.rstrip(b"/") + (path if path != b"/" else b"")
+        return where + b"/" + file_name if file_name else where or b"/"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look: memory cgroups the kernel counted and those with a directory, the root included."""
+
+    counted: int
+    live: int
+
+    @property
+    def zombies(self) -> int:
+        return self.counted - self.live
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Looks some time apart. An ordinary death is over within a second, so the lowest look counts."""
+
+    source: CountSource
+    looks: tuple[Look, ...]
+    live_paths: tuple[bytes, ...] | None
+    """Every live directory of the last look, parents before children; None where nothing needed the list."""
+    parents: Mapping[bytes, int] | None
+    """Zombies by nearest live ancestor; None where plain files cannot tell (v1)."""
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes charged, by kind. `unevictable` overlaps the others: it is a property of pages counted there too."""
+
+    file: int
+    shmem: int
+    anon: int
+    swap: int | None
+    """None where the kernel does not account swap."""
+    unevictable: int
+
+    @property
+    def bytes_held(self) -> int:
+        return self.file + self.shmem + self.anon + (self.swap or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Bytes charged below each live directory that no live directory there accounts for: the zombies' bytes."""
+
+    by_parent: Mapping[bytes, MemoryUse]
+    unsplit: frozenset[bytes]
+    """Parents whose own charge cannot be told from their zombies' (v2: the root, and any that keeps memory to itself)."""
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDirectories:
+    """Live leaf cgroups looked at for processes. `seen` is all of them or an even sample."""
+
+    leaves: int
+    seen: int
+    empty: int
+    examples: tuple[bytes, ...]
+
+    @property
+    def estimate(self) -> int:
+        """Empty leaves in all, scaled up from the sample."""
+        return self.empty if self.seen == self.leaves else round(self.leaves * self.empty / max(self.seen, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One statistics sweep over the live tree, timed."""
+
+    seconds: float
+    """For all live cgroups: measured, or scaled up where `cgroups_read` is less than `cgroups`."""
+    cgroups: int
+    cgroups_read: int
+    slowest_file: str
+    slowest_seconds: float

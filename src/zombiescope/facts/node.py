@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that was looked at: who it is, and how large the kernel's per-CPU and per-node structures are on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zombiescope.facts.gap import Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Each field is known or is None with a gap in `gaps`."""
+
+    name: str | None
+    kernel: str | None
+    boot_id: str | None
+    uptime_seconds: float | None
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Possible CPUs and NUMA nodes: the kernel allocates per-CPU memory for every possible one, not only those online."""
+
+    possible_cpus: int | None
+    possible_nodes: int | None
+    gaps: tuple[Gap, ...] = ()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many memory cgroups the kernel counts, how many have a directory and, on v2, below which live parent the others lie.
+
+v1: the row in /proc/cgroups, read before and after the directories are counted, the lower of the two. v2: cgroup.stat, where
+`nr_dying_subsys_memory` (kernels from 6.12) is preferred to `nr_dying_descendants`, which also counts cgroups held by others.
+Two looks a second apart: an ordinary death is over by then.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import defaultdict
+from dataclasses import dataclass
+
+from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyVersion, Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.host.access import DirectoryWalk, Host
+from zombiescope.probes.kernel_text import flat_keyed, refusal
+from zombiescope.probes.proc_cgroups import read_controller_row
+
+SECONDS_BETWEEN_LOOKS = 1.0
+_GONE = (errno.ENOENT, errno.ENODEV)
+_PARENTS = "parents[].zombies"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    look: Look
+    source: CountSource
+    walk: DirectoryWalk | None
+    parents: dict[bytes, int] | None
+
+
+def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
+    """Two looks; one where the first saw no zombie, for then the lower of the two is known."""
+    if hierarchy.partial_view:
+        return Gap("memcg.counted", hierarchy.partial_view, "run on the host itself, or give the host's root with --root")
+    first = _look(host, hierarchy)
+    if isinstance(first, Gap):
+        return first
+    if first.look.zombies == 0:
+        return _census([first])
+    host.wait(SECONDS_BETWEEN_LOOKS)
+    second = _look(host, hierarchy, first)
+    return second if isinstance(second, Gap) else _census([first, second])
+
+
+def _census(seen: list[_Seen]) -> Census:
+    last = seen[-1]
+    parents: dict[bytes, int] | None = None
+    gaps: tuple[Gap, ...] = ()
+    if last.parents is None:
+        gaps = (Gap(_PARENTS, "plain files give only the total on cgroup v1", "zombiescope scan --exact (as root)"),)
+    else:
+        counts = [entry.parents or {} for entry in seen]
+        lowest = {path: min(count.get(path, 0) for count in counts) for path in counts[0]}
+        parents = {path: zombies for path, zombies in lowest.items() if zombies}
+    looks = tuple(entry.look for entry in seen)
+    return Census(last.source, looks, last.walk.paths if last.walk else None, parents, gaps)
+
+
+def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _Seen | Gap:
+    if hierarchy.version is HierarchyVersion.V1:
+        return _counted_look(host, hierarchy)
+    seen = _v2_look(host, hierarchy, before)
+    if not isinstance(seen, Gap):
+        return seen
+    fallback = _counted_look(host, hierarchy)
+    return seen if isinstance(fallback, Gap) else fallback
+
+
+def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
+    """The kernel's number against the directories: v1, and v2 where cgroup.stat does not say."""
+    before = read_controller_row(host)
+    if isinstance(before, Gap):
+        return before
+    try:
+        walk = host.directories(hierarchy.mount_point)
+    except OSError as error:
+        return refusal("memcg.live", hierarchy.mount_point, error)
+    if walk.unreadable:
+        path, code = walk.unreadable[0]
+        return refusal("memcg.live", hierarchy.place(path), OSError(code, f"cannot be listed ({errno.errorcode.get(code, code)})"))
+    after = read_controller_row(host)
+    if isinstance(after, Gap):
+        return after
+    live = len(walk.paths)
+    # A directory is certainly counted: fewer counted than directories only means births while we walked.
+    return _Seen(Look(max(min(before.cgroups, after.cgroups), live), live), CountSource.PROC_CGROUPS, walk, None)
+
+
+def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:
+    path = hierarchy.place(b"/", b"cgroup.stat")
+    try:
+        values = flat_keyed(host.read(path))
+        counted = _v2_counts(values)
+        if counted is None:
+            return Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
+        look, source = counted
+        dying = _DyingCounts(host, hierarchy, source)
+        parents = dying.attribute() if before is None or before.parents is None else dying.again(before.parents)
+    except OSError as error:
+        return refusal("memcg.counted", error.filename or path, error)
+    return _Seen(look, source, None, parents)
+
+
+def _v2_counts(values: dict[bytes, int]) -> tuple[Look, CountSource] | None:
+    live_all, dying_all = values.get(b"nr_descendants"), values.get(b"nr_dying_descendants")
+    dying_memory = values.get(b"nr_dying_subsys_memory")
+    # nr_subsys_memory counts "at and beneath", so the root is in it; nr_descendants leaves the root out.
+    live = values.get(b"nr_subsys_memory", None if live_all is None else live_all + 1)
+    if live is not None and dying_memory is not None:
+        return Look(live + dying_memory, live), CountSource.CGROUP_STAT_SUBSYS
+    if live_all is not None and dying_all is not None:
+        return Look(live_all + 1 + dying_all, live_all + 1), CountSource.CGROUP_STAT_DESCENDANTS
+    return None
+
+
+class _DyingCounts:
+    """Zombies by nearest live ancestor: each directory's dying count less those of its live children."""
+
+    def __init__(self, host: Host, hierarchy: Hierarchy, source: CountSource) -> None:
+        self._host = host
+        self._hierarchy = hierarchy
+        self._key = b"nr_dying_subsys_memory" if source is CountSource.CGROUP_STAT_SUBSYS else b"nr_dying_descendants"
+
+    def attribute(self) -> dict[bytes, int]:
+        """Only directories with zombies at or below them are entered, so a healthy host costs two reads."""
+        parents: dict[bytes, int] = {}
+        pending = [(b"/", self._at_and_below(b"/"))]
+        while pending:
+            path, dying = pending.pop()
+            below = [(child, self._at_and_below(child)) for child in self._children(path)] if dying else []
+            own = dying - sum(count for _, count in below)
+            if own > 0:
+                parents[path] = own
+            pending.extend((child, count) for child, count in below if count)
+        return parents
+
+    def again(self, before: dict[bytes, int]) -> dict[bytes, int]:
+        """A second look at the parents that had zombies. A child whose first zombie came since is counted with its parent,
+        which cannot raise the lower of the two looks."""
+        dying = {path: self._at_and_below(path) for path in _with_ancestors(before)}
+        below: dict[bytes, int] = defaultdict(int)
+        for path, count in dying.items():
+            if path != b"/":
+                below[_parent(path)] += count
+        return {path: max(dying[path] - below[path], 0) for path in before}
+
+    def _at_and_below(self, path: bytes) -> int:
+        try:
+            return flat_keyed(self._host.read(self._hierarchy.place(path, b"cgroup.stat"))).get(self._key, 0)
+        except OSError as error:
+            if error.errno in _GONE:  # it died meanwhile: its zombies are its parent's now
+                return 0
+            raise
+
+    def _children(self, path: bytes) -> list[bytes]:
+        prefix = b"" if path == b"/" else path
+        try:
+            return [prefix + b"/" + name for name in self._host.subdirectories(self._hierarchy.place(path))]
+        except OSError as error:
+            if error.errno in _GONE:
+                return []
+            raise
+
+
+def _with_ancestors(paths: dict[bytes, int]) -> set[bytes]:
+    wanted = {b"/"}
+    for path in paths:
+        while path not in wanted:
+            wanted.add(path)
+            path = _parent(path)
+    return wanted
+
+
+def _parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0] or b"/"
