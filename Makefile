@@ -30,7 +30,7 @@ lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-timing | tail -n 4
+	@$(BIN)/lint-imports --no-logo
 
 format: $(READY) ## rewrite the sources in the house format
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .

@@ -57,13 +57,21 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveTree:
+    """Every live directory, parents before children, and those without a directory inside."""
+
+    paths: tuple[bytes, ...]
+    leaves: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """Looks some time apart. An ordinary death is over within a second, so the lowest look counts."""
 
     source: CountSource
     looks: tuple[Look, ...]
-    live_paths: tuple[bytes, ...] | None
-    """Every live directory of the last look, parents before children; None where nothing needed the list."""
+    tree: LiveTree | None
+    """The live directories of the last look; None where counting did not need them (v2)."""
     parents: Mapping[bytes, int] | None
     """Zombies by nearest live ancestor; None where plain files cannot tell (v1)."""
     gaps: tuple[Gap, ...] = ()

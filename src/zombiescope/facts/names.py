@@ -32,6 +32,10 @@ def unshown(text: str) -> bytes:
 
     def restore(match: re.Match[str]) -> str:
         code = match[1]
-        return "\\" if code == "\\" else bytes([int(code[1:], 16)]).decode("latin-1" if code < "x80" else "utf-8", "surrogateescape")
+        return (
+            "\\"
+            if code == "\\"
+            else bytes([int(code[1:], 16)]).decode("latin-1" if code < "x80" else "utf-8", "surrogateescape")
+        )
 
     return _ESCAPE.sub(restore, text).encode("utf-8", "surrogateescape")

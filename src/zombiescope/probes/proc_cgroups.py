@@ -30,7 +30,9 @@ def read_controller_row(host: Host, controller: bytes = b"memory") -> Controller
         if len(fields) == 4 and fields[0] == controller:
             values = [number(field) for field in fields[1:]]
             if values[0] is None or values[1] is None or values[2] is None:
-                return Gap("memcg.counted", f"/proc/cgroups: the {shown(controller)} row is not readable: {shown(line)}")
+                return Gap(
+                    "memcg.counted", f"/proc/cgroups: the {shown(controller)} row is not readable: {shown(line)}"
+                )
             return ControllerRow(values[0], values[1], values[2] != 0)
     if not text.startswith(b"#subsys_name"):
         return Gap("memcg.counted", "/proc/cgroups is empty or not in a form we know")

@@ -12,10 +12,10 @@ import errno
 from collections import defaultdict
 from dataclasses import dataclass
 
-from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyVersion, Look
+from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyVersion, LiveTree, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import DirectoryWalk, Host
+from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import flat_keyed, refusal
 from zombiescope.probes.proc_cgroups import read_controller_row
 
@@ -28,14 +28,16 @@ _PARENTS = "parents[].zombies"
 class _Seen:
     look: Look
     source: CountSource
-    walk: DirectoryWalk | None
+    tree: LiveTree | None
     parents: dict[bytes, int] | None
 
 
 def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
     """Two looks; one where the first saw no zombie, for then the lower of the two is known."""
     if hierarchy.partial_view:
-        return Gap("memcg.counted", hierarchy.partial_view, "run on the host itself, or give the host's root with --root")
+        return Gap(
+            "memcg.counted", hierarchy.partial_view, "run on the host itself, or give the host's root with --root"
+        )
     first = _look(host, hierarchy)
     if isinstance(first, Gap):
         return first
@@ -44,6 +46,19 @@ def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
     host.wait(SECONDS_BETWEEN_LOOKS)
     second = _look(host, hierarchy, first)
     return second if isinstance(second, Gap) else _census([first, second])
+
+
+def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:
+    try:
+        walk = host.directories(hierarchy.mount_point)
+    except OSError as error:
+        return refusal("memcg.live", hierarchy.mount_point, error)
+    if walk.unreadable:
+        path, code = walk.unreadable[0]
+        return refusal(
+            "memcg.live", hierarchy.place(path), OSError(code, f"cannot be listed ({errno.errorcode.get(code, code)})")
+        )
+    return LiveTree(walk.paths, walk.leaves)
 
 
 def _census(seen: list[_Seen]) -> Census:
@@ -57,7 +72,7 @@ def _census(seen: list[_Seen]) -> Census:
         lowest = {path: min(count.get(path, 0) for count in counts) for path in counts[0]}
         parents = {path: zombies for path, zombies in lowest.items() if zombies}
     looks = tuple(entry.look for entry in seen)
-    return Census(last.source, looks, last.walk.paths if last.walk else None, parents, gaps)
+    return Census(last.source, looks, last.tree, parents, gaps)
 
 
 def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _Seen | Gap:
@@ -75,19 +90,15 @@ def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
     before = read_controller_row(host)
     if isinstance(before, Gap):
         return before
-    try:
-        walk = host.directories(hierarchy.mount_point)
-    except OSError as error:
-        return refusal("memcg.live", hierarchy.mount_point, error)
-    if walk.unreadable:
-        path, code = walk.unreadable[0]
-        return refusal("memcg.live", hierarchy.place(path), OSError(code, f"cannot be listed ({errno.errorcode.get(code, code)})"))
+    tree = read_live_tree(host, hierarchy)
+    if isinstance(tree, Gap):
+        return tree
     after = read_controller_row(host)
     if isinstance(after, Gap):
         return after
-    live = len(walk.paths)
+    live = len(tree.paths)
     # A directory is certainly counted: fewer counted than directories only means births while we walked.
-    return _Seen(Look(max(min(before.cgroups, after.cgroups), live), live), CountSource.PROC_CGROUPS, walk, None)
+    return _Seen(Look(max(min(before.cgroups, after.cgroups), live), live), CountSource.PROC_CGROUPS, tree, None)
 
 
 def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:

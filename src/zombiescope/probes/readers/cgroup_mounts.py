@@ -91,7 +91,9 @@ def _whole_or_partial(host: Host, version: HierarchyVersion, mounts: list[_Mount
 
 def _why_partial(host: Host, mount: _Mount) -> str:
     if mount.root != b"/":
-        return f"{shown(mount.point)} shows only {shown(mount.root)} of the hierarchy (a bind mount or a cgroup namespace)"
+        return (
+            f"{shown(mount.point)} shows only {shown(mount.root)} of the hierarchy (a bind mount or a cgroup namespace)"
+        )
     try:
         inode = host.inode(mount.point)
     except OSError as error:
@@ -100,7 +102,9 @@ def _why_partial(host: Host, mount: _Mount) -> str:
         return f"the top of {shown(mount.point)} is not the root cgroup (inode {inode}): this is a cgroup namespace"
     # The true root of v2 has neither file [every kernel: CFTYPE_NOT_ON_ROOT]; the root of a cgroup namespace has both.
     if mount.is_v2 and any(_exists(host, mount.point + b"/" + name) for name in (b"cgroup.type", b"cgroup.events")):
-        return f"the top of {shown(mount.point)} is not the root cgroup (it has cgroup.type): this is a cgroup namespace"
+        return (
+            f"the top of {shown(mount.point)} is not the root cgroup (it has cgroup.type): this is a cgroup namespace"
+        )
     return ""
 
 

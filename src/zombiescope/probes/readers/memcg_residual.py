@@ -46,7 +46,9 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
             found = {path: parent for path, parent in found.items() if reader.lower(path, parent)}
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
-    return Residuals({path: _memory_use(parent.residual) for path, parent in found.items()}, reader.unsplit(), reader.gaps())
+    return Residuals(
+        {path: _memory_use(parent.residual) for path, parent in found.items()}, reader.unsplit(), reader.gaps()
+    )
 
 
 class _Reader:
@@ -64,7 +66,12 @@ class _Reader:
     def gaps(self) -> tuple[Gap, ...]:
         if not self._garbled:
             return ()
-        return (Gap(_FACT, f"memory.stat of {len(self._garbled)} live cgroups was not in a form we know: their parents are left out"),)
+        return (
+            Gap(
+                _FACT,
+                f"memory.stat of {len(self._garbled)} live cgroups was not in a form we know: their parents are left out",
+            ),
+        )
 
     def _values(self, path: bytes) -> dict[bytes, bytes] | None:
         """memory.stat as words; None when the directory is gone."""
@@ -85,7 +92,7 @@ class _Reader:
                 return []
             raise
 
-    def _residual(self, path: bytes, above: _Use, below: Callable[[bytes], _Use | None], children: list[bytes]) -> _Parent | None:
+    def _residual(self, above: _Use, below: Callable[[bytes], _Use | None], children: list[bytes]) -> _Parent | None:
         """What `above` holds beyond the children's totals; None when nothing, or when a child could not be understood."""
         charged = []
         for child in children:
@@ -116,7 +123,7 @@ class _V1(_Reader):
             if beneath is None or not any(beneath):
                 continue
             children = self._children(path)
-            parent = self._residual(path, beneath, self._total, children)
+            parent = self._residual(beneath, self._total, children)
             if parent:
                 found[path] = parent
             pending.extend(children)
@@ -127,7 +134,7 @@ class _V1(_Reader):
         beneath = self._below.pop(path, None)
         if beneath is None:
             return False
-        return _keep_lower(parent, self._residual(path, beneath, self._total, parent.charged_children))
+        return _keep_lower(parent, self._residual(beneath, self._total, parent.charged_children))
 
     def _total(self, path: bytes) -> _Use | None:
         """A directory's hierarchical figure; what of it lies beneath is remembered for when it is entered."""
@@ -150,7 +157,7 @@ class _V2(_Reader):
                 self._unsplit.add(path)
                 continue
             total = self._total(path)
-            parent = self._residual(path, total, self._total, self._children(path)) if total else None
+            parent = self._residual(total, self._total, self._children(path)) if total else None
             if parent:
                 found[path] = parent
         return found
@@ -159,7 +166,7 @@ class _V2(_Reader):
         total = self._total(path)
         if total is None:
             return False
-        return _keep_lower(parent, self._residual(path, total, self._total, parent.charged_children))
+        return _keep_lower(parent, self._residual(total, self._total, parent.charged_children))
 
     def _hands_memory_on(self, path: bytes) -> bool:
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
@@ -189,7 +196,12 @@ class _V2(_Reader):
 def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
     try:
         shmem = int(values[prefix + b"shmem"])
-        use = (int(values[prefix + b"cache"]) - shmem, shmem, int(values[prefix + b"rss"]), int(values[prefix + b"unevictable"]))
+        use = (
+            int(values[prefix + b"cache"]) - shmem,
+            shmem,
+            int(values[prefix + b"rss"]),
+            int(values[prefix + b"unevictable"]),
+        )
         swap = values.get(prefix + b"swap")
         return use if swap is None else (*use, int(swap))
     except (KeyError, ValueError):

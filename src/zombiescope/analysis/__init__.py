@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers from facts, no judgement. Core."""

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of commands. A command is loaded when it is asked for, so that `scan` does not pay for the others."""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, str] = {
+    "scan": "How many zombies, below which parents, how many bytes, what they cost.",
+    "doctor": "Look for a short window; findings with their evidence.",
+    "completion": "Print a shell's completion script.",
+}
+DEFAULT = "scan"

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope scan`: at a glance."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope import pipeline
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.progress import stage_shown
+from zombiescope.errors import EXIT_FINE, ObservationError
+from zombiescope.facts.gap import Gap
+
+EPILOG = """\b
+Examples:
+  zombiescope                     the same as zombiescope scan
+  zombiescope scan --no-bytes     counts only: quickest
+  zombiescope scan --explain      how each number was had
+  zombiescope scan --json | jq .memcg.zombies
+  zombiescope scan --root /host   a host mounted at /host, or a recorded one
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--no-bytes", is_flag=True, help="Leave out the bytes that zombies hold: counts only.")
+@click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
+@json_option
+@root_option
+def scan(*, no_bytes: bool, explain: bool, as_json: bool, root: bytes | None) -> Answer:
+    """How many zombie memory cgroups there are, below which live parents, how many bytes of which kind they hold, what they
+    cost and how bad that is.
+
+    Reads only. Works without root as far as the kernel lets it; what root would add is said. Exit code 0, or 3 when the
+    number of zombies could not be had.
+    """
+    host = pipeline.open_host(root)
+    with stage_shown() as progress:
+        seen = pipeline.scan(host, with_bytes=not no_bytes, progress=progress)
+    exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
+    if as_json:
+        from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
+
+        return JsonAnswer(render_scan(seen.observation, seen.diagnosis, seen.thresholds), exit_code)
+    from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
+
+    return TextAnswer(render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, explain=explain), exit_code)

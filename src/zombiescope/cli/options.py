@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+root_option = click.option(
+    "--root",
+    type=click.Path(path_type=bytes),
+    metavar="DIR",
+    help="Look at a host mounted at DIR, or at a recorded one, instead of this host.",
+)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is being done, on standard error, while a person waits; silent when nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stage_shown() -> Iterator[Callable[[str], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    with Console(stderr=True).status("looking") as status:
+        yield status.update
+
+
+@contextmanager
+def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
+    """A bar for a window of known length; the callable is told how much of it is over."""
+    if not sys.stderr.isatty() or seconds <= 0:
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("watching", total=seconds)
+        yield lambda done: bar.update(task, completed=done)

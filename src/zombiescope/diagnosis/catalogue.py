@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of rules, in the order in which findings are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Finding
+from zombiescope.diagnosis.rules.visible_leak import judge_visible_leak
+from zombiescope.diagnosis.rules.zombie_population import judge_zombie_population
+
+RULES: tuple[Callable[[Case], Finding], ...] = (judge_zombie_population, judge_visible_leak)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dead memory cgroups that the kernel still holds: how many, against how many live ones."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case, Observation
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+
+ID = "zombie-population"
+TITLE = "Zombie memory cgroups"
+
+
+def judge_zombie_population(case: Case) -> Finding:
+    last = case.last
+    population = last.scan.population
+    if isinstance(population, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, population.reason, ())
+    severity = case.thresholds.of_population(population)
+    verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
+    summary = (
+        f"{population.zombies:,} dead memory cgroups are still in the kernel "
+        f"({population.counted:,} counted, {population.live:,} live)"
+    )
+    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)))
+
+
+def _evidence(case: Case) -> list[Evidence]:
+    evidence = _of(case.last)
+    if len(case.observations) > 1:
+        first, last = case.first.scan.population, case.last.scan.population
+        if not isinstance(first, Gap) and not isinstance(last, Gap):
+            change = last.zombies - first.zombies
+            evidence.append(Evidence("zombies_change", change, "cgroups", first.source, case.last.snapshot.taken_at))
+    return evidence
+
+
+def _of(seen: Observation) -> list[Evidence]:
+    population, at = seen.scan.population, seen.snapshot.taken_at
+    assert not isinstance(population, Gap)
+    evidence = [
+        Evidence("zombies", population.zombies, "cgroups", population.source, at),
+        Evidence("counted", population.counted, "cgroups", population.source, at),
+        Evidence("live", population.live, "cgroups", population.source, at),
+        Evidence("ratio", round(population.ratio, 2), "counted per live", population.source, at),
+    ]
+    if not isinstance(seen.scan.kernel_cost, Gap):
+        evidence.append(Evidence("kernel_bytes", seen.scan.kernel_cost.total_bytes, "bytes", "estimate", at))
+    return evidence

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every number that a judgement compares with, and the severity it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zombiescope.analysis.census import Population
+
+
+class Severity(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    zombies_warning: int = 1_000
+    zombies_critical: int = 10_000
+    ratio_warning: float = 5.0
+    ratio_critical: float = 50.0
+    ratio_least_zombies: int = 200
+    """Below this many zombies the ratio says nothing: a small host with a handful is well."""
+    empty_directories_warning: int = 1_000
+    empty_directories_critical: int = 10_000
+
+    def of_population(self, population: Population) -> Severity:
+        is_ratio_telling = population.zombies >= self.ratio_least_zombies
+        if population.zombies >= self.zombies_critical or (
+            is_ratio_telling and population.ratio >= self.ratio_critical
+        ):
+            return Severity.CRITICAL
+        if population.zombies >= self.zombies_warning or (is_ratio_telling and population.ratio >= self.ratio_warning):
+            return Severity.WARNING
+        return Severity.OK
+
+    def of_empty_directories(self, count: int) -> Severity:
+        if count >= self.empty_directories_critical:
+            return Severity.CRITICAL
+        return Severity.WARNING if count >= self.empty_directories_warning else Severity.OK

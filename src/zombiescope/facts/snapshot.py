@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node at one moment: every fact that was looked for, or the gap where it would be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zombiescope.facts.cgroups import Census, EmptyDirectories, Hierarchy, Residuals, Sweep
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.node import Identity, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    taken_at: float
+    """Seconds since the epoch, by the clock of the machine that was looked at."""
+    source: str
+    """What was looked at, as a person calls it."""
+    identity: Identity
+    shape: Shape
+    hierarchy: Hierarchy | Gap
+    census: Census | Gap
+    residuals: Residuals | Gap
+    sweep: Sweep | Gap
+    empty_directories: EmptyDirectories | Gap

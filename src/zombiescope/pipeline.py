@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The story in one file: open a machine, observe it, put it in numbers, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from zombiescope.analysis.scan import derive_scan
+from zombiescope.diagnosis.case import Case, Observation
+from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.host.access import Host
+from zombiescope.host.choose import choose_host
+from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.empty_directories import read_empty_directories
+from zombiescope.probes.readers.memcg_residual import read_residuals
+from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.stat_sweep import read_stat_sweep
+
+Progress = Callable[[str], None]
+_STEPS_PER_SECOND = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    observation: Observation
+    diagnosis: Diagnosis
+    thresholds: Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    case: Case
+    diagnosis: Diagnosis
+
+
+def open_host(root: bytes | None) -> Host:
+    return choose_host(root)
+
+
+def scan(host: Host, *, with_bytes: bool = True, progress: Progress = lambda _: None) -> Scanned:
+    """At a glance: one snapshot, in numbers and judged."""
+    thresholds = Thresholds()
+    observation = observe(host, with_bytes=with_bytes, progress=progress)
+    return Scanned(observation, diagnose(Case((observation,), thresholds)), thresholds)
+
+
+def examine(host: Host, seconds: float, progress: Callable[[float], None] = lambda _: None) -> Examined:
+    """The doctor's window: a snapshot, a wait, and the census once more. `progress` is told the seconds that are over."""
+    first = observe(host)
+    observations = [first]
+    if isinstance(first.snapshot.hierarchy, Hierarchy):
+        _let_pass(host, seconds, progress)
+        census = read_census(host, first.snapshot.hierarchy)
+        later = replace(first.snapshot, census=census, taken_at=host.wall_clock())
+        observations.append(Observation(later, derive_scan(later)))
+    case = Case(tuple(observations), Thresholds())
+    return Examined(case, diagnose(case))
+
+
+def _let_pass(host: Host, seconds: float, progress: Callable[[float], None]) -> None:
+    steps = max(round(seconds * _STEPS_PER_SECOND), 1) if host.is_live else 1
+    for step in range(1, steps + 1):
+        host.wait(seconds / steps)
+        progress(seconds * step / steps)
+
+
+def observe(host: Host, *, with_bytes: bool = True, progress: Progress = lambda _: None) -> Observation:
+    """One clock reading; every fact is there or is a gap."""
+    taken_at = host.wall_clock()
+    identity, shape = read_identity(host), read_shape(host)
+    hierarchy = read_memory_hierarchy(host)
+    if isinstance(hierarchy, Gap):
+        snapshot = Snapshot(taken_at, host.label, identity, shape, hierarchy, *(hierarchy,) * 4)
+        return Observation(snapshot, derive_scan(snapshot))
+    progress("counting memory cgroups")
+    census = read_census(host, hierarchy)
+    live = census.tree if isinstance(census, Census) and census.tree else read_live_tree(host, hierarchy)
+    snapshot = Snapshot(
+        taken_at,
+        host.label,
+        identity,
+        shape,
+        hierarchy,
+        census,
+        _residuals(host, hierarchy, census, progress)
+        if with_bytes
+        else Gap("parents[].bytes", "left out by --no-bytes"),
+        live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths),
+        live if isinstance(live, Gap) else read_empty_directories(host, hierarchy, live.leaves),
+    )
+    return Observation(snapshot, derive_scan(snapshot))
+
+
+def _residuals(host: Host, hierarchy: Hierarchy, census: Census | Gap, progress: Progress) -> Residuals | Gap:
+    if isinstance(census, Gap):
+        return census
+    if min(look.zombies for look in census.looks) == 0:
+        return Residuals({}, frozenset())
+    progress("adding up the bytes that no live cgroup owns")
+    return read_residuals(host, hierarchy, census.parents)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every JSON document has: schema, time, host and gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.snapshot import Snapshot
+
+Json = dict[str, Any]
+
+
+def rfc3339(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def document(schema: str, snapshot: Snapshot, body: Json, gaps: Iterable[Gap]) -> Json:
+    identity = snapshot.identity
+    return {
+        "schema": f"zombiescope.{schema}",
+        "taken_at": rfc3339(snapshot.taken_at),
+        "host": {
+            "name": identity.name,
+            "kernel": identity.kernel,
+            "boot_id": identity.boot_id,
+            "uptime_seconds": identity.uptime_seconds,
+        },
+        **body,
+        "gaps": [
+            {"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in one_per_field([*identity.gaps, *gaps])
+        ],
+    }
+
+
+def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:
+    """The first gap of each field stands for it."""
+    fields: dict[str, Gap] = {}
+    for gap in gaps:
+        fields.setdefault(gap.fact, gap)
+    return list(fields.values())

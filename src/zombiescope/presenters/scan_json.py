@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.scan/1`. Every null has a gap that names its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zombiescope.analysis.scan import ParentShare, Scan
+from zombiescope.diagnosis.case import Observation
+from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Census, Hierarchy, MemoryUse, Residuals
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.presenters.document import Json, document
+
+_KINDS = ("file", "shmem", "anon", "swap", "unevictable")
+_NO_HISTORY = Gap("growth", "no history of this host is kept", "two scans some hours apart show the growth")
+_NO_RECLAIM = Gap("cost.reclaim_pass_seconds", "no reclaim pass was seen: scan does not watch for one")
+_UNSPLIT = Gap(
+    "parents[].bytes",
+    "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on",
+)
+
+
+def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds) -> Json:
+    snapshot, scan = observation.snapshot, observation.scan
+    gaps = scan_gaps(observation)
+    body: Json = {
+        "disease": diagnosis.disease,
+        "severity": severity_of(scan, thresholds),
+        "memcg": _memcg(snapshot, scan),
+        "parents": [_parent(share) for share in scan.parents] if not isinstance(scan.parents, Gap) else [],
+        "visible_leak": _visible_leak(scan),
+        "cost": _cost(scan),
+        "growth": {"per_hour": None, "since": None, "threshold": None, "reached_at": None},
+    }
+    return document("scan/1", snapshot, body, gaps)
+
+
+def severity_of(scan: Scan, thresholds: Thresholds) -> str:
+    return "unknown" if isinstance(scan.population, Gap) else thresholds.of_population(scan.population)
+
+
+def _memcg(snapshot: Snapshot, scan: Scan) -> Json:
+    hierarchy = snapshot.hierarchy.version if isinstance(snapshot.hierarchy, Hierarchy) else None
+    population = scan.population
+    if isinstance(population, Gap):
+        return {"hierarchy": hierarchy, "counted": None, "live": None, "zombies": None, "ratio": None, "source": None}
+    return {
+        "hierarchy": hierarchy,
+        "counted": population.counted,
+        "live": population.live,
+        "zombies": population.zombies,
+        "ratio": round(population.ratio, 3),
+        "source": population.source,
+    }
+
+
+def _parent(share: ParentShare) -> Json:
+    return {"path": shown(share.path), "zombies": share.zombies, "bytes": _bytes(share.use)}
+
+
+def _bytes(use: MemoryUse | None) -> dict[str, Any]:
+    return {kind: getattr(use, kind) if use else None for kind in _KINDS}
+
+
+def _visible_leak(scan: Scan) -> Json:
+    empties = scan.empty_directories
+    if isinstance(empties, Gap):
+        return {"empty_directories": None, "leaf_directories": None, "examined": None}
+    return {
+        "empty_directories": empties.estimate,
+        "leaf_directories": empties.leaves,
+        "examined": empties.seen,
+    }
+
+
+def _cost(scan: Scan) -> Json:
+    sweep = scan.sweep
+    return {
+        "kernel_bytes": None if isinstance(scan.kernel_cost, Gap) else scan.kernel_cost.total_bytes,
+        "sweep_seconds": None if isinstance(sweep, Gap) else round(sweep.seconds, 6),
+        "sweep_cgroups_read": None if isinstance(sweep, Gap) else sweep.cgroups_read,
+        "reclaim_pass_seconds": None,
+    }
+
+
+def scan_gaps(observation: Observation) -> list[Gap]:
+    """A gap for each field that is null."""
+    snapshot, scan = observation.snapshot, observation.scan
+    gaps: list[Gap] = []
+    if isinstance(snapshot.hierarchy, Gap):
+        gaps.append(snapshot.hierarchy.about("memcg.hierarchy"))
+    if isinstance(scan.population, Gap):
+        gaps += [scan.population.about(f"memcg.{name}") for name in ("counted", "live", "zombies", "ratio", "source")]
+    gaps += _parent_gaps(snapshot, scan)
+    if isinstance(scan.empty_directories, Gap):
+        fields = ("empty_directories", "leaf_directories", "examined")
+        gaps += [scan.empty_directories.about(f"visible_leak.{field}") for field in fields]
+    if isinstance(scan.kernel_cost, Gap):
+        gaps.append(scan.kernel_cost.about("cost.kernel_bytes"))
+    if isinstance(scan.sweep, Gap):
+        gaps += [scan.sweep.about("cost.sweep_seconds"), scan.sweep.about("cost.sweep_cgroups_read")]
+    gaps.append(_NO_RECLAIM)
+    gaps += [_NO_HISTORY.about(f"growth.{name}") for name in ("per_hour", "since", "threshold", "reached_at")]
+    return gaps
+
+
+def _parent_gaps(snapshot: Snapshot, scan: Scan) -> list[Gap]:
+    if isinstance(scan.parents, Gap):
+        return [scan.parents.about("parents")]
+    gaps = list(snapshot.census.gaps) if isinstance(snapshot.census, Census) else []
+    residuals = snapshot.residuals
+    if isinstance(residuals, Gap) and scan.parents:
+        gaps += [residuals.about(f"parents[].bytes.{kind}") for kind in _KINDS]
+    elif isinstance(residuals, Residuals):
+        gaps += residuals.gaps
+        if any(share.use is None for share in scan.parents):
+            gaps += [_UNSPLIT.about(f"parents[].bytes.{kind}") for kind in _KINDS]
+        elif any(share.use and share.use.swap is None for share in scan.parents):
+            gaps.append(Gap("parents[].bytes.swap", "this kernel does not account swap to memory cgroups"))
+    return gaps

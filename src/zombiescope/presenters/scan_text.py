@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scan for a person: the disease first, then parents, cost, what is not known, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zombiescope.analysis import cost
+from zombiescope.analysis.scan import ParentShare, Scan
+from zombiescope.diagnosis.case import Observation
+from zombiescope.diagnosis.engine import Diagnosis, Disease
+from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.document import one_per_field
+from zombiescope.presenters.figures import count, duration, size
+from zombiescope.presenters.scan_json import scan_gaps, severity_of
+
+STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}
+_PARENTS_SHOWN = 10
+_KINDS = ("file", "shmem", "anon", "swap")
+
+
+def render_scan_text(
+    observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds, *, explain: bool
+) -> list[RenderableType]:
+    scan = observation.scan
+    severity = Severity(severity_of(scan, thresholds))
+    style = STYLES[max(severity, diagnosis.worst, key=list(STYLES).index)]
+    parts: list[RenderableType] = [Text(diagnosis.verdict, style=style), _where(observation, severity)]
+    if not isinstance(scan.parents, Gap) and scan.parents:
+        parts += [Text(), _parents_table(scan.parents)]
+        if len(scan.parents) > _PARENTS_SHOWN:
+            parts.append(
+                Text(f"  and {len(scan.parents) - _PARENTS_SHOWN:,} more parents (--json lists all)", style="dim")
+            )
+    parts += [Text(), *_cost_lines(scan)]
+    if explain:
+        parts += [Text(), *_explanation(observation)]
+    unknown = [gap for gap in one_per_field(scan_gaps(observation)) if not gap.fact.startswith("growth")]
+    parts += gap_lines(unknown)
+    parts += [Text(), _labelled("next", _next(diagnosis.disease))]
+    return parts
+
+
+def gap_lines(gaps: Iterable[Gap]) -> list[RenderableType]:
+    """What is not known, one line a reason, with what would help."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        reasons.setdefault((gap.reason, gap.hint), []).append(gap.fact)
+    lines = []
+    for (reason, hint), facts in reasons.items():
+        names = ", ".join(facts[:2]) + (f" and {len(facts) - 2} more" if len(facts) > 2 else "")
+        lines.append(_labelled("unknown", f"{names}: {reason}" + (f" ({hint})" if hint else ""), "dim"))
+    return [Text(), *lines] if lines else []
+
+
+def _labelled(label: str, text: str, style: str = "") -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=9, no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(label, style="bold"), Text(text, style=style))
+    return grid
+
+
+def _where(observation: Observation, severity: Severity) -> Text:
+    snapshot = observation.snapshot
+    parts = [f"severity {severity}"]
+    if isinstance(snapshot.hierarchy, Hierarchy):
+        hybrid = " (hybrid: both are mounted)" if snapshot.hierarchy.is_hybrid else ""
+        parts.append(f"memory on cgroup {snapshot.hierarchy.version}{hybrid}")
+    if not isinstance(observation.scan.population, Gap):
+        parts.append(f"counted by {observation.scan.population.source}")
+    parts.append(snapshot.source)
+    parts += [f"kernel {snapshot.identity.kernel}"] if snapshot.identity.kernel else []
+    return Text(" · ".join(parts), style="dim")
+
+
+def _parents_table(parents: tuple[ParentShare, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("nearest live parent", overflow="fold", min_width=12)
+    for name in ("zombies", *_KINDS):
+        table.add_column(name, justify="right", no_wrap=True)
+    for share in parents[:_PARENTS_SHOWN]:
+        sizes = [size(getattr(share.use, kind)) if share.use else "?" for kind in _KINDS]
+        table.add_row(Text(shown(share.path)), count(share.zombies), *sizes)
+    return table
+
+
+def _cost_lines(scan: Scan) -> list[RenderableType]:
+    lines = []
+    if not isinstance(scan.kernel_cost, Gap):
+        each = size(scan.kernel_cost.bytes_per_zombie)
+        lines.append(
+            f"kernel memory held: about {size(scan.kernel_cost.total_bytes)} ({each} a zombie, an estimate: --explain)"
+        )
+    if not isinstance(scan.sweep, Gap):
+        sampled = (
+            "" if scan.sweep.cgroups_read == scan.sweep.cgroups else f", scaled up from {scan.sweep.cgroups_read:,}"
+        )
+        lines.append(
+            f"one statistics sweep: {duration(scan.sweep.seconds)} over {scan.sweep.cgroups:,} live cgroups{sampled}"
+        )
+    return [_labelled("cost" if number == 0 else "", line) for number, line in enumerate(lines)]
+
+
+def _explanation(observation: Observation) -> list[RenderableType]:
+    scan = observation.scan
+    lines = []
+    if not isinstance(scan.population, Gap):
+        lines.append(
+            f"zombies {scan.population.zombies:,} = counted {scan.population.counted:,} - live {scan.population.live:,}: "
+            "the lower of two looks a second apart"
+        )
+    if not isinstance(scan.kernel_cost, Gap):
+        known = scan.kernel_cost
+        lines.append(
+            f"kernel memory {known.total_bytes:,} bytes = {known.zombies:,} zombies x ({cost.SLAB_BYTES:,} slab "
+            f"+ {cost.SLAB_BYTES_PER_EXTRA_NODE:,} x {known.nodes - 1} further nodes + {known.cpus} possible CPUs x "
+            f"({cost.PERCPU_BYTES:,} + {cost.PERCPU_BYTES_PER_NODE} x {known.nodes} nodes)); pinned pages not included"
+        )
+    if not isinstance(scan.sweep, Gap) and scan.sweep.slowest_file:
+        lines.append(f"slowest file of the sweep: {scan.sweep.slowest_file} in {duration(scan.sweep.slowest_seconds)}")
+    lines.append(
+        "bytes by parent: what memory.stat counts at the parent and no live cgroup there owns, the least of three samples"
+    )
+    return [_labelled("explain" if number == 0 else "", line) for number, line in enumerate(lines)]
+
+
+def _next(disease: Disease) -> str:
+    match disease:
+        case Disease.NONE:
+            return "nothing to do; zombiescope doctor looks longer"
+        case Disease.UNKNOWN:
+            return "run as root on the host itself; zombiescope doctor says what is missing"
+        case Disease.ZOMBIES | Disease.DIRECTORIES | Disease.BOTH:
+            return "zombiescope doctor"
