@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-kernel lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-kernel test-vm test-vm-all lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -24,7 +24,7 @@ $(PACKAGES): tools/install-packages
 doctor: $(READY) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: lint test-unit test-kernel ## everything CI requires, in order of cost
+test: lint test-unit test-kernel test-vm ## everything CI requires, in order of cost
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
@@ -40,6 +40,12 @@ test-unit: $(READY) ## the shape of the house and every room alone; no root, no 
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
+
+test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=vm $(BIN)/python -m pytest --capture=sys tests/vm
+
+test-vm-all: $(READY) $(PACKAGES) ## every cell of the kernel matrix
+	ZOMBIESCOPE_REQUIRE=vm ZOMBIESCOPE_VM_CELLS=all $(BIN)/python -m pytest --capture=sys tests/vm
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 	@for b in bench/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images and kernels in the user's cache folder, built when missing: `python -m tests.vm.build [--refresh]`.
+
+A part is a folder named by its recipe's hash; part.json in it lists versions and sizes. Parts unused for a month go.
+Each is built in a temporary folder and renamed, under a lock: a kill leaves nothing half made, two builds never collide.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.vm.archive import BuildError, PrivateApt
+from tests.vm.image import finish, unpack, write_disk
+from tests.vm.recipe import IMAGES, KERNEL_PACKAGES, KERNEL_SUITES, image_hash, kernel_hash
+
+NEWEST = "newest"
+_UNUSED_SECONDS = 30 * 86_400
+
+
+def cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "zombiescope" / "vm"
+
+
+def say(text: str) -> None:
+    """A line of progress, past whatever pytest captures."""
+    print(f"vm: {text}", file=sys.__stderr__, flush=True)
+
+
+class Store:
+    """The cache folder, and in it the parts of the present recipe."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder()
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def contents(self) -> dict[str, dict[str, Any]]:
+        """What was built, by part: version, seconds, bytes downloaded and kept."""
+        parts = sorted(self.folder.glob("*/part.json"))
+        return {path.parent.name: json.loads(path.read_text()) for path in parts}
+
+    def kernel(self, series: str) -> Path:
+        return self.folder / f"kernel-{series}-{kernel_hash()}" / "vmlinuz"
+
+    def image(self, name: str) -> Path:
+        return self.folder / f"image-{name}-{image_hash(name)}" / "disk"
+
+    def ensure(self, images: Sequence[str], kernels: Sequence[str]) -> None:
+        """Builds what is missing, and only that."""
+        with self._locked():
+            missing = [series for series in dict.fromkeys(kernels) if not self.kernel(series).exists()]
+            if missing:
+                self._build_kernels(missing)
+            for name in dict.fromkeys(images):
+                if not self.image(name).exists():
+                    self._build_image(name)
+            self._mark_used([self.kernel(series) for series in kernels] + [self.image(name) for name in images])
+
+    def _mark_used(self, files: Sequence[Path]) -> None:
+        for path in files:
+            os.utime(path.parent / "part.json")
+        for path in self.folder.glob("*/part.json"):
+            if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(path.parent)
+
+    def _build_image(self, name: str) -> None:
+        image = IMAGES[name]
+        with self._part(self.image(name).parent.name) as (folder, facts):
+            apt = PrivateApt(folder / "apt", [image.suite, f"{image.suite}-security"])
+            facts["index_bytes"] = apt.update()
+            packages = apt.download(image.packages)
+            facts["download_bytes"] = sum(path.stat().st_size for path in packages)
+            say(f"image {name}: {len(packages)} packages, {facts['download_bytes'] / 1e6:.0f} MB; unpacking")
+            root = folder / "root"
+            unpack(packages, root)
+            finish(root)
+            write_disk(root, folder / "disk", image.size_megabytes)
+            facts["versions"] = [path.stem for path in packages]
+            for leftover in (root, folder / "apt"):
+                shutil.rmtree(leftover)
+
+    def _build_kernels(self, wanted: Sequence[str]) -> None:
+        with _scratch(self.folder) as scratch:
+            apt = PrivateApt(scratch / "apt", KERNEL_SUITES)
+            index_bytes = apt.update()
+            offered = apt.versions(KERNEL_PACKAGES)
+            for series in wanted:
+                with self._part(self.kernel(series).parent.name) as (folder, facts):
+                    package, version = newest_of(series, offered)
+                    archive = apt.download_one(package)
+                    facts.update(
+                        package=package, version=version, download_bytes=archive.stat().st_size, index_bytes=index_bytes
+                    )
+                    index_bytes = 0
+                    _extract_kernel(archive, folder / "vmlinuz")
+                    say(f"kernel {series}: {package} {version}, {facts['download_bytes'] / 1e6:.0f} MB")
+
+    @contextmanager
+    def _part(self, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        started = time.monotonic()
+        facts: dict[str, Any] = {}
+        say(f"building {name}")
+        with _scratch(self.folder) as folder:
+            yield folder, facts
+            facts["seconds"] = round(time.monotonic() - started, 1)
+            (folder / "part.json").write_text(json.dumps(facts, indent=1))
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            folder.rename(self.folder / name)
+        say(f"{name} ready in {facts['seconds']} s")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("another build is running here: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in self.folder.glob(".building-*"):  # of a killed build: nobody else can be here
+                shutil.rmtree(leftover, ignore_errors=True)
+            yield
+
+
+@contextmanager
+def _scratch(parent: Path) -> Iterator[Path]:
+    folder = parent / f".building-{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def newest_of(series: str, offered: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The newest package of a kernel series such as 6.12, or of all."""
+    prefix = "" if series == NEWEST else re.escape(series) + r"[.~+-]"
+    matching = [row for row in offered if re.match(rf"linux-(image|binary)-{prefix}", row[0])]
+    if not matching:
+        raise BuildError(
+            f"kernel {series}", f"none of {', '.join(KERNEL_SUITES)} offers it", "apt-cache search linux-image"
+        )
+    return max(matching, key=lambda row: [int(number) for number in re.findall(r"\d+", row[1])])
+
+
+def _extract_kernel(archive: Path, target: Path) -> None:
+    with (
+        subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as source,
+        target.open("wb") as kernel,
+    ):
+        command = ["tar", "--extract", "--to-stdout", "--wildcards", "*/vmlinuz*"]
+        done = subprocess.run(command, stdin=source.stdout, stdout=kernel, check=False)
+    if done.returncode or target.stat().st_size < 1_000_000:
+        raise BuildError(f"unpack {archive.name}", "there is no kernel in it")
+
+
+def main() -> int:
+    """Builds everything, or with --refresh again: what was newest then may not be now. Prints what it holds."""
+    from tests.vm.cells import CELLS  # noqa: PLC0415  (cells are for the matrix; a store needs none)
+
+    store = Store()
+    if "--refresh" in sys.argv[1:]:
+        for part in store.contents():
+            shutil.rmtree(store.folder / part)
+    store.ensure([cell.image for cell in CELLS], [cell.kernel for cell in CELLS])
+    print(json.dumps(store.contents(), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots one cell under QEMU's software emulation, runs a job folder in it, brings the results back.
+
+Root, job, results and swap are NVMe namespaces 1 to 4; two serial ports carry the console and the job's live output.
+`-accel tcg` always: that /dev/kvm exists proves nothing about running a stock kernel on it.
+A boot is repeated once, and only when the kernel never reached the job.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm.build import Store, say
+from tests.vm.cells import Cell, Hierarchy, Init
+from tests.vm.image import ROOT_PARTITION
+
+NOT_FINISHED = 124
+NEVER_STARTED = 125
+_MEGABYTE = 1 << 20
+_RESULT_MEGABYTES = 64
+_END = re.compile(r"VM-JOB-END (\S+) status=(\d+) tar=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended. `status` is the job's own, or NOT_FINISHED or NEVER_STARTED, with the reason."""
+
+    cell: Cell
+    status: int
+    reason: str
+    folder: Path
+    wall_seconds: float
+    boots: int
+
+    def log(self) -> str:
+        """What the job said, or what it had said by the time it was cut off."""
+        for name in ("log", "live", "console"):
+            path = self.folder / name
+            if path.exists() and path.stat().st_size:
+                return path.read_text(errors="replace")
+        return ""
+
+
+def run_job(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: float = 300) -> Outcome:
+    """Runs `job/run`. `folder` is emptied first and then holds console, log, status and all that was in /out."""
+    started = time.monotonic()
+    boots = 1
+    status, reason = _boot(store, cell, job, folder, timeout_seconds)
+    if status == NEVER_STARTED:
+        say(f"{cell.name}: {reason}; booting once more")
+        boots = 2
+        status, reason = _boot(store, cell, job, folder, timeout_seconds)
+    return Outcome(cell, status, reason, folder, time.monotonic() - started, boots)
+
+
+def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: float) -> tuple[int, str]:
+    shutil.rmtree(folder, ignore_errors=True)
+    disks = folder / "disks"
+    disks.mkdir(parents=True)
+    try:
+        with tarfile.open(disks / "job", "w") as tar:
+            tar.add(job, arcname=".")
+        _grow(disks / "job", -(-(disks / "job").stat().st_size // _MEGABYTE))
+        _grow(disks / "result", _RESULT_MEGABYTES)
+        if cell.swap_megabytes:
+            _grow(disks / "spare", cell.swap_megabytes)
+        finished = _run_qemu(_command(store, cell, folder), timeout_seconds)
+        return _read_result(folder, finished, timeout_seconds)
+    finally:
+        shutil.rmtree(disks, ignore_errors=True)
+
+
+def _grow(path: Path, megabytes: int) -> None:
+    with path.open("ab") as disk:
+        disk.truncate(megabytes * _MEGABYTE)
+
+
+def _run_qemu(command: list[str], timeout_seconds: float) -> bool:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as machine:
+        try:
+            machine.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            machine.kill()
+    return True
+
+
+def _read_result(folder: Path, finished: bool, timeout_seconds: float) -> tuple[int, str]:
+    console = (folder / "console").read_text(errors="replace") if (folder / "console").exists() else ""
+    if "VM-JOB-START" not in console:
+        return NEVER_STARTED, "the kernel never reached the job (see console)"
+    end = _END.search(console)
+    if not end:
+        return (
+            NOT_FINISHED,
+            f"cut off after {timeout_seconds:.0f} s"
+            if not finished
+            else "the machine stopped in mid-job (see console)",
+        )
+    if int(end[3]):
+        return NOT_FINISHED, f"the results did not fit into {_RESULT_MEGABYTES} MB"
+    try:
+        with tarfile.open(folder / "disks" / "result", "r:") as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, OSError) as error:
+        return NOT_FINISHED, f"the results cannot be read: {error}"
+    return int(end[2]), "finished"
+
+
+def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
+    disks = [
+        (1, store.image(cell.image), "snapshot=on"),
+        (2, folder / "disks/job", "readonly=on"),
+        (3, folder / "disks/result", "cache=unsafe"),
+    ]
+    if cell.swap_megabytes:
+        disks.append((4, folder / "disks/spare", "cache=unsafe"))
+    # setpriv: should this process be killed, the kernel ends the machine as well.
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "nice",
+        "-n",
+        "5",
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg,thread=multi,tb-size=512",
+    ]
+    command += [
+        "-machine",
+        "q35",
+        "-cpu",
+        "max",
+        "-smp",
+        "2",
+        *_memory(cell),
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]
+    command += ["-serial", f"file:{folder}/console", "-serial", f"file:{folder}/live"]
+    command += [
+        "-kernel",
+        str(store.kernel(cell.kernel)),
+        "-append",
+        _kernel_arguments(cell),
+        "-device",
+        "nvme,id=disks,serial=vm",
+    ]
+    for number, path, options in disks:
+        command += ["-drive", f"if=none,id=d{number},format=raw,file={path},{options}"]
+        command += ["-device", f"nvme-ns,bus=disks,drive=d{number},nsid={number}"]
+    return command
+
+
+def _memory(cell: Cell) -> list[str]:
+    arguments = ["-m", str(cell.memory_megabytes)]
+    if cell.numa_nodes == 1:
+        return arguments
+    share = cell.memory_megabytes // cell.numa_nodes
+    for node in range(cell.numa_nodes):
+        arguments += [
+            "-object",
+            f"memory-backend-ram,id=m{node},size={share}M",
+            "-numa",
+            f"node,nodeid={node},memdev=m{node},cpus={node}",
+        ]
+    return arguments
+
+
+def _kernel_arguments(cell: Cell) -> str:
+    words = [
+        f"root={ROOT_PARTITION}",
+        "rootwait",
+        "rw",
+        "console=ttyS0",
+        "quiet",
+        "panic=-1",
+        "mitigations=off",
+        "random.trust_cpu=on",
+    ]
+    if cell.init is Init.MINI:
+        return " ".join([*words, "init=/usr/local/lib/zombiescope-vm/init", f"vm.cgroup={cell.hierarchy}"])
+    words += ["systemd.show_status=0", "systemd.unit=vm.target"]
+    legacy = ["systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"]
+    words += {
+        Hierarchy.V2: ["systemd.unified_cgroup_hierarchy=1"],
+        Hierarchy.V1: [*legacy, "systemd.legacy_systemd_cgroup_controller=1"],
+        Hierarchy.HYBRID: legacy,
+    }[cell.hierarchy]
+    return " ".join(words)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test machine is made of: Debian suites, packages, kernels, Python packages, guest files.
+
+Its hash is in the name of what is cached: change a word of it and the next run builds anew.
+Kernels are Debian's cloud flavour: NVMe, ext4, serial port, BTF and kcore are built in, so no initramfs and no modules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+GUEST = HERE / "guest"
+REQUIREMENTS = REPOSITORY / "requirements-dev.txt"
+
+KERNEL_SUITES = ("bullseye-security", "bookworm-security", "trixie-backports")
+"""Small indexes that between them have 5.10, 6.1, 6.12 and everything newer that Debian keeps."""
+
+KERNEL_PACKAGES = r"linux-(image|binary)-\d.*-cloud-amd64"
+"""From 6.19 the kernel itself is in linux-binary-*, and linux-image-* only points to it."""
+
+PYTHON_PACKAGES = ("click", "rich", "pytest", "hypothesis")
+"""Installed into every image at the versions of requirements-dev.txt."""
+
+_TOOLS = (
+    "base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "hostname", "kmod", "libc-bin",
+    "mawk", "mount", "procps", "python3", "sed", "tar", "usr-is-merged", "util-linux",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    suite: str
+    packages: tuple[str, ...]
+    size_megabytes: int = 900
+
+
+IMAGES = {
+    "bookworm": Image("bookworm", (*_TOOLS, "dbus", "systemd", "systemd-sysv")),
+    "trixie": Image("trixie", (*_TOOLS, "dbus", "systemd", "systemd-sysv", "dbus-system-bus-common")),
+}
+
+
+def python_requirements() -> list[str]:
+    """The pinned lines of requirements-dev.txt for what the guest imports."""
+    pins = dict(re.findall(r"^([\w-]+)(==\S+)$", REQUIREMENTS.read_text(), re.MULTILINE))
+    return [name + pins[name] for name in PYTHON_PACKAGES]
+
+
+def kernel_hash() -> str:
+    """What decides which kernels are to be had, as eight hexadecimal digits."""
+    return _hash([KERNEL_PACKAGES, *KERNEL_SUITES], ["archive.py"])
+
+
+def image_hash(name: str) -> str:
+    """What decides what an image holds, as eight hexadecimal digits."""
+    guest = sorted(f"guest/{path.name}" for path in GUEST.iterdir() if path.is_file())
+    return _hash([repr(IMAGES[name]), *python_requirements()], ["archive.py", "image.py", *guest])
+
+
+def _hash(words: list[str], sources: list[str]) -> str:
+    digest = hashlib.sha256("\0".join(words).encode())
+    for name in sources:
+        digest.update(b"\0" + name.encode() + b"\0" + (HERE / name).read_bytes())
+    return digest.hexdigest()[:8]
