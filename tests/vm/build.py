@@ -2,7 +2,7 @@
 """Images and kernels in the user's cache folder, built when missing: `python -m tests.vm.build [--refresh]`.
 
 A part is a folder named by its recipe's hash; part.json in it lists versions and sizes. Parts unused for a month go.
-Each is built in a temporary folder and renamed, under a lock: a kill leaves nothing half made, two builds never collide.
+Each is built in a temporary folder and renamed, under a lock: a kill leaves no half part, two builds never collide.
 """
 
 from __future__ import annotations
