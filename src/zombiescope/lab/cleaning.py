@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lab clean`: removes everything of a run, found by its journal and by its names, whatever ended the run.
+
+Order: processes, files and segments (the pins), cgroups deepest first, then a last look at what the kernel still holds.
+Pages just freed may sit in per-CPU batches that keep a few dead cgroups for a while; putting fresh pages through every
+CPU's batch pushes them out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from zombiescope.lab import journal, places, sysv
+from zombiescope.lab.accounts import dead_below
+from zombiescope.lab.hierarchy import MemoryHierarchy, reclaim
+from zombiescope.lab.names import LAB, is_run_name
+from zombiescope.lab.pins.files import sync_filesystem
+from zombiescope.lab.processes import LabProcess, end_processes, find_ours, start_time
+
+RELEASE_SECONDS = 5.0
+_DRAIN_PAGES = 64
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What went and what did not."""
+
+    run: str
+    processes: int = 0
+    cgroups: int = 0
+    files: int = 0
+    segments: int = 0
+    in_use: bool = False
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+    def as_document(self) -> dict[str, Any]:
+        removed = {"processes": self.processes, "cgroups": self.cgroups, "files": self.files, "segments": self.segments}
+        left = [{"what": what, "why": why} for what, why in self.left]
+        return {"run": self.run, "removed": removed, "in_use": self.in_use, "left": left}
+
+
+def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
+    """Every run there is any trace of."""
+    found = places.runs_in_folders()
+    found.update(process.run for process in find_ours(places.ROOTS))
+    if hierarchy is not None:
+        found.update(name for name in hierarchy.children(f"/{LAB}") if is_run_name(name))
+    found.update(owner for segment in sysv.list_candidates() if (owner := sysv.owner_of(segment)) and is_run_name(owner))
+    return sorted(found)
+
+
+def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
+    cleaned = Cleaned(run)
+    locks = journal.take_over(run)
+    if locks is None:
+        cleaned.in_use = True
+        cleaned.left.append((f"run {run}", f"a command is still working on it (process {_command(run)}): end it first"))
+        return cleaned
+    try:
+        _end_staff(cleaned)
+        _remove_pins(cleaned)
+        if hierarchy is not None:
+            _remove_cgroups(cleaned, hierarchy)
+        # The state folder goes last: until here a second attempt finds the journal.
+        files, left = places.remove_run_folders(run) if not cleaned.left else (0, [])
+        cleaned.files += files
+        cleaned.left.extend(left)
+    finally:
+        for lock in locks:
+            os.close(lock)
+    return cleaned
+
+
+def remove_shared_names(hierarchy: MemoryHierarchy | None) -> None:
+    """The folders and the cgroup that all runs share, once no run is left."""
+    remove_orphan_segments()
+    places.remove_empty_roots()
+    if hierarchy is not None and hierarchy.exists(f"/{LAB}") and not hierarchy.children(f"/{LAB}"):
+        try:
+            hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
+        except OSError:
+            return
+
+
+def _command(run: str) -> str:
+    return ", ".join(str(entry["pid"]) for entry in journal.entries(run) if entry.get("role") == "command") or "unknown"
+
+
+def _end_staff(cleaned: Cleaned) -> None:
+    """By its marks, and by the journal where a process may not have had the time to mark itself."""
+    for _ in range(3):
+        ours = find_ours(places.ROOTS, cleaned.run)
+        ours.extend(_journalled_staff(cleaned.run, {process.pid for process in ours}))
+        if not ours:
+            return
+        stubborn = end_processes(ours)
+        cleaned.processes += len(ours) - len(stubborn)
+        if stubborn:
+            cleaned.left.extend((f"process {process.pid}", "it does not end when killed") for process in stubborn)
+            return
+
+
+def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
+    found = []
+    for entry in journal.entries(run):
+        pid, start = entry.get("pid"), entry.get("start")
+        if entry.get("role") == "staff" and isinstance(pid, int) and isinstance(start, int) and pid not in known:
+            if start and start_time(pid) == start:
+                found.append(LabProcess(pid, start, run))
+    return found
+
+
+def _remove_pins(cleaned: Cleaned) -> None:
+    for entry in journal.entries(cleaned.run):
+        folder = entry.get("path")
+        if entry.get("intent") == "folder" and isinstance(folder, str) and os.path.isdir(folder) and _is_under_a_root(folder):
+            sync_filesystem(folder)
+            cleaned.files += _remove_files(folder)
+    for segment in sysv.list_candidates():
+        if sysv.owner_of(segment) == cleaned.run:
+            sysv.remove_segment(segment)
+            cleaned.segments += 1
+    cleaned.segments += remove_orphan_segments()
+
+
+def _is_under_a_root(folder: str) -> bool:
+    return any(folder.startswith(f"{root}/") and not places.why_foreign(root) for root in places.ROOTS if os.path.isdir(root))
+
+
+def _remove_files(folder: str) -> int:
+    count = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                count += 1
+    return count
+
+
+def remove_orphan_segments() -> int:
+    """Segments that a kill kept from being marked: ours by key, owner and size, empty, and their maker is gone."""
+    count = 0
+    for segment in sysv.list_candidates():
+        if not os.path.exists(f"/proc/{segment.creator}") and sysv.owner_of(segment) == "":
+            sysv.remove_segment(segment)
+            count += 1
+    return count
+
+
+def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy) -> None:
+    subtree = f"/{LAB}/{cleaned.run}"
+    if not hierarchy.exists(subtree):
+        return
+    for path in hierarchy.deepest_first(subtree):
+        if path != subtree:
+            _remove_cgroup(cleaned, hierarchy, path)
+    still = _wait_for_release(hierarchy, subtree)
+    if still:
+        cleaned.left.append((f"{still} below {subtree}", "the kernel has not released them yet; run lab clean again in a while"))
+        return
+    _remove_cgroup(cleaned, hierarchy, subtree)
+
+
+def _remove_cgroup(cleaned: Cleaned, hierarchy: MemoryHierarchy, path: str) -> None:
+    try:
+        cleaned.cgroups += hierarchy.remove(path)
+    except OSError as error:
+        guests = hierarchy.processes(path)
+        why = f"processes that are not the lab's are in it: {guests}" if guests else str(error.strerror)
+        cleaned.left.append((f"cgroup {path}", why))
+
+
+def _wait_for_release(hierarchy: MemoryHierarchy, subtree: str) -> str:
+    """Empty once the kernel holds nothing dead below the subtree, else what it still holds."""
+    give_up = time.monotonic() + RELEASE_SECONDS
+    drain()
+    while still := dead_below(hierarchy, subtree):
+        if time.monotonic() > give_up:
+            return still
+        time.sleep(0.05)
+        drain()
+        reclaim(hierarchy.folder(subtree))
+    return ""
+
+
+def drain() -> None:
+    """Puts fresh pages through every CPU's batch of freshly added pages."""
+    cpus = os.sched_getaffinity(0)
+    descriptor = os.memfd_create(LAB)
+    try:
+        for cpu in cpus:
+            os.sched_setaffinity(0, {cpu})
+            os.write(descriptor, b"d" * 4096 * _DRAIN_PAGES)
+    finally:
+        os.sched_setaffinity(0, cpus)
+        os.close(descriptor)

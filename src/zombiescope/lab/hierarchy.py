@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory hierarchy of this host, v1 or v2, as the lab needs it: make, enter and remove cgroups.
+
+Reads /proc/self/mountinfo. On v2 the memory controller is handed down level by level (`cgroup.subtree_control`), and a
+cgroup that hands it down may hold no process; v1 knows neither. Paths given and returned begin with `/` below the mount.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zombiescope.errors import ObservationError
+from zombiescope.lab.refusals import refusal
+
+BUSY_SECONDS = 5.0
+_OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHierarchy:
+    version: str
+    """`v1` or `v2`."""
+    mount: str
+
+    @property
+    def is_unified(self) -> bool:
+        return self.version == "v2"
+
+    def folder(self, path: str) -> str:
+        return self.mount + path.rstrip("/")
+
+    def file(self, path: str, name: str) -> str:
+        return f"{self.folder(path)}/{name}"
+
+    def make(self, path: str) -> int:
+        """Makes one cgroup and returns its id, which is the inode of its folder."""
+        try:
+            os.mkdir(self.folder(path), 0o755)
+            return os.stat(self.folder(path)).st_ino
+        except OSError as error:
+            raise refusal(f"cannot make the cgroup {path}", error) from error
+
+    def make_parents(self, path: str) -> None:
+        """Makes `path` and what is missing above it, fit to have children with a memory account of their own."""
+        parts = path.strip("/").split("/")
+        self._hand_down("/")
+        for depth in range(1, len(parts) + 1):
+            level = "/" + "/".join(parts[:depth])
+            if not os.path.isdir(self.folder(level)):
+                self._make_level(level)
+            self._hand_down(level)
+
+    def _make_level(self, level: str) -> None:
+        try:
+            os.mkdir(self.folder(level), 0o755)
+        except FileExistsError:
+            return
+        except OSError as error:
+            raise refusal(f"cannot make the cgroup {level}", error) from error
+        if not self.is_unified:
+            # Inherited by every child: no release agent may run for ours, and before 5.11 accounts did not add up to the parent.
+            _set_quietly(self.file(level, "notify_on_release"), "0")
+            _set_quietly(self.file(level, "memory.use_hierarchy"), "1")
+
+    def _hand_down(self, level: str) -> None:
+        if not self.is_unified:
+            return
+        control = self.file(level, "cgroup.subtree_control")
+        try:
+            if "memory" not in Path(control).read_text().split():
+                write_file(control, b"+memory")
+        except OSError as error:
+            raise refusal(f"cannot enable the memory controller below {level} ({control})", error) from error
+
+    def enter(self, path: str) -> None:
+        """Moves the calling process, all its threads."""
+        write_file(self.file(path, "cgroup.procs"), b"0")
+
+    def remove(self, path: str, patience_seconds: float = BUSY_SECONDS) -> bool:
+        """Removes one empty cgroup; false when there was none. A process that has just ended may keep it busy for a moment."""
+        give_up = time.monotonic() + patience_seconds
+        while True:
+            try:
+                os.rmdir(self.folder(path))
+                return True
+            except FileNotFoundError:
+                return False
+            except OSError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.005)
+
+    def exists(self, path: str) -> bool:
+        return os.path.isdir(self.folder(path))
+
+    def children(self, path: str) -> list[str]:
+        """Names of the live children; none when the cgroup is not there."""
+        try:
+            with os.scandir(self.folder(path)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return []
+
+    def deepest_first(self, path: str) -> Iterator[str]:
+        for name in self.children(path):
+            yield from self.deepest_first(f"{path}/{name}")
+        yield path
+
+    def processes(self, path: str) -> list[int]:
+        try:
+            return [int(line) for line in Path(self.file(path, "cgroup.procs")).read_text().split()]
+        except OSError:
+            return []
+
+
+def reclaim(folder: str) -> None:
+    """v2 has memory.reclaim (5.19), v1 has memory.force_empty. Both report what they could not free as an error."""
+    for name, request in (("memory.reclaim", b"1M"), ("memory.force_empty", b"0")):
+        try:
+            write_file(f"{folder}/{name}", request)
+        except OSError:
+            continue
+
+
+def write_file(path: str, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def _set_quietly(path: str, value: str) -> None:
+    """For settings that some kernels lack or have fixed."""
+    try:
+        if Path(path).read_text().strip() != value:
+            write_file(path, value.encode())
+    except OSError:
+        return
+
+
+def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
+    text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape") if mountinfo is None else mountinfo
+    unified: str | None = None
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        before, after = left.split(" "), right.split(" ")
+        if len(before) < 6 or len(after) < 3:
+            continue
+        mount = _unescaped(before[4])
+        if after[0] == "cgroup" and "memory" in after[2].split(","):
+            return MemoryHierarchy("v1", mount)
+        if after[0] == "cgroup2" and unified is None:
+            unified = mount
+    if unified is not None and (mountinfo is not None or _has_memory(unified)):
+        return MemoryHierarchy("v2", unified)
+    raise ObservationError(
+        "cannot make memory cgroups",
+        "no mounted cgroup hierarchy has the memory controller",
+        "grep memory /proc/cgroups; a kernel command line with cgroup_disable=memory turns it off",
+    )
+
+
+def _has_memory(mount: str) -> bool:
+    try:
+        return "memory" in Path(mount, "cgroup.controllers").read_text().split()
+    except OSError:
+        return False
+
+
+def _unescaped(field: str) -> str:
+    for escape, character in _OCTAL.items():
+        field = field.replace(escape, character)
+    return field

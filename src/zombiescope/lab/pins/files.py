@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins that are files: clean, dirty or mapped page cache, tmpfs pages, and tmpfs pages gone to swap.
+
+Disk files are made outside and only read or written inside: making one inside would charge blocks of the file system's
+own metadata (pages of the block device) to the zombie, a pin nobody asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from pathlib import Path
+
+from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.lab.hierarchy import reclaim
+from zombiescope.lab.pins.pin import PAGE_BYTES, Bench, Pin, require_mappings, write_page
+from zombiescope.lab.places import disk_folder, make_run_folder, tmpfs_folder
+
+_MADV_PAGEOUT = 21
+_EVICTION_TRIES = 5
+_SWAP_TRIES = 40
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _FilePin(Pin):
+    folder: str
+
+    def announce(self) -> None:
+        self.bench.journal.intend("folder", path=self.folder)
+        make_run_folder(self.folder)
+
+    def file(self, index: int) -> str | None:
+        return f"{self.folder}/{index:06d}"
+
+    def _path(self, index: int) -> str:
+        return f"{self.folder}/{index:06d}"
+
+
+class Tmpfs(_FilePin):
+    kind = "tmpfs"
+    seen_as = "tmpfs"
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.folder = tmpfs_folder(bench.run)
+
+    def charge(self, index: int, folder: str) -> None:
+        write_page(self._path(index))
+
+
+class Child(Tmpfs):
+    """The zombie holds nothing; its dead child has a tmpfs page."""
+
+    kind = "child"
+    seen_as = "child"
+    is_nested = True
+
+
+class PageCache(_FilePin):
+    kind = "page-cache"
+    seen_as = "page_cache"
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.folder = disk_folder(bench.run)
+
+    def prepare(self) -> None:
+        for index in range(self.bench.count):
+            write_page(self._path(index))
+        sync_filesystem(self.folder)
+        for index in range(self.bench.count):
+            _evict(self._path(index))
+
+    def charge(self, index: int, folder: str) -> None:
+        descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
+        try:
+            os.pread(descriptor, PAGE_BYTES, 0)
+        finally:
+            os.close(descriptor)
+
+
+class DirtyFile(_FilePin):
+    kind = "dirty-file"
+    seen_as = "page_cache"
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.folder = disk_folder(bench.run)
+
+    def prepare(self) -> None:
+        for index in range(self.bench.count):
+            os.close(os.open(self._path(index), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        sync_filesystem(self.folder)
+
+    def charge(self, index: int, folder: str) -> None:
+        write_page(self._path(index))
+
+
+class MappedFile(PageCache):
+    kind = "mapped-file"
+    is_held = True
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._maps: list[mmap.mmap] = []
+
+    def refuse(self) -> None:
+        require_mappings(self.bench.count)
+
+    def settle(self) -> None:
+        for index in range(self.bench.count):
+            descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
+            try:
+                view = mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
+            finally:
+                os.close(descriptor)
+            view[0]
+            self._maps.append(view)
+
+
+class Swap(Tmpfs):
+    """A tmpfs page that went to swap while its cgroup lived: the swap record keeps the dead cgroup's id."""
+
+    kind = "swap"
+    seen_as = "swap"
+
+    def refuse(self) -> None:
+        try:
+            is_on = len(Path("/proc/swaps").read_text().splitlines()) > 1
+        except OSError:
+            is_on = False
+        if not is_on:
+            raise ObservationError("cannot make zombies pinned by swap", "this host has no swap in use", "swapon a swap file, or choose another --pin")
+
+    def charge(self, index: int, folder: str) -> None:
+        write_page(self._path(index))
+        descriptor = os.open(self._path(index), os.O_RDWR)
+        try:
+            with mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED) as view:
+                view[0] = 122
+                view.madvise(_MADV_PAGEOUT)
+        finally:
+            os.close(descriptor)
+        for _ in range(_SWAP_TRIES):
+            if not is_resident(self._path(index)):
+                return
+            reclaim(folder)
+            time.sleep(0.005)
+        raise ActionFailedError("cannot push a page to swap", "the kernel kept it in memory", "is the swap full? cat /proc/swaps")
+
+
+def _evict(path: str) -> None:
+    """Drops the file's page, so that the next reader is charged for it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
+    try:
+        for _ in range(_EVICTION_TRIES):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            if not is_resident(path):
+                return
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    raise ActionFailedError(f"cannot drop the cached page of {path}", "the file system keeps it", "try --pin dirty-file or tmpfs")
+
+
+def is_resident(path: str) -> bool:
+    """Whether the file's first page is in memory, asked without touching it."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        with mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED) as view:
+            answer = (ctypes.c_ubyte * 1)()
+            anchor = ctypes.c_char.from_buffer(view)
+            failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(PAGE_BYTES), answer)
+            del anchor
+            return failed != 0 or bool(answer[0] & 1)
+    finally:
+        os.close(descriptor)
+
+
+def sync_filesystem(folder: str) -> None:
+    """syncfs(2): what `sync` does, for the one file system."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _libc.syncfs(descriptor)
+    finally:
+        os.close(descriptor)

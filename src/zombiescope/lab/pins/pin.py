@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a zombie: the steps every kind of pin goes through.
+
+`prepare` runs outside and before; `charge` runs inside the cgroup that is about to die and must touch nothing but the
+pin; `hand_over` and `adopt` pass what a living process must hold from the hopping process to the one that stays.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from zombiescope.errors import ObservationError
+from zombiescope.lab.hierarchy import MemoryHierarchy
+from zombiescope.lab.journal import Journal
+
+PAGE_BYTES = mmap.PAGESIZE
+_SPARE_DESCRIPTORS = 64
+_SPARE_MAPPINGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a run works."""
+
+    run: str
+    hierarchy: MemoryHierarchy
+    subtree: str
+    journal: Journal
+    count: int
+
+
+class Pin:
+    """One kind. The defaults are those of a pin that stays by itself, such as a file."""
+
+    kind: str
+    seen_as: str
+    """The pin kind of `autopsy` that this must show up as."""
+    bytes_each = PAGE_BYTES
+    is_held = False
+    """A process must stay alive outside the dead cgroups."""
+    is_nested = False
+    """Each zombie has a dead child, and the child has the pin."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+
+    def refuse(self) -> None:
+        """Raises when this host cannot have such zombies. Changes nothing."""
+
+    def announce(self) -> None:
+        """Journals what `prepare` and `charge` will make. Called by the command itself, before anything else."""
+
+    def prepare(self) -> None:
+        """Makes what can be made outside."""
+
+    def arm(self, folder: str) -> None:
+        """Sets up the cgroup before it is entered."""
+
+    def charge(self, index: int, folder: str) -> None:
+        """Inside the cgroup at `folder`: makes the pin."""
+
+    def hand_over(self) -> None:
+        """In the hopping process, after the last charge."""
+
+    def adopt(self) -> None:
+        """In the staying process, while the hopping one hands over."""
+
+    def settle(self) -> None:
+        """In the staying process, when all cgroups are dead."""
+
+    def file(self, index: int) -> str | None:
+        """The file as the kernel would name it, or none."""
+        return None
+
+
+def write_page(path: str) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        os.write(descriptor, b"z" * PAGE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def require_descriptors(count: int) -> None:
+    """Raises the limit on open files of this process, as far as root may."""
+    wanted = count + _SPARE_DESCRIPTORS
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
+    except (ValueError, OSError) as error:
+        raise ObservationError(
+            f"cannot hold {count} open files in one process", f"the kernel allows {hard} ({error})", "--count with a smaller number"
+        ) from error
+
+
+def require_mappings(count: int) -> None:
+    try:
+        limit = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return
+    if count + _SPARE_MAPPINGS > limit:
+        raise ObservationError(
+            f"cannot hold {count} mappings in one process",
+            f"vm.max_map_count is {limit} and {_SPARE_MAPPINGS} are kept spare",
+            f"--count {limit - _SPARE_MAPPINGS}, or sysctl vm.max_map_count={count + 2 * _SPARE_MAPPINGS}",
+        )

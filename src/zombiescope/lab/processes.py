@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's own processes: how they are marked, found again and ended, and never anybody else's.
+
+A process is ours when its name is the lab's and it has the lock file of a run open; a process id alone proves nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from zombiescope.lab.names import LAB, is_run_name
+
+_PR_SET_PDEATHSIG = 1
+_DELETED = " (deleted)"
+
+
+@dataclass(frozen=True, slots=True)
+class LabProcess:
+    pid: int
+    start: int
+    run: str
+
+
+def mark_self() -> None:
+    Path("/proc/self/comm").write_text(LAB)
+
+
+def die_with_parent(parent: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def start_time(pid: int) -> int | None:
+    """When it started, in clock ticks since boot: with the process id, a name no other process can have. None: it ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess]:
+    """Living processes of one run, or of all."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and _is_named_ours(entry):
+            owner = _run_of(entry, roots)
+            start = start_time(int(entry))
+            if owner is not None and start is not None and run in (None, owner):
+                found.append(LabProcess(int(entry), start, owner))
+    return found
+
+
+def _is_named_ours(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip() == LAB.encode()
+    except OSError:
+        return False
+
+
+def _run_of(pid: str, roots: tuple[str, ...]) -> str | None:
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return None
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}").removesuffix(_DELETED)
+        except OSError:
+            continue
+        folder, _, last = target.rpartition("/")
+        root, _, run = folder.rpartition("/")
+        if last == "lock" and root in roots and is_run_name(run):
+            return run
+    return None
+
+
+def end_processes(processes: list[LabProcess], patience_seconds: float = 3.0) -> list[LabProcess]:
+    """Asks, waits, then kills. Returns those that would not go."""
+    handles: list[tuple[int, LabProcess]] = []
+    for process in processes:
+        handle = _handle(process)
+        if handle is not None:
+            handles.append((handle, process))
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for handle, _ in handles:
+                _signal(handle, number)
+            if _all_gone([handle for handle, _ in handles], patience_seconds):
+                return []
+        return [process for handle, process in handles if not _all_gone([handle], 0)]
+    finally:
+        for handle, _ in handles:
+            os.close(handle)
+
+
+def _handle(process: LabProcess) -> int | None:
+    """A handle that can never mean another process: opened first, then the start time is compared."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return None
+    if start_time(process.pid) != process.start:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _signal(handle: int, number: int) -> None:
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return
+
+
+def _all_gone(handles: list[int], patience_seconds: float) -> bool:
+    give_up = time.monotonic() + patience_seconds
+    for handle in handles:
+        left = max(0.0, give_up - time.monotonic())
+        if not select.select([handle], [], [], left)[0]:
+            return False
+    return True

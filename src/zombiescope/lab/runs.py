@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One lab run from start to truth: journal, subtree, staff, account; and back to nothing when it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
+from zombiescope.facts.gap import Gap
+from zombiescope.lab.accounts import dead_count
+from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
+from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
+from zombiescope.lab.journal import Journal, open_journal
+from zombiescope.lab.names import LAB, checked_run_name, new_run_name
+from zombiescope.lab.pins.catalogue import pin_of
+from zombiescope.lab.pins.pin import Bench, Pin
+from zombiescope.lab.pins.references import Visible
+from zombiescope.lab.refusals import refusal, require_root
+from zombiescope.lab.staff import Staff, zombie_work
+from zombiescope.lab.truth import Made, Truth
+
+SETTLE_SECONDS = 3.0
+Advance = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Run:
+    """A run that is being worked on. `end` lets go of it, `undo` removes all of it."""
+
+    name: str
+    hierarchy: MemoryHierarchy
+    journal: Journal
+
+    @property
+    def subtree(self) -> str:
+        return f"/{LAB}/{self.name}"
+
+    def end(self) -> None:
+        self.journal.close()
+
+    def undo(self) -> Cleaned:
+        self.journal.close()
+        return clean(self.name)[0]
+
+
+def begin(name: str | None) -> Run:
+    require_root()
+    run = checked_run_name(name) if name is not None else new_run_name()
+    hierarchy = find_hierarchy()
+    if hierarchy.exists(f"/{LAB}/{run}"):
+        raise UsageError(f"cannot start the lab run {run}", "a run of that name is there already", f"zombiescope lab clean --name {run}")
+    journal = open_journal(run)
+    journal.intend("cgroups", path=f"/{LAB}/{run}", hierarchy=hierarchy.version)
+    return Run(run, hierarchy, journal)
+
+
+def guarded(run: Run, work: Callable[[], Truth]) -> Truth:
+    """Whatever goes wrong, or whoever interrupts, what the run made is removed."""
+    try:
+        return work()
+    except (ZombiescopeError, OSError) as error:
+        known = error if isinstance(error, ZombiescopeError) else refusal("cannot go on with the lab run", error)
+        raise _after_undo(run, known) from error
+    except BaseException:
+        run.undo()
+        raise
+
+
+def _after_undo(run: Run, error: ZombiescopeError) -> ZombiescopeError:
+    cleaned = run.undo()
+    if cleaned.left:
+        left = "; ".join(f"{what} ({why})" for what, why in cleaned.left)
+        return ActionFailedError(error.what, f"{error.why}. Left behind: {left}", f"zombiescope lab clean --name {run.name}")
+    if isinstance(error, ObservationError | UsageError):
+        return error
+    return ActionUndoneError(error.what, f"{error.why}. Everything the run made was removed", error.hint)
+
+
+def make_zombies(run: Run, kind: str, count: int, advance: Advance) -> Truth:
+    bench = Bench(run.name, run.hierarchy, run.subtree, run.journal, count)
+    started = time.monotonic()
+    pin = pin_of(kind)(bench)
+    pin.refuse()
+    pin.announce()
+    run.hierarchy.make_parents(run.subtree)
+    staff = Staff(run.journal, zombie_work(pin), stays=pin.is_held)
+    made = staff.follow(advance)
+    staff.keep()
+    seconds = time.monotonic() - started
+    return account(run, "zombies", made, seconds, pin)
+
+
+def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | None = None) -> Truth:
+    is_visible = isinstance(pin, Visible)
+    expected = 0 if is_visible else len(made)
+    seen = _seen(run, expected)
+    gaps: tuple[Gap, ...] = ()
+    note = ""
+    if seen is None:
+        gaps = (Gap("counts.seen_by_kernel", "a v1 memory hierarchy counts no zombies below one cgroup", "zombiescope autopsy"),)
+    elif seen < expected:
+        note = (
+            f"the kernel holds only {seen} of the {expected} removed cgroups: it hands pages of the dead to their parent, "
+            "or something freed the pins"
+        )
+    return Truth(run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, seen, seconds, note, gaps)
+
+
+def _seen(run: Run, expected: int) -> int | None:
+    """The kernel's count trails by a moment: more, while ordinary deaths end; fewer, while they are still being booked."""
+    give_up = time.monotonic() + SETTLE_SECONDS
+    while True:
+        seen = dead_count(run.hierarchy, run.subtree)
+        if seen is None or seen == expected or time.monotonic() > give_up:
+            return seen
+        time.sleep(0.05)
+
+
+def clean(name: str | None = None) -> list[Cleaned]:
+    """One run, or all of them."""
+    require_root()
+    try:
+        hierarchy: MemoryHierarchy | None = find_hierarchy()
+    except ObservationError:
+        hierarchy = None
+    runs = find_runs(hierarchy) if name is None else [checked_run_name(name)]
+    cleaned = [clean_run(run, hierarchy) for run in runs]
+    remove_shared_names(hierarchy)
+    return cleaned

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that makes a run's zombies and, where something must be held, stays.
+
+It is started by the command, named and journalled before it may begin, and ends by itself when the command dies before
+saying `keep`. One that stays sits in the root cgroup, in a session of its own, until `lab clean`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import NoReturn
+
+from zombiescope.errors import ActionFailedError, ZombiescopeError
+from zombiescope.lab.hierarchy import MemoryHierarchy
+from zombiescope.lab.journal import Journal
+from zombiescope.lab.maker import bury, hop, make_unreaped, make_visible, read_mapped_files
+from zombiescope.lab.names import zombie_name
+from zombiescope.lab.pins.pin import Pin
+from zombiescope.lab.pins.references import Unreaped, Visible
+from zombiescope.lab.processes import die_with_parent, mark_self
+from zombiescope.lab.refusals import refusal
+from zombiescope.lab.truth import Made
+
+Work = Callable[["Report"], None]
+
+
+class Report:
+    """The way back to the command: one JSON line a message."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def made(self, rows: list[Made]) -> None:
+        for row in rows:
+            self.send("made", asdict(row))
+
+    def send(self, what: str, value: object = None) -> None:
+        os.write(self._descriptor, (json.dumps([what, value]) + "\n").encode())
+
+
+class Staff:
+    """The command's end of it."""
+
+    def __init__(self, journal: Journal, work: Work, *, stays: bool) -> None:
+        report_read, report_write = os.pipe()
+        order_read, order_write = os.pipe()
+        command = os.getpid()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(report_read)
+            os.close(order_write)
+            _become_staff(work, report_write, order_read, None if stays else command)
+        os.close(report_write)
+        os.close(order_read)
+        self._orders = order_write
+        self._reports = os.fdopen(report_read, "rb")
+        self._stays = stays
+        if stays:
+            os.waitpid(self._child, 0)
+        self._begin(journal)
+
+    def _begin(self, journal: Journal) -> None:
+        hello = self._next()
+        assert hello is not None
+        assert isinstance(hello[1], int)
+        journal.intend_process("staff", hello[1])
+        os.write(self._orders, b"go\n")
+
+    def follow(self, advance: Callable[[int], None]) -> list[Made]:
+        """Collects what is made until the work is done. Raises what went wrong over there."""
+        rows: list[Made] = []
+        while (message := self._next()) is not None:
+            what, value = message
+            if what == "made":
+                assert isinstance(value, dict)
+                rows.append(Made(**value))
+                advance(len(rows))
+            elif what == "failed":
+                assert isinstance(value, list)
+                raise ActionFailedError(*value)
+            elif what == "bug":
+                raise RuntimeError(str(value))
+            else:
+                return rows
+        raise ActionFailedError("cannot finish the lab run", "its working process was ended from outside", "zombiescope lab clean")
+
+    def keep(self) -> None:
+        """Lets a process that stays go on without us; the other kind has ended already."""
+        if self._stays:
+            os.write(self._orders, b"keep\n")
+        os.close(self._orders)
+        self._reports.close()
+        if not self._stays:
+            os.waitpid(self._child, 0)
+
+    def _next(self) -> tuple[str, object] | None:
+        line = self._reports.readline()
+        if not line.endswith(b"\n"):
+            return None
+        what, value = json.loads(line)
+        return what, value
+
+
+def _become_staff(work: Work, report_write: int, order_read: int, parent: int | None) -> NoReturn:
+    """`parent`: the command to die with; None: leave it, and be nobody's child."""
+    code = 1
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        if parent is not None:
+            die_with_parent(parent)
+        os.setsid()
+        if parent is None and os.fork() != 0:
+            os._exit(0)
+        mark_self()
+        _leave_terminal()
+        code = _serve(work, Report(report_write), order_read)
+    except BrokenPipeError:
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def _serve(work: Work, report: Report, order_read: int) -> int:
+    report.send("hello", os.getpid())
+    if os.read(order_read, 3) != b"go\n":
+        return 1
+    try:
+        work(report)
+    except ZombiescopeError as error:
+        report.send("failed", [error.what, error.why, error.hint])
+        return 1
+    except OSError as error:
+        known = refusal(f"cannot make the next zombie ({error.filename or 'kernel object'})", error)
+        report.send("failed", [known.what, known.why, known.hint])
+        return 1
+    except Exception:  # noqa: BLE001 - told to the command, which is the one to report a bug
+        report.send("bug", traceback.format_exc())
+        return 1
+    report.send("done")
+    if os.read(order_read, 5) == b"keep\n":
+        _stay()
+    return 0
+
+
+def _leave_terminal() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.chdir("/")
+
+
+def _stay() -> None:
+    """Until SIGTERM. Children are reaped on the way out: not every first process of a container would do it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.sigwait({signal.SIGTERM})
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
+
+
+def zombie_work(pin: Pin) -> Work:
+    """What the staff does for `lab zombies`."""
+
+    def work(report: Report) -> None:
+        bench = pin.bench
+        read_mapped_files()
+        pin.prepare()
+        if pin.is_held:
+            _go_to_root(bench.hierarchy)
+        if isinstance(pin, Visible):
+            make_visible(pin, report.made)
+        elif isinstance(pin, Unreaped):
+            make_unreaped(pin, report.made)
+        else:
+            _hop_in_a_child(pin, report)
+        pin.settle()
+
+    return work
+
+
+def _go_to_root(hierarchy: MemoryHierarchy) -> None:
+    """Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it."""
+    try:
+        hierarchy.enter("/")
+    except OSError:
+        return
+
+
+def _hop_in_a_child(pin: Pin, report: Report) -> None:
+    staff = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _hop_and_end(pin, report, staff)
+    pin.adopt()
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        # It has told why; the command stops listening there.
+        raise ActionFailedError("cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean")
+    bury(pin.bench, pin, f"{pin.bench.subtree}/{zombie_name(pin.bench.count - 1)}")
+
+
+def _hop_and_end(pin: Pin, report: Report, staff: int) -> NoReturn:
+    code = 1
+    try:
+        die_with_parent(staff)
+        hop(pin, report.made)
+        code = 0
+    except ZombiescopeError as error:
+        report.send("failed", [error.what, error.why, error.hint])
+    except OSError as error:
+        known = refusal(f"cannot make the next zombie ({error.filename or 'kernel object'})", error)
+        report.send("failed", [known.what, known.why, known.hint])
+    except Exception:  # noqa: BLE001 - told to the command, which is the one to report a bug
+        report.send("bug", traceback.format_exc())
+    finally:
+        os._exit(code)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's own account, `zombiescope.lab/1`: what was made, independent of every reader that is tested against it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zombiescope.facts.gap import Gap
+
+SCHEMA = "zombiescope.lab/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    id: int
+    """Inode of its directory, which is the kernel's id of the cgroup."""
+    path: str
+    pin: str
+    file: str | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    run: str
+    subtree: str
+    hierarchy: str
+    action: str
+    made: tuple[Made, ...]
+    visible: bool = False
+    """Directories left in place instead of zombies."""
+    seen: int | None = None
+    """Zombies the kernel itself counts below the subtree, where it does."""
+    seconds: float = 0.0
+    note: str = ""
+    gaps: tuple[Gap, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def truth_document(truth: Truth) -> dict[str, Any]:
+    counts = Counter(made.pin for made in truth.made)
+    return {
+        **stamp(),
+        "gaps": [asdict(gap) for gap in truth.gaps],
+        "action": truth.action,
+        "run": truth.run,
+        "hierarchy": truth.hierarchy,
+        "subtree": truth.subtree,
+        "seconds": round(truth.seconds, 3),
+        "counts": {
+            "made": len(truth.made),
+            "zombies": 0 if truth.visible else len(truth.made),
+            "visible": len(truth.made) if truth.visible else 0,
+            "bytes": sum(made.bytes for made in truth.made),
+            "by_pin": dict(counts),
+            "seen_by_kernel": truth.seen,
+        },
+        "note": truth.note or None,
+        **truth.more,
+        "made": [asdict(made) for made in truth.made],
+    }
+
+
+def stamp() -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC)
+    return {
+        "schema": SCHEMA,
+        "taken_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "host": {
+            "name": os.uname().nodename,
+            "kernel": platform.release(),
+            "boot_id": _line("/proc/sys/kernel/random/boot_id"),
+            "uptime_seconds": _uptime(),
+        },
+    }
+
+
+def _line(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _uptime() -> float | None:
+    line = _line("/proc/uptime")
+    return float(line.split()[0]) if line else None
