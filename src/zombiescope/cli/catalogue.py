@@ -6,6 +6,7 @@ from __future__ import annotations
 COMMANDS: dict[str, str] = {
     "scan": "How many zombies, below which parents, how many bytes, what they cost.",
     "doctor": "Look for a short window; findings with their evidence.",
+    "lab": "Make real zombies in a subtree of its own, and remove them.",
     "completion": "Print a shell's completion script.",
 }
 DEFAULT = "scan"

@@ -32,3 +32,18 @@ def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("watching", total=seconds)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def count_shown(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar for things made one by one; the callable is told how many there are. Without a total it only counts."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

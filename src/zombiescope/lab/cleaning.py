@@ -48,7 +48,9 @@ def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
     found.update(process.run for process in find_ours(places.ROOTS))
     if hierarchy is not None:
         found.update(name for name in hierarchy.children(f"/{LAB}") if is_run_name(name))
-    found.update(owner for segment in sysv.list_candidates() if (owner := sysv.owner_of(segment)) and is_run_name(owner))
+    found.update(
+        owner for segment in sysv.list_candidates() if (owner := sysv.owner_of(segment)) and is_run_name(owner)
+    )
     return sorted(found)
 
 
@@ -107,16 +109,22 @@ def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
     found = []
     for entry in journal.entries(run):
         pid, start = entry.get("pid"), entry.get("start")
-        if entry.get("role") == "staff" and isinstance(pid, int) and isinstance(start, int) and pid not in known:
-            if start and start_time(pid) == start:
-                found.append(LabProcess(pid, start, run))
+        if entry.get("role") != "staff" or not isinstance(pid, int) or not isinstance(start, int) or pid in known:
+            continue
+        if start and start_time(pid) == start:
+            found.append(LabProcess(pid, start, run))
     return found
 
 
 def _remove_pins(cleaned: Cleaned) -> None:
     for entry in journal.entries(cleaned.run):
         folder = entry.get("path")
-        if entry.get("intent") == "folder" and isinstance(folder, str) and os.path.isdir(folder) and _is_under_a_root(folder):
+        if (
+            entry.get("intent") == "folder"
+            and isinstance(folder, str)
+            and os.path.isdir(folder)
+            and _is_under_a_root(folder)
+        ):
             sync_filesystem(folder)
             cleaned.files += _remove_files(folder)
     for segment in sysv.list_candidates():
@@ -127,7 +135,9 @@ def _remove_pins(cleaned: Cleaned) -> None:
 
 
 def _is_under_a_root(folder: str) -> bool:
-    return any(folder.startswith(f"{root}/") and not places.why_foreign(root) for root in places.ROOTS if os.path.isdir(root))
+    return any(
+        folder.startswith(f"{root}/") and not places.why_foreign(root) for root in places.ROOTS if os.path.isdir(root)
+    )
 
 
 def _remove_files(folder: str) -> int:
@@ -159,7 +169,9 @@ def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy) -> None:
             _remove_cgroup(cleaned, hierarchy, path)
     still = _wait_for_release(hierarchy, subtree)
     if still:
-        cleaned.left.append((f"{still} below {subtree}", "the kernel has not released them yet; run lab clean again in a while"))
+        cleaned.left.append(
+            (f"{still} below {subtree}", "the kernel has not released them yet; run lab clean again in a while")
+        )
         return
     _remove_cgroup(cleaned, hierarchy, subtree)
 

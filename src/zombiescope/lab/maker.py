@@ -49,7 +49,9 @@ def make_unreaped(pin: Pin, tell: Tell) -> None:
         # Ended but not reaped: WNOWAIT leaves it as it is.
         ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         if ended is None or ended.si_status != 0:
-            raise ActionFailedError(f"cannot enter the cgroup {path}", "the kernel refused to move a process there", "zombiescope lab clean")
+            raise ActionFailedError(
+                f"cannot enter the cgroup {path}", "the kernel refused to move a process there", "zombiescope lab clean"
+            )
         bench.hierarchy.remove(path)
         tell([Made(cgroup_id, path, pin.kind, None, 0)])
 

@@ -80,7 +80,9 @@ def state_folder(run: str) -> str:
             reasons.append(f"{root}: {error}")
             continue
         return f"{root}/{run}"
-    raise ActionFailedError("cannot keep a journal of the lab run", "; ".join(reasons), "make one of these folders writable")
+    raise ActionFailedError(
+        "cannot keep a journal of the lab run", "; ".join(reasons), "make one of these folders writable"
+    )
 
 
 def tmpfs_folder(run: str) -> str:
@@ -97,7 +99,9 @@ def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: object) -> str
         if fits(filesystem_of(root)):
             return f"{root}/{run}/{purpose}"
     wanted = "a tmpfs" if purpose == "tmpfs" else "a file system with a page cache"
-    raise ObservationError(f"cannot find {wanted} for the lab's files", f"none of {', '.join(roots)} lies on one", "mount one there")
+    raise ObservationError(
+        f"cannot find {wanted} for the lab's files", f"none of {', '.join(roots)} lies on one", "mount one there"
+    )
 
 
 def make_run_folder(folder: str) -> None:
@@ -135,7 +139,13 @@ def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
 def remove_empty_roots() -> None:
     for root in ROOTS:
         if os.path.isdir(root) and not why_foreign(root):
-            try:
-                os.rmdir(root)
-            except OSError:
-                continue
+            _remove_if_empty(root)
+    for parent in ("/var/lib/zombiescope", "/run/zombiescope"):
+        _remove_if_empty(parent)
+
+
+def _remove_if_empty(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return

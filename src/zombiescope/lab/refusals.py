@@ -34,4 +34,6 @@ def refusal(what: str, error: OSError, *, undone: bool = False) -> ZombiescopeEr
 
 def require_root() -> None:
     if os.geteuid() != 0:
-        raise ObservationError("cannot make zombies", "making cgroups and charging memory to them needs root", "sudo zombiescope lab ...")
+        raise ObservationError(
+            "cannot make zombies", "making cgroups and charging memory to them needs root", "sudo zombiescope lab ..."
+        )

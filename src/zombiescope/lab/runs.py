@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ class Run:
         self.journal.close()
 
     def undo(self) -> Cleaned:
+        """Once begun it goes through: a second Ctrl-C would leave half of it."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         self.journal.close()
         return clean(self.name)[0]
 
@@ -50,7 +54,11 @@ def begin(name: str | None) -> Run:
     run = checked_run_name(name) if name is not None else new_run_name()
     hierarchy = find_hierarchy()
     if hierarchy.exists(f"/{LAB}/{run}"):
-        raise UsageError(f"cannot start the lab run {run}", "a run of that name is there already", f"zombiescope lab clean --name {run}")
+        raise UsageError(
+            f"cannot start the lab run {run}",
+            "a run of that name is there already",
+            f"zombiescope lab clean --name {run}",
+        )
     journal = open_journal(run)
     journal.intend("cgroups", path=f"/{LAB}/{run}", hierarchy=hierarchy.version)
     return Run(run, hierarchy, journal)
@@ -72,7 +80,9 @@ def _after_undo(run: Run, error: ZombiescopeError) -> ZombiescopeError:
     cleaned = run.undo()
     if cleaned.left:
         left = "; ".join(f"{what} ({why})" for what, why in cleaned.left)
-        return ActionFailedError(error.what, f"{error.why}. Left behind: {left}", f"zombiescope lab clean --name {run.name}")
+        return ActionFailedError(
+            error.what, f"{error.why}. Left behind: {left}", f"zombiescope lab clean --name {run.name}"
+        )
     if isinstance(error, ObservationError | UsageError):
         return error
     return ActionUndoneError(error.what, f"{error.why}. Everything the run made was removed", error.hint)
@@ -99,13 +109,21 @@ def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | 
     gaps: tuple[Gap, ...] = ()
     note = ""
     if seen is None:
-        gaps = (Gap("counts.seen_by_kernel", "a v1 memory hierarchy counts no zombies below one cgroup", "zombiescope autopsy"),)
+        gaps = (
+            Gap(
+                "counts.seen_by_kernel",
+                "a v1 memory hierarchy counts no zombies below one cgroup",
+                "zombiescope autopsy",
+            ),
+        )
     elif seen < expected:
         note = (
             f"the kernel holds only {seen} of the {expected} removed cgroups: it hands pages of the dead to their parent, "
             "or something freed the pins"
         )
-    return Truth(run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, seen, seconds, note, gaps)
+    return Truth(
+        run.name, run.subtree, run.hierarchy.version, action, tuple(made), is_visible, seen, seconds, note, gaps
+    )
 
 
 def _seen(run: Run, expected: int) -> int | None:

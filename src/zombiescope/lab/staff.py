@@ -87,7 +87,9 @@ class Staff:
                 raise RuntimeError(str(value))
             else:
                 return rows
-        raise ActionFailedError("cannot finish the lab run", "its working process was ended from outside", "zombiescope lab clean")
+        raise ActionFailedError(
+            "cannot finish the lab run", "its working process was ended from outside", "zombiescope lab clean"
+        )
 
     def keep(self) -> None:
         """Lets a process that stays go on without us; the other kind has ended already."""
@@ -173,7 +175,7 @@ def zombie_work(pin: Pin) -> Work:
     def work(report: Report) -> None:
         bench = pin.bench
         read_mapped_files()
-        pin.prepare()
+        pin.prepare(range(bench.count))
         if pin.is_held:
             _go_to_root(bench.hierarchy)
         if isinstance(pin, Visible):
@@ -204,7 +206,9 @@ def _hop_in_a_child(pin: Pin, report: Report) -> None:
     _, status = os.waitpid(child, 0)
     if status != 0:
         # It has told why; the command stops listening there.
-        raise ActionFailedError("cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean")
+        raise ActionFailedError(
+            "cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean"
+        )
     bury(pin.bench, pin, f"{pin.bench.subtree}/{zombie_name(pin.bench.count - 1)}")
 
 

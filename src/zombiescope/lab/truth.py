@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 
 SCHEMA = "zombiescope.lab/1"
 
@@ -68,12 +69,12 @@ def truth_document(truth: Truth) -> dict[str, Any]:
 
 
 def stamp() -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.now(UTC)
     return {
         "schema": SCHEMA,
         "taken_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "host": {
-            "name": os.uname().nodename,
+            "name": shown(os.fsencode(os.uname().nodename)),
             "kernel": platform.release(),
             "boot_id": _line("/proc/sys/kernel/random/boot_id"),
             "uptime_seconds": _uptime(),

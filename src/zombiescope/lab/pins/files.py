@@ -66,11 +66,12 @@ class PageCache(_FilePin):
         super().__init__(bench)
         self.folder = disk_folder(bench.run)
 
-    def prepare(self) -> None:
-        for index in range(self.bench.count):
+    def prepare(self, indexes: range) -> None:
+        for index in indexes:
             write_page(self._path(index))
-        sync_filesystem(self.folder)
-        for index in range(self.bench.count):
+        if len(indexes) > 1:
+            sync_filesystem(self.folder)
+        for index in indexes:
             _evict(self._path(index))
 
     def charge(self, index: int, folder: str) -> None:
@@ -89,8 +90,8 @@ class DirtyFile(_FilePin):
         super().__init__(bench)
         self.folder = disk_folder(bench.run)
 
-    def prepare(self) -> None:
-        for index in range(self.bench.count):
+    def prepare(self, indexes: range) -> None:
+        for index in indexes:
             os.close(os.open(self._path(index), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         sync_filesystem(self.folder)
 
@@ -132,7 +133,11 @@ class Swap(Tmpfs):
         except OSError:
             is_on = False
         if not is_on:
-            raise ObservationError("cannot make zombies pinned by swap", "this host has no swap in use", "swapon a swap file, or choose another --pin")
+            raise ObservationError(
+                "cannot make zombies pinned by swap",
+                "this host has no swap in use",
+                "swapon a swap file, or choose another --pin",
+            )
 
     def charge(self, index: int, folder: str) -> None:
         write_page(self._path(index))
@@ -148,7 +153,9 @@ class Swap(Tmpfs):
                 return
             reclaim(folder)
             time.sleep(0.005)
-        raise ActionFailedError("cannot push a page to swap", "the kernel kept it in memory", "is the swap full? cat /proc/swaps")
+        raise ActionFailedError(
+            "cannot push a page to swap", "the kernel kept it in memory", "is the swap full? cat /proc/swaps"
+        )
 
 
 def _evict(path: str) -> None:
@@ -162,7 +169,9 @@ def _evict(path: str) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    raise ActionFailedError(f"cannot drop the cached page of {path}", "the file system keeps it", "try --pin dirty-file or tmpfs")
+    raise ActionFailedError(
+        f"cannot drop the cached page of {path}", "the file system keeps it", "try --pin dirty-file or tmpfs"
+    )
 
 
 def is_resident(path: str) -> bool:

@@ -22,9 +22,9 @@ class Memfd(Pin):
         super().__init__(bench)
         self._files: list[int] = []
 
-    def prepare(self) -> None:
-        require_descriptors(self.bench.count)
-        self._files = [os.memfd_create(self._name(index)) for index in range(self.bench.count)]
+    def prepare(self, indexes: range) -> None:
+        require_descriptors(len(indexes))
+        self._files = [os.memfd_create(self._name(index)) for index in indexes]
 
     def charge(self, index: int, folder: str) -> None:
         os.pwrite(self._files[index], b"z" * PAGE_BYTES, 0)
@@ -50,8 +50,8 @@ class SharedAnon(Pin):
     def refuse(self) -> None:
         require_mappings(self.bench.count)
 
-    def prepare(self) -> None:
-        self._maps = [mmap.mmap(-1, PAGE_BYTES) for _ in range(self.bench.count)]
+    def prepare(self, indexes: range) -> None:
+        self._maps = [mmap.mmap(-1, PAGE_BYTES) for _ in indexes]
 
     def charge(self, index: int, folder: str) -> None:
         self._maps[index][:] = b"z" * PAGE_BYTES
@@ -68,9 +68,12 @@ class SysvShm(Pin):
     def announce(self) -> None:
         self.bench.journal.intend("sysv", first_key=SYSV_KEY_BASE, keys=SYSV_KEY_COUNT)
 
-    def prepare(self) -> None:
+    def file(self, index: int) -> str | None:
+        return f"/SYSV{self._segments[index].key:08x}"
+
+    def prepare(self, indexes: range) -> None:
         offset = zlib.crc32(self.bench.run.encode()) % SYSV_KEY_COUNT
-        for made in range(self.bench.count):
+        for made in indexes:
             try:
                 segment, offset = sysv.make_segment(offset)
             except OSError as error:

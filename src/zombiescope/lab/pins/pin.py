@@ -54,7 +54,7 @@ class Pin:
     def announce(self) -> None:
         """Journals what `prepare` and `charge` will make. Called by the command itself, before anything else."""
 
-    def prepare(self) -> None:
+    def prepare(self, indexes: range) -> None:
         """Makes what can be made outside."""
 
     def arm(self, folder: str) -> None:
@@ -93,7 +93,9 @@ def require_descriptors(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
     except (ValueError, OSError) as error:
         raise ObservationError(
-            f"cannot hold {count} open files in one process", f"the kernel allows {hard} ({error})", "--count with a smaller number"
+            f"cannot hold {count} open files in one process",
+            f"the kernel allows {hard} ({error})",
+            "--count with a smaller number",
         ) from error
 
 

@@ -31,7 +31,9 @@ class Socket(Pin):
 
     def refuse(self) -> None:
         hierarchy = self.bench.hierarchy
-        if hierarchy.is_unified or any(os.path.exists(hierarchy.file(path, _TCP_LIMIT)) for path in ("/", self.bench.subtree)):
+        if hierarchy.is_unified or any(
+            os.path.exists(hierarchy.file(path, _TCP_LIMIT)) for path in ("/", self.bench.subtree)
+        ):
             return
         raise ObservationError(
             "cannot make zombies pinned by sockets",
@@ -39,8 +41,8 @@ class Socket(Pin):
             "choose another --pin",
         )
 
-    def prepare(self) -> None:
-        require_descriptors(self.bench.count)
+    def prepare(self, indexes: range) -> None:
+        require_descriptors(len(indexes))
         self._sender, self._receiver = socket.socketpair()
 
     def arm(self, folder: str) -> None:

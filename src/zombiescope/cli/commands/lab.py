@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope lab`: makes real zombies in a subtree of its own, says exactly what it made, and removes it again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.cli.progress import count_shown, window_shown
+from zombiescope.errors import EXIT_FINE, ActionFailedError
+from zombiescope.lab import runs
+from zombiescope.lab.churn import churn as churn_run
+from zombiescope.lab.cleaning import Cleaned
+from zombiescope.lab.leak import LEAKING_PINS, STYLES, LeakOrder, checked_maker
+from zombiescope.lab.leak import leak as leak_run
+from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab.truth import Truth, stamp, truth_document
+
+EPILOG = """\b
+Examples:
+  zombiescope lab zombies --count 50 --pin tmpfs
+  zombiescope lab zombies --count 2000 --pin memfd --hold
+  zombiescope lab churn --rate 200 --seconds 10
+  zombiescope lab leak --maker crashy-agent --per-minute 60 --seconds 120
+  zombiescope lab clean
+"""
+name_option = click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
+
+
+@click.group(epilog=EPILOG)
+def lab() -> None:
+    """Make real zombies, to see what they look like and to test against. Needs root.
+
+    Everything is made below the cgroup /zombiescope-lab and in folders of the same name, is announced in a journal first, and
+    is removed by `lab clean`, whatever ended the command that made it.
+    """
+
+
+@lab.command(epilog="Kinds: " + " ".join(KINDS))
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many.")
+@click.option("--pin", "kind", type=click.Choice(KINDS), required=True, metavar="KIND", help="What keeps them.")
+@click.option("--hold", is_flag=True, help="Keep them until Enter or a signal, then clean.")
+@name_option
+@json_option
+def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: bool) -> Answer | None:
+    """Make COUNT zombies pinned by KIND and print what was made. They stay until `lab clean`."""
+    with _signals_interrupt():
+        run = runs.begin(name)
+
+        def work() -> Truth:
+            with count_shown("making zombies", count) as advance:
+                return runs.make_zombies(run, kind, count, advance)
+
+        truth = runs.guarded(run, work)
+        return _finish(run, truth, as_json=as_json, hold=hold)
+
+
+@lab.command()
+@click.option("--rate", type=click.FloatRange(0.01, 100_000), default=100.0, show_default=True, help="Births a second.")
+@click.option("--seconds", type=click.FloatRange(0.1, 86_400), default=10.0, show_default=True, help="For how long.")
+@name_option
+@json_option
+def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> Answer:
+    """Births and deaths of cgroups that leave nothing behind."""
+    with _signals_interrupt():
+        run = runs.begin(name)
+
+        def work() -> Truth:
+            with window_shown(seconds) as progress:
+                return churn_run(run, rate, seconds, progress)
+
+        truth = runs.guarded(run, work)
+        _complain(run.undo())
+    figures = truth.more["churn"]
+    rate_line = f"{figures['achieved_per_second']:,} a second"
+    text = f"{figures['births']:,} births and {figures['deaths']:,} deaths in {truth.seconds:.1f} s: {rate_line}"
+    return JsonAnswer(truth_document(truth)) if as_json else PlainAnswer(text)
+
+
+@lab.command()
+@click.option("--maker", required=True, metavar="NAME", help="Who shall seem to make them.")
+@click.option("--per-minute", type=click.FloatRange(0.01, 60_000), required=True, help="How many a minute.")
+@click.option("--seconds", type=click.FloatRange(0.1, 864_000), help="For how long; then they stay until `lab clean`.")
+@click.option("--style", type=click.Choice(STYLES), default="service", show_default=True, help="Shape of the path.")
+@click.option(
+    "--pin", "kind", type=click.Choice(LEAKING_PINS), default="tmpfs", show_default=True, help="What keeps them."
+)
+@name_option
+@json_option
+def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
+    """Leak zombies at a steady pace under a believable path, until a signal (then it cleans) or for SECONDS."""
+    asked = LeakOrder(**order)
+    checked_maker(asked.maker)
+    with _signals_interrupt():
+        run = runs.begin(name)
+
+        def work() -> Truth:
+            with count_shown(f"leaking as {asked.maker}", asked.expected) as advance:
+                return leak_run(run, asked, advance)
+
+        try:
+            truth = runs.guarded(run, work)
+        except KeyboardInterrupt:
+            if asked.expected is not None:
+                raise
+            document = {**stamp(), "gaps": [], "action": "leak", "run": run.name, "stopped": True, "made": []}
+            return JsonAnswer(document) if as_json else PlainAnswer(f"stopped; run {run.name} is removed")
+        return _finish(run, truth, as_json=as_json, hold=False)
+
+
+@lab.command()
+@click.option("--name", metavar="ID", help="Only this run. Without it: every run nobody is working on.")
+@json_option
+def clean(*, name: str | None, as_json: bool) -> Answer:
+    """Remove everything the lab made: processes, files, segments, cgroups. Safe to repeat.
+
+    Exit code 0 when nothing is left; 5 when something is, with the reason.
+    """
+    cleaned = runs.clean(name)
+    is_left = any(each.left and not each.in_use for each in cleaned)
+    exit_code = ActionFailedError.exit_code if is_left else EXIT_FINE
+    if as_json:
+        body = {"gaps": [], "action": "clean", "runs": [each.as_document() for each in cleaned]}
+        return JsonAnswer({**stamp(), **body}, exit_code)
+    return PlainAnswer("\n".join(_clean_lines(cleaned)) or "nothing of the lab is here", exit_code)
+
+
+def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer | None:
+    document = truth_document(truth)
+    run.journal.keep_truth(json.dumps(document))
+    text = "\n".join(_truth_lines(truth, document["counts"], hold=hold))
+    if not hold:
+        run.end()
+        return JsonAnswer(document) if as_json else PlainAnswer(text)
+    try:
+        click.echo(json.dumps(document, indent=2) if as_json else text)
+        _wait_for_the_end()
+    finally:
+        _complain(run.undo())
+    return None
+
+
+def _complain(cleaned: Cleaned) -> None:
+    if cleaned.left:
+        left = "; ".join(f"{what} ({why})" for what, why in cleaned.left)
+        raise ActionFailedError(
+            f"cannot remove all of the lab run {cleaned.run}", left, f"zombiescope lab clean --name {cleaned.run}"
+        )
+
+
+def _truth_lines(truth: Truth, counts: dict[str, Any], *, hold: bool) -> Iterator[str]:
+    what = "directories left behind" if truth.visible else "zombies"
+    by_pin = ", ".join(f"{number:,} {kind}" for kind, number in counts["by_pin"].items())
+    yield f"{counts['made']:,} {what} in {truth.seconds:.1f} s below {truth.subtree} ({by_pin})"
+    if truth.note:
+        yield f"note: {truth.note}"
+    yield "look:   zombiescope scan"
+    yield "remove: press Enter" if hold else f"remove: zombiescope lab clean --name {truth.run}"
+
+
+def _clean_lines(cleaned: list[Cleaned]) -> Iterator[str]:
+    for each in cleaned:
+        removed = each.as_document()["removed"]
+        went = ", ".join(f"{number:,} {what}" for what, number in removed.items() if number)
+        yield f"run {each.run}: removed {went or 'nothing'}"
+        yield from (f"  left: {what}: {why}" for what, why in each.left)
+
+
+def _wait_for_the_end() -> None:
+    """Enter or a signal; an end of input is no Enter."""
+    try:
+        if sys.stdin is None or not sys.stdin.readline():
+            while True:
+                signal.pause()
+    except KeyboardInterrupt:
+        return
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP mean what Ctrl-C means: stop and clean."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
