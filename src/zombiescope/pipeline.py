@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import Case, Observation
@@ -26,15 +26,13 @@ Progress = Callable[[str], None]
 _STEPS_PER_SECOND = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(NamedTuple):
     observation: Observation
     diagnosis: Diagnosis
     thresholds: Thresholds
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(NamedTuple):
     case: Case
     diagnosis: Diagnosis
 
@@ -57,7 +55,7 @@ def examine(host: Host, seconds: float, progress: Callable[[float], None] = lamb
     if isinstance(first.snapshot.hierarchy, Hierarchy):
         _let_pass(host, seconds, progress)
         census = read_census(host, first.snapshot.hierarchy)
-        later = replace(first.snapshot, census=census, taken_at=host.wall_clock())
+        later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
         observations.append(Observation(later, derive_scan(later)))
     case = Case(tuple(observations), Thresholds())
     return Examined(case, diagnose(case))

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Census, CountSource
 
 
-@dataclass(frozen=True, slots=True)
-class Population:
+class Population(NamedTuple):
     counted: int
     live: int
     source: CountSource

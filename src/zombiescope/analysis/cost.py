@@ -8,7 +8,7 @@ some tens of percent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.node import Shape
 
@@ -18,8 +18,7 @@ PERCPU_BYTES = 1_500
 PERCPU_BYTES_PER_NODE = 530
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCost:
+class KernelCost(NamedTuple):
     zombies: int
     cpus: int
     nodes: int

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.cost import KernelCost, derive_kernel_cost
@@ -13,8 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ParentShare:
+class ParentShare(NamedTuple):
     """A nearest live ancestor of zombies."""
 
     path: bytes
@@ -22,8 +21,7 @@ class ParentShare:
     use: MemoryUse | None
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(NamedTuple):
     population: Population | Gap
     parents: tuple[ParentShare, ...] | Gap
     kernel_cost: KernelCost | Gap

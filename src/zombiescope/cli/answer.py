@@ -4,27 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
     from rich.console import RenderableType
 
 
-@dataclass(frozen=True, slots=True)
-class JsonAnswer:
+class JsonAnswer(NamedTuple):
     document: dict[str, Any]
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TextAnswer:
+class TextAnswer(NamedTuple):
     parts: Sequence[RenderableType]
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PlainAnswer:
+class PlainAnswer(NamedTuple):
     """Text for a program: printed as it is."""
 
     text: str

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
-import traceback
 from importlib import import_module
 from typing import NoReturn
 
@@ -109,6 +106,8 @@ def _print(answer: Answer | None) -> int:
 def _write(answer: Answer) -> None:
     match answer:
         case JsonAnswer(document=document):
+            import json  # noqa: PLC0415 (each form loads only what it needs)
+
             print(json.dumps(document, indent=2))
         case PlainAnswer(text=text):
             print(text)
@@ -130,6 +129,9 @@ def _explain(error: ZombiescopeError) -> None:
 
 def _report_bug(*, keep: bool) -> int:
     """One line for the person; the traceback in a file, or on the screen with --debug."""
+    import tempfile  # noqa: PLC0415 (a healthy run does not pay for a bug)
+    import traceback  # noqa: PLC0415
+
     trace = traceback.format_exc()
     if not keep:
         print(trace, file=sys.stderr)

@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     snapshot: Snapshot
     scan: Scan
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     observations: tuple[Observation, ...]
     thresholds: Thresholds
 

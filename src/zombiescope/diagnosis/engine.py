@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import RULES
@@ -23,8 +23,7 @@ class Disease(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     disease: Disease
     verdict: str
     findings: tuple[Finding, ...]

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from zombiescope.diagnosis.thresholds import Severity
 
@@ -21,8 +21,7 @@ class Role(StrEnum):
     ORIGIN = "origin"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     fact: str
     value: float | str | None
     unit: str
@@ -31,8 +30,7 @@ class Evidence:
     """Seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     id: str
     verdict: Verdict
     severity: Severity

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
 
@@ -16,8 +16,7 @@ class Severity(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     zombies_warning: int = 1_000
     zombies_critical: int = 10_000
     ratio_warning: float = 5.0

@@ -7,8 +7,8 @@ Paths are bytes, relative to the hierarchy, and begin with `/`; the hierarchy's 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 
@@ -27,8 +27,7 @@ class CountSource(StrEnum):
     WALK = "walk"
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """The hierarchy that owns memory, and whether we see all of it."""
 
     version: HierarchyVersion
@@ -44,8 +43,7 @@ class Hierarchy:
         return where + b"/" + file_name if file_name else where or b"/"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """One look: memory cgroups the kernel counted and those with a directory, the root included."""
 
     counted: int
@@ -56,16 +54,14 @@ class Look:
         return self.counted - self.live
 
 
-@dataclass(frozen=True, slots=True)
-class LiveTree:
+class LiveTree(NamedTuple):
     """Every live directory, parents before children, and those without a directory inside."""
 
     paths: tuple[bytes, ...]
     leaves: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(NamedTuple):
     """Looks some time apart. An ordinary death is over within a second, so the lowest look counts."""
 
     source: CountSource
@@ -77,8 +73,7 @@ class Census:
     gaps: tuple[Gap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
+class MemoryUse(NamedTuple):
     """Bytes charged, by kind. `unevictable` overlaps the others: it is a property of pages counted there too."""
 
     file: int
@@ -93,8 +88,7 @@ class MemoryUse:
         return self.file + self.shmem + self.anon + (self.swap or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Residuals:
+class Residuals(NamedTuple):
     """Bytes charged below each live directory that no live directory there accounts for: the zombies' bytes."""
 
     by_parent: Mapping[bytes, MemoryUse]
@@ -103,8 +97,7 @@ class Residuals:
     gaps: tuple[Gap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyDirectories:
+class EmptyDirectories(NamedTuple):
     """Live leaf cgroups looked at for processes. `seen` is all of them or an even sample."""
 
     leaves: int
@@ -118,8 +111,7 @@ class EmptyDirectories:
         return self.empty if self.seen == self.leaves else round(self.leaves * self.empty / max(self.seen, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(NamedTuple):
     """One statistics sweep over the live tree, timed."""
 
     seconds: float

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     fact: str
     """The JSON path of the field that is missing, such as `parents[].zombies`."""
     reason: str
@@ -15,4 +14,4 @@ class Gap:
 
     def about(self, fact: str) -> Gap:
         """The same gap, said of another field."""
-        return replace(self, fact=fact)
+        return self._replace(fact=fact)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Each field is known or is None with a gap in `gaps`."""
 
     name: str | None
@@ -19,8 +18,7 @@ class Identity:
     gaps: tuple[Gap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """Possible CPUs and NUMA nodes: the kernel allocates per-CPU memory for every possible one, not only those online."""
 
     possible_cpus: int | None

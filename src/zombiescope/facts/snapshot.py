@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Census, EmptyDirectories, Hierarchy, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     taken_at: float
     """Seconds since the epoch, by the clock of the machine that was looked at."""
     source: str

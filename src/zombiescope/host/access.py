@@ -8,14 +8,12 @@ or recorded; readers turn it into a gap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 READ_LIMIT_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryWalk:
+class DirectoryWalk(NamedTuple):
     """Every directory at and below a place, as paths relative to it (`b"/"` is the place itself), parents first."""
 
     paths: tuple[bytes, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Callable
 from typing import Any
@@ -69,52 +68,53 @@ class LiveHost:
 def walk_directories(top: bytes) -> DirectoryWalk:
     """All directories below `top` with as few system calls as the kernel allows.
 
-    A directory's link count is 2 + its subdirectories on cgroup file systems, so a leaf needs one stat and no readdir, and a
-    listing may stop at the last subdirectory. A file system that does not keep that promise (link count below 2) is listed.
+    A directory's link count is 2 + its subdirectories on cgroup file systems, so a leaf needs one stat and no readdir.
+    A file system that does not keep that promise (a link count below 2) is listed all the same.
     """
     top = top.rstrip(b"/") or b"/"
-    links = os.stat(top).st_nlink
     paths: list[bytes] = []
     leaves: list[bytes] = []
     unreadable: list[tuple[bytes, int]] = []
-    pending = [(b"/", links)]
+    pending = [b""]
     while pending:
-        path, links = pending.pop()
-        paths.append(path)
-        if links == 2:
-            leaves.append(path)
-            continue
+        path = pending.pop()
         try:
-            inside = _inside(top if path == b"/" else top + path)
+            inner, inside = _inside(top + path or b"/", path)
         except OSError as error:
-            if error.errno in _GONE:
-                paths.pop()
-            else:
+            if not path:
+                raise
+            if error.errno not in _GONE:
+                paths.append(path)
                 unreadable.append((path, error.errno or 0))
             continue
-        if not inside:
-            leaves.append(path)
-        prefix = b"" if path == b"/" else path
-        pending.extend((prefix + b"/" + name, links) for name, links in inside)
+        paths.append(path or b"/")
+        if not inner and not inside:
+            leaves.append(path or b"/")
+        leaves += inside
+        paths += inside
+        pending += inner
     return DirectoryWalk(tuple(paths), tuple(leaves), tuple(unreadable))
 
 
-def _inside(directory: bytes) -> list[tuple[bytes, int]]:
-    """Names and link counts of the directories in one directory; what vanishes meanwhile is left out."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    found = []
+def _inside(directory: bytes, prefix: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Paths of the directories in one directory: those to enter, and the leaves. What vanishes meanwhile is left out."""
+    inner: list[bytes] = []
+    leaves: list[bytes] = []
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    if not names:
+        return inner, leaves
+    stem = prefix + b"/"
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with os.scandir(descriptor) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         for name in names:
             try:
-                seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                links = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_nlink
             except OSError as error:
                 if error.errno in _GONE:
                     continue
                 raise
-            if stat.S_ISDIR(seen.st_mode):
-                found.append((os.fsencode(name), seen.st_nlink))
+            (leaves if links == 2 else inner).append(stem + name)
     finally:
         os.close(descriptor)
-    return found
+    return inner, leaves

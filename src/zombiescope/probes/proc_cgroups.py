@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -11,8 +11,7 @@ from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerRow:
+class ControllerRow(NamedTuple):
     hierarchy: int
     cgroups: int
     is_enabled: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyVersion, LiveTree, Look
 from zombiescope.facts.gap import Gap
@@ -24,8 +24,7 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 _PARENTS = "parents[].zombies"
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     look: Look
     source: CountSource
     tree: LiveTree | None

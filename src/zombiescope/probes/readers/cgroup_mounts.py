@@ -7,7 +7,7 @@ MEMCG_V1 hide it), says nothing by itself: then `memory` in a cgroup2 mount's cg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
@@ -20,8 +20,7 @@ FACT = "memcg.hierarchy"
 _ROOT_INODE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
+class _Mount(NamedTuple):
     root: bytes
     point: bytes
     is_v2: bool

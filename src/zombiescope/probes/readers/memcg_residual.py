@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
@@ -26,8 +26,7 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 _Use = tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _Parent:
+class _Parent(NamedTuple):
     """A live directory with a residual, and what its later samples must read again."""
 
     residual: _Use
@@ -43,7 +42,8 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
             if not found:
                 break
             host.wait(SECONDS_BETWEEN_SAMPLES)
-            found = {path: parent for path, parent in found.items() if reader.lower(path, parent)}
+            again = {path: reader.lower(path, parent) for path, parent in found.items()}
+            found = {path: parent for path, parent in again.items() if parent}
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
     return Residuals(
@@ -129,12 +129,12 @@ class _V1(_Reader):
             pending.extend(children)
         return found
 
-    def lower(self, path: bytes, parent: _Parent) -> bool:
+    def lower(self, path: bytes, parent: _Parent) -> _Parent | None:
         self._total(path)
         beneath = self._below.pop(path, None)
         if beneath is None:
-            return False
-        return _keep_lower(parent, self._residual(beneath, self._total, parent.charged_children))
+            return None
+        return _lower_of(parent, self._residual(beneath, self._total, parent.charged_children))
 
     def _total(self, path: bytes) -> _Use | None:
         """A directory's hierarchical figure; what of it lies beneath is remembered for when it is entered."""
@@ -162,11 +162,11 @@ class _V2(_Reader):
                 found[path] = parent
         return found
 
-    def lower(self, path: bytes, parent: _Parent) -> bool:
+    def lower(self, path: bytes, parent: _Parent) -> _Parent | None:
         total = self._total(path)
         if total is None:
-            return False
-        return _keep_lower(parent, self._residual(total, self._total, parent.charged_children))
+            return None
+        return _lower_of(parent, self._residual(total, self._total, parent.charged_children))
 
     def _hands_memory_on(self, path: bytes) -> bool:
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
@@ -222,12 +222,12 @@ def _minus(left: _Use, right: _Use) -> _Use:
     return tuple(a - b for a, b in zip(left, right, strict=False))
 
 
-def _keep_lower(parent: _Parent, again: _Parent | None) -> bool:
-    """The lower of two samples, kind by kind, and whether anything of it is left."""
+def _lower_of(parent: _Parent, again: _Parent | None) -> _Parent | None:
+    """The lower of two samples, kind by kind; None when nothing of it is left."""
     if again is None:
-        return False
-    parent.residual = tuple(map(min, parent.residual, again.residual))
-    return any(parent.residual)
+        return None
+    residual = tuple(map(min, parent.residual, again.residual))
+    return _Parent(residual, parent.charged_children) if any(residual) else None
 
 
 def _memory_use(use: _Use) -> MemoryUse:
