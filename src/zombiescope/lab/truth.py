@@ -48,7 +48,7 @@ def truth_document(truth: Truth) -> dict[str, Any]:
     counts = Counter(made.pin for made in truth.made)
     return {
         **stamp(),
-        "gaps": [asdict(gap) for gap in truth.gaps],
+        "gaps": [gap._asdict() for gap in truth.gaps],
         "action": truth.action,
         "run": truth.run,
         "hierarchy": truth.hierarchy,
