@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents are true to the repository: links lead somewhere, commands exist, each myth has its right command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from zombiescope.cli.main import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")] if path.is_file()
+)
+MYTHS = ROOT / "docs/explanation/myths.md"
+RECORDS = sorted((ROOT / "docs/decisions").glob("*.md"))
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+CALL = re.compile(r"(?<![\w/.-])zombiescope ([a-z-][^\n;|#&]*)")
+
+# What common write-ups get wrong: every heading of the page carries one of these, and each of these has a heading.
+MYTH_SUBJECTS = """
+tmpfs
+/sys/fs/cgroup/memory
+listed
+Empty directories
+No `memory` row
+dying
+500 MB
+minutes
+cgdelete
+Remounting
+drop_caches
+cgroup v2 fixes
+CFS
+KswapdWriteback
+cgroupVersion
+NRestarts
+mem_cgroup_nr_lru_pages
+memory.stat
+list_lru
+idle
+""".strip().splitlines()
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def code_of(text: str) -> list[str]:
+    """Fenced blocks and code spans: where a document shows something to type."""
+    fences = [match[2] for match in FENCE.finditer(text)]
+    return fences + re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+
+
+def myths() -> dict[str, str]:
+    _, *sections = re.split(r"^## ", MYTHS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {section.partition("\n")[0]: section.partition("\n")[2] for section in sections}
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def anchors(path: Path) -> set[str]:
+    return {
+        anchor(heading)
+        for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_relative_link_resolves(document: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", document.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, fragment = target.partition("#")
+        place = (document.parent / file).resolve() if file else document
+        assert place.is_relative_to(ROOT), f"{target} leads out of the repository"
+        assert place.exists(), f"{target} leads nowhere"
+        if fragment:
+            assert fragment in anchors(place), f"{target}: no such heading"
+
+
+def unknown_in(call: str) -> str:
+    """The first word of a call that is no command or no flag of it; empty when all are."""
+    words = call.split()
+    command: click.Command = commands
+    flags = flags_of(command)
+    for word in words:
+        if isinstance(command, click.Group):
+            inner = None if word.startswith("-") else command.get_command(click.Context(command), word)
+            if inner is None:
+                return "" if word in flags else word
+            command, flags = inner, flags_of(inner)
+        elif word.startswith("--") and word.partition("=")[0] not in flags:
+            return word
+    return ""
+
+
+def flags_of(command: click.Command) -> set[str]:
+    return {flag for option in command.params for flag in option.opts} | {"--help", "--version"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_command_and_flag_named_exists(document: Path) -> None:
+    for code in code_of(document.read_text(encoding="utf-8")):
+        for call in CALL.findall(code):
+            assert not unknown_in(call), f"zombiescope {call}: no {unknown_in(call)}"
+
+
+@pytest.mark.parametrize("call", ["resurrect", "scan --resurrect", "lab resurrect", "--resurrect"])
+def test_a_command_that_does_not_exist_is_noticed(call: str) -> None:
+    assert unknown_in(call).endswith("resurrect")
+
+
+def test_the_map_shows_every_room_and_no_other() -> None:
+    package = ROOT / "src/zombiescope"
+    rooms = {path.stem for path in package.iterdir() if path.is_dir() or path.suffix == ".py"}
+    rooms -= {"__init__", "__main__", "__pycache__"}
+    table = re.search(
+        r"^## Rooms\n(.*?)^## ", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert table
+    assert set(re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE)) == rooms
+
+
+@pytest.mark.parametrize("title", myths())
+def test_every_myth_is_answered_with_a_command(title: str) -> None:
+    assert any(subject in title for subject in MYTH_SUBJECTS), "a new myth: add its subject to MYTH_SUBJECTS"
+    body = myths()[title]
+    says_what_is_wrong = FENCE.sub("", body).strip()
+    blocks = [match[2] for match in FENCE.finditer(body) if match[1] == "sh"]
+    assert len(says_what_is_wrong) > 60
+    assert any(line.strip() and not line.startswith("#") for block in blocks for line in block.splitlines())
+
+
+def test_every_known_myth_has_its_section() -> None:
+    titles = list(myths())
+    assert [subject for subject in MYTH_SUBJECTS if not any(subject in title for title in titles)] == []
+    assert [title.partition(".")[0] for title in titles] == [str(number) for number in range(1, len(titles) + 1)]
+
+
+def test_the_commands_of_the_myths_are_valid_shell() -> None:
+    for match in FENCE.finditer(MYTHS.read_text(encoding="utf-8")):
+        if match[1] == "sh":
+            checked = subprocess.run(["sh", "-n"], input=match[2], text=True, capture_output=True, check=False)
+            assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=name_of)
+def test_a_decision_record_is_short_and_complete(record: Path) -> None:
+    text = record.read_text(encoding="utf-8")
+    assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", record.name)
+    assert len(text.splitlines()) <= 40
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
+        "Context",
+        "Decision",
+        "Price",
+        "What would change our mind",
+    ]
+
+
+def test_decision_records_are_numbered_without_holes() -> None:
+    assert [record.name[:4] for record in RECORDS] == [f"{number:04}" for number in range(1, len(RECORDS) + 1)]
