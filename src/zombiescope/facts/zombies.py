@@ -77,6 +77,12 @@ class Pin(NamedTuple):
     """Pages seen on this pin; None for a pin that holds no page."""
     sampled: bool
     """Not every page of the zombie was looked at, so there may be more."""
+    mapped: int | None = None
+    """Folios that some process maps; None where the tier cannot see it."""
+    dirty: int | None = None
+    """Folios not yet written back."""
+    holder: str | None = None
+    """Who holds it, where a process or a mount does: `pid 4711 (name)`."""
 
 
 class Zombie(NamedTuple):
@@ -97,6 +103,8 @@ class Zombie(NamedTuple):
     pins: tuple[Pin, ...]
     peak_bytes: int | None
     oom_kills: int | None
+    parent_id: int | None = None
+    """Of the cgroup right above, dead or alive; None where the tier does not know."""
 
 
 @dataclass(frozen=True, slots=True)

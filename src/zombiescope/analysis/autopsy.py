@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every zombie with its maker and what would free it, the totals, and whether the independent counts agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from zombiescope.analysis.census import Population
+from zombiescope.analysis.freeing import Action, Remedy, actions_enough, least_harm_first, remedies_of
+from zombiescope.analysis.maker import Makers
+from zombiescope.facts.cgroups import Residuals
+from zombiescope.facts.zombies import Pin, PinKind, Walk, Zombie
+
+
+class Body(NamedTuple):
+    """One zombie on the table."""
+
+    zombie: Zombie
+    maker: str
+    pins: tuple[Pin, ...]
+    """What must go before it can: its own pins and, in the place of a dead child, the child's."""
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        return remedies_of(self.zombie, self.pins)
+
+
+class MakerShare(NamedTuple):
+    maker: str
+    zombies: int
+    share: float
+
+
+class Totals(NamedTuple):
+    zombies: int
+    pages: int
+    by_pin: Mapping[PinKind, int]
+    """Zombies that have a pin of the kind; one with two kinds is counted under both."""
+    by_maker: tuple[MakerShare, ...]
+    freed_by: Mapping[Action, int]
+
+
+class Reconciliation(NamedTuple):
+    walk: int
+    counted_minus_live: int | None
+    walk_pages: int
+    residual_pages: int | None
+    agree: bool | None
+    """None where there was nothing to compare with."""
+    why: str
+
+
+class Autopsy(NamedTuple):
+    bodies: tuple[Body, ...]
+    totals: Totals
+    reconciliation: Reconciliation
+
+
+def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
+    makers, pins_below = Makers(), _pins_of_children(walk)
+    bodies = []
+    for zombie in walk.zombies:
+        pins = zombie.pins
+        if zombie.references.children:
+            pins = tuple(pin for pin in pins if pin.kind is not PinKind.CHILD) + tuple(pins_below.get(zombie.id, pins))
+        bodies.append(Body(zombie, makers.of(zombie.path), pins))
+    return Autopsy(tuple(bodies), derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
+
+
+def _pins_of_children(walk: Walk) -> dict[int, list[Pin]]:
+    """By parent id, the pins of all dead descendants: deeper ones first, so that they reach their grandparents."""
+    below: dict[int, list[Pin]] = {}
+    with_parent = (zombie for zombie in walk.zombies if zombie.parent_id is not None)
+    for zombie in sorted(with_parent, key=lambda zombie: -zombie.level):
+        assert zombie.parent_id is not None
+        own = [pin for pin in zombie.pins if pin.kind is not PinKind.CHILD]
+        below.setdefault(zombie.parent_id, []).extend([*own, *below.get(zombie.id, ())])
+    return below
+
+
+def derive_totals(bodies: Iterable[Body]) -> Totals:
+    bodies = tuple(bodies)
+    kinds: Counter[PinKind] = Counter()
+    freed: Counter[Action] = Counter()
+    for body in bodies:
+        kinds.update({pin.kind for pin in body.zombie.pins})
+        freed.update(actions_enough(body.pins))
+    makers = Counter(body.maker for body in bodies).most_common()
+    shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers)
+    pages = sum(pages_of(body.zombie) for body in bodies)
+    return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed))
+
+
+def pages_of(zombie: Zombie) -> int:
+    """Pages of memory, not swap. Unevictable pages are on a list of their own."""
+    pages = zombie.pages
+    return sum(count or 0 for count in (pages.file, pages.shmem, pages.anon, pages.unevictable))
+
+
+def reconcile(
+    walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int
+) -> Reconciliation:
+    walked, pages = len(walk.zombies), sum(pages_of(zombie) for zombie in walk.zombies)
+    counted = None if population is None else population.zombies
+    residual = None if residuals is None or residuals.unsplit else _residual_pages(residuals, page_bytes)
+    doubts = []
+    if counted is not None and counted != walked:
+        doubts.append(
+            f"the walk saw {walked:,} zombies and the census {counted:,}: cgroups died or were released between the two"
+        )
+    if residual is not None and residual != pages:
+        doubts.append(f"the walk saw {pages:,} pages and memory.stat {residual:,}: {_why_pages(pages, residual)}")
+    if counted is None and residual is None:
+        return Reconciliation(walked, None, pages, None, None, "there was no other count to compare with")
+    return Reconciliation(walked, counted, pages, residual, not doubts, "; ".join(doubts) or "all counts agree")
+
+
+def _residual_pages(residuals: Residuals, page_bytes: int) -> int:
+    total = sum(use.file + use.shmem + use.anon for use in residuals.by_parent.values())
+    return total // page_bytes
+
+
+def _why_pages(walked: int, residual: int) -> str:
+    if walked > residual:
+        return "pages were charged or freed between the two, or the statistics were not flushed yet"
+    return "pages in per-CPU batches are not on a list yet, or were charged or freed between the two"

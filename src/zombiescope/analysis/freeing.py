@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From pins to what would remove them, least harm first.
+
+This is the decision kernel developers sketched in 2023, from user space: clean unmapped file pages are dropped, mapped ones
+are left to reclaim or to their mapper, shared memory goes with its file or its holder, swap is walked apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import Pin, PinKind, Zombie
+
+
+class Action(StrEnum):
+    """In the order of the harm they do, least first."""
+
+    WAIT = "wait"
+    FLUSH = "flush"
+    REAP_PROCESS = "reap_process"
+    DROP_FILE = "drop_file"
+    RECLAIM_PARENT = "reclaim_parent"
+    SWAP_IN = "swap_in"
+    CLOSE_SOCKET = "close_socket"
+    UNMOUNT = "unmount"
+    RESTART_PROCESS = "restart_process"
+    DELETE_FILE = "delete_file"
+    REMOVE_SEGMENT = "remove_segment"
+    REBOOT = "reboot"
+
+
+COSTS: Mapping[Action, str] = {
+    Action.WAIT: "nothing",
+    Action.FLUSH: "one sync and one new cgroup that dies at once; the disks must keep up",
+    Action.REAP_PROCESS: "nothing: the process is dead and only waited for",
+    Action.DROP_FILE: "the file's cached pages are read again when they are wanted",
+    Action.RECLAIM_PARENT: "live siblings below the same parent lose cache too and read it again; time grows with the zombies",
+    Action.SWAP_IN: "memory for all that is in swap; the machine must have it free",
+    Action.CLOSE_SOCKET: "the connection",
+    Action.UNMOUNT: "the mount that holds a namespace",
+    Action.RESTART_PROCESS: "what the process does",
+    Action.DELETE_FILE: "the file and what is in it",
+    Action.REMOVE_SEGMENT: "the segment and what is in it",
+    Action.REBOOT: "everything that runs",
+}
+_HOST = "host"
+_HARM = {action: number for number, action in enumerate(Action)}
+
+
+class Remedy(NamedTuple):
+    action: Action
+    target: str
+    together: bool = False
+    """It takes all remedies of the zombie that are so marked."""
+
+
+def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
+    """Each alone is enough to free the zombie, least harm first; or, marked so, all of them together.
+
+    `pins` are its own and, in the place of a dead child, the child's.
+    """
+    choices = [{(action, _target(action, pin, zombie)) for action in actions_on(pin)} for pin in pins]
+    if not choices:
+        return (Remedy(Action.WAIT, shown(zombie.path)),)
+    common = set(choices[0]).intersection(*choices[1:])
+    if common:
+        return tuple(sorted((Remedy(*choice) for choice in common), key=_least_harm))
+    if any(choice == {(Action.REBOOT, _HOST)} for choice in choices):
+        return (Remedy(Action.REBOOT, _HOST),)
+    return _together(choices)
+
+
+def actions_enough(pins: Iterable[Pin]) -> frozenset[Action]:
+    """The actions of which one alone, given all its targets, removes every one of these pins; none if it takes several."""
+    choices = [actions_on(pin) for pin in pins]
+    return choices[0].intersection(*choices[1:]) if choices else frozenset({Action.WAIT})
+
+
+def actions_on(pin: Pin) -> frozenset[Action]:
+    """What removes this pin, every page of it."""
+    if pin.kind is PinKind.PAGE_CACHE:
+        return _on_page_cache(pin)
+    if pin.kind is PinKind.TMPFS and pin.path is None:
+        return frozenset({Action.RESTART_PROCESS})  # unlinked, or in a mount we do not see: whoever has it open
+    return _ACTIONS[pin.kind]
+
+
+_ACTIONS: Mapping[PinKind, frozenset[Action]] = {
+    PinKind.WRITEBACK: frozenset({Action.FLUSH}),
+    PinKind.TMPFS: frozenset({Action.DELETE_FILE}),
+    PinKind.MEMFD: frozenset({Action.RESTART_PROCESS}),
+    PinKind.SHARED_ANON: frozenset({Action.RESTART_PROCESS}),
+    PinKind.SYSV_SHM: frozenset({Action.REMOVE_SEGMENT}),
+    PinKind.ANON: frozenset({Action.RESTART_PROCESS}),
+    PinKind.SWAP: frozenset({Action.SWAP_IN}),
+    PinKind.SOCKET: frozenset({Action.CLOSE_SOCKET, Action.RESTART_PROCESS}),
+    PinKind.CHILD: frozenset({Action.WAIT}),
+    PinKind.TASK: frozenset({Action.REAP_PROCESS}),
+    PinKind.NAMESPACE: frozenset({Action.UNMOUNT, Action.RESTART_PROCESS}),
+    PinKind.UNEVICTABLE: frozenset({Action.RESTART_PROCESS}),
+    PinKind.OTHER: frozenset({Action.REBOOT}),
+}
+
+
+def _on_page_cache(pin: Pin) -> frozenset[Action]:
+    """Dropping a file's cache skips mapped and dirty pages, and cannot be promised where not every page was seen."""
+    if pin.path is None or pin.sampled:
+        return frozenset({Action.RECLAIM_PARENT})
+    if pin.mapped or pin.dirty:
+        return frozenset({Action.RECLAIM_PARENT, Action.DELETE_FILE})
+    return frozenset({Action.RECLAIM_PARENT, Action.DELETE_FILE, Action.DROP_FILE})
+
+
+def _target(action: Action, pin: Pin, zombie: Zombie) -> str:
+    match action:
+        case Action.RECLAIM_PARENT:
+            return shown(zombie.parent)
+        case Action.REBOOT:
+            return _HOST
+        case Action.SWAP_IN:
+            return "all swap"
+        case Action.FLUSH:
+            return "all file systems"
+        case _:
+            return pin.holder or _name(pin) or f"the holder of its {pin.kind} memory"
+
+
+def _name(pin: Pin) -> str | None:
+    name = pin.path if pin.path is not None else pin.path_in_fs
+    return None if name is None else shown(name)
+
+
+def _together(choices: list[set[tuple[Action, str]]]) -> tuple[Remedy, ...]:
+    """One remedy a pin; an action that serves several pins is taken once."""
+    chosen: set[tuple[Action, str]] = set()
+    for choice in sorted(choices, key=len):
+        if not chosen & choice:
+            chosen.add(min(choice, key=lambda option: (_HARM[option[0]], option[1])))
+    return tuple(sorted((Remedy(*option, together=True) for option in chosen), key=_least_harm))
+
+
+def _least_harm(remedy: Remedy) -> tuple[int, str]:
+    return _HARM[remedy.action], remedy.target
+
+
+def least_harm_first(counts: Mapping[Action, int]) -> dict[Action, int]:
+    return dict(sorted(counts.items(), key=lambda item: _HARM[item[0]]))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a cgroup's path to the name of who made it: a unit, a pod, a container runtime, a login session, else the path itself
+with its ids folded. Patterns of every driver of systemd, Kubernetes, containerd, Docker, Podman, CRI-O, ECS and LXC.
+
+`maker_of(b"/system.slice/ecs.service") == "unit:ecs.service"`; the first rule that knows the path names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from zombiescope.facts.names import shown
+
+_ID = rb"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{10}"
+_UID = rb"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
+_POD = re.compile(rb"(?:^|[/-])pod(" + _UID + rb")(?:\.slice|/|:|$)")
+_SESSION = re.compile(rb"/user\.slice/user-([0-9]+)\.slice(?:/|$)")
+_UNIT = re.compile(rb"[A-Za-z0-9:_.\\@-]+\.(?:service|scope|slice|socket|mount|swap)")
+_RUNTIMES = {
+    "docker": rb"/docker-(?:ID)|/docker/(?:ID)|:docker:",
+    "podman": rb"/libpod(?:-conmon)?-(?:ID)|/(?:libpod_parent|libpod|podman)/(?:ID)|:libpod:",
+    "cri_o": rb"/crio(?:-conmon)?-(?:ID)|:crio:",
+    "containerd": rb"/(?:cri-containerd|nerdctl|containerd)-(?:ID)|:cri-containerd:|^/(?:default|k8s\.io|moby|nerdctl)/[^/]",
+    "buildkit": rb"/(?:docker/)?buildkit[-/]",
+    "lxc": rb"/lxc/[^/]|/lxc\.(?:payload|monitor)[./]",
+    "ecs": rb"/ecs/[^/]|/ecstasks\.slice/ecstasks-",
+}
+_RUNTIME = re.compile(
+    b"|".join(
+        b"(?P<" + name.encode() + b">" + form.replace(b"ID", _ID) + b")" for name, form in reversed(_RUNTIMES.items())
+    )
+)
+
+_HEX_ID = re.compile(rb"(?<![0-9A-Za-z])(?:" + _UID + rb")(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+_DIGITS = re.compile(rb"[0-9]+")
+_LONG_DIGITS = re.compile(rb"[0-9]{4,}")
+_TRANSIENT = re.compile(rb"run-[rupi]?\*?[0-9a-f]+(?:-i[0-9]+)?(?=\.)")
+_STARS = re.compile(rb"\*(?:[-_.]?\*)+")
+_ZEROES = bytes.maketrans(b"123456789", b"000000000")
+_HAS_DIGIT = re.compile(r"[0-9]")
+
+
+class Makers:
+    """Names makers; remembers those that do not depend on the digits of a path, for thousands of zombies differ in nothing else."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}
+
+    def of(self, path: bytes) -> str:
+        key = path.translate(_ZEROES)
+        maker = self._known.get(key)
+        if maker is None:
+            maker = maker_of(path)
+            if not _HAS_DIGIT.search(maker) and not maker.startswith("pod:"):
+                self._known[key] = maker
+        return maker
+
+
+def maker_of(path: bytes) -> str:
+    for rule in _RULES:
+        maker = rule(path)
+        if maker:
+            return maker
+    return "path:" + shown(fold_path(path))
+
+
+def fold_path(path: bytes) -> bytes:
+    """Runs of digits and of eight or more hexadecimal digits become `*`, so that a thousand siblings are one pattern."""
+    return _STARS.sub(b"*", _DIGITS.sub(b"*", _HEX_ID.sub(b"*", path)))
+
+
+def _pod(path: bytes) -> str | None:
+    found = _POD.search(path) if b"pod" in path else None
+    return "pod:" + found[1].replace(b"_", b"-").decode("ascii") if found else None
+
+
+def _container(path: bytes) -> str | None:
+    """ECS before the runtime it uses, which stands deeper in the path."""
+    found = {match.lastgroup for match in _RUNTIME.finditer(path)}
+    name = next((name for name in reversed(_RUNTIMES) if name in found), None)
+    return "container:" + name.replace("_", "-") if name else None
+
+
+def _session(path: bytes) -> str | None:
+    found = _SESSION.search(path)
+    return "session:" + found[1].decode("ascii") if found else None
+
+
+def _unit(path: bytes) -> str | None:
+    """The deepest unit of the path: what a unit makes inside its own cgroup is the unit's."""
+    slice_name: bytes | None = None
+    for name in reversed(path.split(b"/")):
+        plain = name.removeprefix(b"_")
+        if not _UNIT.fullmatch(plain):
+            continue
+        if not plain.endswith(b".slice"):
+            return "unit:" + shown(fold_unit(plain))
+        slice_name = slice_name or plain
+    return "unit:" + shown(fold_unit(slice_name)) if slice_name else None
+
+
+def fold_unit(name: bytes) -> bytes:
+    """A unit keeps its name, so that it can be typed; only what is made anew for each run is folded."""
+    stem, dot, kind = name.rpartition(b".")
+    folded = _HEX_ID.sub(b"*", stem)
+    if _TRANSIENT.match(name) or kind == b"scope":
+        folded = _DIGITS.sub(b"*", folded)
+    elif b"@" in folded:
+        prefix, at, instance = folded.partition(b"@")
+        folded = prefix + at + _LONG_DIGITS.sub(b"*", instance)
+    return _STARS.sub(b"*", folded) + dot + kind
+
+
+_RULES: tuple[Callable[[bytes], str | None], ...] = (_pod, _container, _session, _unit)
