@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a walker found to the facts: former paths, nearest live ancestors, references taken apart, pins by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
+from zombiescope.kernel.births import birth_times
+from zombiescope.kernel.mount_paths import MountPaths
+from zombiescope.kernel.pins import pins_of_folios, pins_of_writeback, pins_without_folios
+from zombiescope.kernel.raw import CSS_DYING, RawMemcg, RawPin, RawWalk
+
+_PAGE_BYTES = 4096
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What is known of the cgroups seen so far; a parent always comes before its children."""
+
+    paths: dict[int, bytes] = field(default_factory=dict)
+    live_paths: dict[int, bytes] = field(default_factory=dict)
+    """css -> path of itself if live, else of its nearest live ancestor."""
+    orphans: int = 0
+
+    def add(self, memcg: RawMemcg) -> None:
+        up = self.paths.get(memcg.parent)
+        if up is None:
+            self.orphans += memcg.parent != 0
+            path = b"/" if memcg.parent == 0 else b"/" + memcg.name
+        else:
+            path = up + b"/" + memcg.name if up != b"/" else b"/" + memcg.name
+        self.paths[memcg.css] = path
+        dead = memcg.flags & CSS_DYING
+        self.live_paths[memcg.css] = self.live_paths.get(memcg.parent, b"/") if dead else path
+
+
+def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PAGE_BYTES) -> Walk:
+    births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
+    children = Counter(memcg.parent for memcg in raw.memcgs)
+    writeback: dict[int, list[RawPin]] = {}
+    for pin in raw.writeback:
+        writeback.setdefault(pin.css, []).append(pin)
+    tree, zombies = _Tree(), []
+    for memcg in raw.memcgs:
+        tree.add(memcg)
+        if not memcg.flags & CSS_DYING:
+            continue
+        references = _references(memcg, children[memcg.css])
+        pins = pins_of_folios(memcg, mounts)
+        if memcg.css in writeback:
+            pins += pins_of_writeback(writeback[memcg.css], mounts)
+        zombies.append(_zombie(memcg, tree, births.get(memcg.serial), references, pins, page_bytes))
+    runs = raw.runs_nanoseconds
+    return Walk(
+        tier=tier,
+        zombies=tuple(zombies),
+        live_count=len(raw.memcgs) - len(zombies),
+        gaps=tuple(_gaps(raw, tree, zombies)),
+        chunks=len(runs),
+        kernel_nanoseconds=sum(runs) if runs else None,
+        longest_run_nanoseconds=max(runs, default=None),
+    )
+
+
+def _zombie(
+    memcg: RawMemcg, tree: _Tree, born_at: float | None, references: References, pins: tuple[Pin, ...], page_bytes: int
+) -> Zombie:
+    return Zombie(
+        memcg.id,
+        memcg.serial,
+        tree.paths[memcg.css],
+        memcg.level,
+        tree.live_paths[memcg.css],
+        born_at,
+        None,
+        references,
+        _pages(memcg),
+        pins + pins_without_folios(memcg, references),
+        memcg.peak * page_bytes,
+        memcg.oom_kills,
+    )
+
+
+def _pages(memcg: RawMemcg) -> Pages:
+    """Followed lists give each folio's nature; list sizes alone cannot tell shared from private anonymous memory."""
+    swap = memcg.swap if memcg.swap >= 0 else None
+    if memcg.walked and not memcg.bare:
+        return Pages(memcg.file, memcg.shmem, memcg.anon, memcg.unevictable, swap)
+    none_or_unknown = None if memcg.lru_anon else 0
+    return Pages(memcg.lru_file, none_or_unknown, none_or_unknown, memcg.unevictable, swap)
+
+
+def _references(memcg: RawMemcg, children: int) -> References:
+    total = memcg.refs if memcg.refs >= 0 else None
+    swap = None if memcg.swap < 0 else int(memcg.swap > 0)
+    folios = memcg.folios if memcg.walked else None
+    if memcg.unevictable:
+        folios = None
+    if total is None or swap is None:
+        return References(total, folios, children, swap, None)
+    if folios is None and memcg.lru_anon + memcg.lru_file + memcg.unevictable == total - children - swap:
+        folios = total - children - swap
+    rest = None if folios is None else total - folios - children - swap
+    return References(total, folios, children, swap, rest if rest is None or rest >= 0 else None)
+
+
+def _gaps(raw: RawWalk, tree: _Tree, zombies: list[Zombie]) -> list[Gap]:
+    gaps = [Gap("zombies", note, "run it again") for note in raw.notes]
+    if tree.orphans:
+        gaps.append(Gap("zombies[].path", f"{tree.orphans} cgroups appeared without their parent", "run it again"))
+    if not zombies:
+        return gaps
+    gaps.append(
+        Gap(
+            "zombies[].died_at",
+            "the kernel does not keep the time of death",
+            "`zombiescope agent` keeps a ledger from now on",
+        )
+    )
+    if any(zombie.born_at is None for zombie in zombies):
+        gaps.append(Gap("zombies[].born_at", "this kernel stamps no usable time of birth"))
+    unsplit = sum(zombie.pages.anon is None for zombie in zombies)
+    if unsplit:
+        reason = f"{unsplit} zombies have lists too long to follow: shared and private memory were not told apart"
+        gaps += [Gap("zombies[].pages.shmem", reason), Gap("zombies[].pages.anon", reason)]
+    unknown = sum(zombie.references.rest is None for zombie in zombies)
+    if unknown:
+        gaps.append(Gap("zombies[].refs", f"the references of {unknown} zombies could not be taken apart completely"))
+    return gaps

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives the BPF walk: chunk after chunk, so that no run holds its core for long, and copies out what each one found.
+
+A run resumes at the css where the last one stopped. If that was released meanwhile, the walk goes on among its siblings,
+which the kernel keeps in order of birth; if its parent went too, one level higher, and so on.
+"""
+
+from __future__ import annotations
+
+import mmap
+import pkgutil
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from zombiescope.kernel.blob import BlobError, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.kernel.bpf_syscall import BpfRefusedError
+from zombiescope.kernel.raw import Clock, RawMemcg, RawPin, RawWalk
+
+RECORDS, PINS, ARENA_BYTES = 1024, 4096, (1 << 20) + 256
+RUN_LIMIT_NANOSECONDS = 4_000_000
+_CHUNK_RECORDS = 1000
+_MOST_LOST = 1000
+_OVERLAP = 64
+_RECORD = struct.Struct("<4Q2q8Q12I")
+_PIN = struct.Struct("<3Q10I16s")
+_ASKED = struct.Struct("<4Q6I")
+_ANSWERED = struct.Struct("<5Q6I")
+_NAME = "memcg_walk.blob"
+
+
+class Status(IntEnum):
+    MORE = 0
+    DONE = 1
+    LOST = 2
+    NO_MEMCG = 3
+    RUNNING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How far to look into one zombie."""
+
+    pins: int
+    folios: int
+
+
+COUNT_ONLY = Depth(0, 0)
+# (kernel time spent so far, depth): whole zombies while the walk is cheap, samples when there are too many of them.
+_DEPTHS = ((60_000_000, Depth(16, 4096)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
+
+
+@dataclass(slots=True)
+class _Chunk:
+    records: bytes
+    pins: bytes
+    arena: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    position: int
+    position_serial: int
+    position_parent: int
+    ran_ns: int
+    jiffies: int
+    monotonic_ns: int
+    seen: int
+    status: Status
+    records: int
+    pins: int
+    arena: int
+    hierarchy: int
+
+
+@dataclass(slots=True)
+class _Place:
+    position: int = 0
+    serial: int = 0
+    after: int = 0
+
+
+class Walker:
+    """One loaded walker; `close` lets the kernel forget it."""
+
+    def __init__(self, nodes: int) -> None:
+        content = pkgutil.get_data("zombiescope", f"kernel/bpf/{_NAME}")
+        if content is None:
+            raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
+        self.object = BpfObject(parse_blob(_NAME, content))
+        self._nodes = nodes
+        self._state = self.object.map_memory("bss", _ASKED.size + _ANSWERED.size, writable=True)
+        self._records = self.object.map_memory("records", RECORDS * _RECORD.size)
+        self._pins = self.object.map_memory("pins", PINS * _PIN.size)
+        self._arena = self.object.map_memory("arena", ARENA_BYTES)
+
+    def close(self) -> None:
+        for memory in (self._state, self._records, self._pins, self._arena):
+            memory.close()
+        self.object.close()
+
+    def run(self, program: str, place: _Place, depth: Depth, skip: int = 0) -> _Answer:
+        how = 1 if place.position else 0
+        asked = (place.position, place.serial, place.after, RUN_LIMIT_NANOSECONDS)
+        limits = (how, _CHUNK_RECORDS, depth.pins, depth.folios, self._nodes, skip)
+        _ASKED.pack_into(self._state, 0, *asked, *limits)
+        self.object.run(program)
+        position, serial, *_ = _ASKED.unpack_from(self._state)
+        parent, ran, jiffies, now, seen, status, records, pins, arena, _, hierarchy = _ANSWERED.unpack_from(
+            self._state, _ASKED.size
+        )
+        return _Answer(
+            position, serial, parent, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy
+        )
+
+    def copy(self, answer: _Answer) -> _Chunk:
+        def first(memory: mmap.mmap, size: int) -> bytes:
+            return memory[:size]
+
+        return _Chunk(
+            first(self._records, answer.records * _RECORD.size),
+            first(self._pins, answer.pins * _PIN.size),
+            first(self._arena, answer.arena),
+        )
+
+
+@dataclass(slots=True)
+class _Progress:
+    memcgs: list[RawMemcg] = field(default_factory=list)
+    serials: set[int] = field(default_factory=set)
+    parents: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """css -> (its parent, its serial), to find the way back when a place was lost."""
+    runs: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def walk_memcgs(nodes: int, wall_clock: Callable[[], float], depth: Depth | None = None) -> RawWalk:
+    """The whole tree. `depth` fixes how far to look into each zombie; without it the budget decides."""
+    walker = Walker(nodes)
+    try:
+        progress = _Progress()
+        last = _walk_tree(walker, progress, depth)
+        clock = Clock(last.jiffies, last.monotonic_ns / 1e9, wall_clock())
+        is_v2 = last.hierarchy == 0
+        writeback = _walk_writeback(walker, progress) if is_v2 and depth is not COUNT_ONLY else []
+        return RawWalk(progress.memcgs, writeback, clock, is_v2, progress.runs, progress.notes)
+    finally:
+        walker.close()
+
+
+def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Answer:
+    place, lost, spent = _Place(), 0, 0
+    while True:
+        answer = walker.run("walk_memcg", place, fixed or _depth_after(spent))
+        progress.runs.append(answer.ran_ns)
+        spent += answer.ran_ns
+        if answer.status is Status.NO_MEMCG:
+            raise BpfRefusedError("cannot walk the memory cgroups with BPF", "this kernel has no memory controller")
+        _take(progress, walker.copy(answer))
+        if answer.status is Status.MORE:
+            place = _Place(answer.position, answer.position_serial)
+        elif answer.status is Status.LOST and lost < _MOST_LOST:
+            lost += 1
+            place = _place_above(progress, answer)
+        else:
+            if answer.status is not Status.DONE:
+                progress.notes.append(
+                    f"the walk lost its place {lost} times while cgroups were being released and gave up"
+                )
+            return answer
+
+
+def _depth_after(spent: int) -> Depth:
+    return next(depth for limit, depth in _DEPTHS if spent < limit)
+
+
+def _place_above(progress: _Progress, answer: _Answer) -> _Place:
+    """The lost css was visited and its children went before it did: go on with its younger siblings."""
+    parent = progress.parents.get(answer.position, (answer.position_parent, 0))[0]
+    known = progress.parents.get(parent)
+    return _Place(parent, known[1], answer.position_serial) if known else _Place()
+
+
+def _take(progress: _Progress, chunk: _Chunk) -> None:
+    pins = _pins_of(chunk)
+    names = chunk.arena
+    for row in _RECORD.iter_unpack(chunk.records):
+        name, size, first, count = row[22:]
+        serial = row[3]
+        progress.parents[row[0]] = (row[1], serial)
+        if serial in progress.serials:
+            continue
+        progress.serials.add(serial)
+        mine = tuple(pins[first : first + count]) if count else ()
+        progress.memcgs.append(RawMemcg._make((*row[:22], names[name : name + size - 1] if size else b"", mine)))
+
+
+def _pins_of(chunk: _Chunk) -> list[RawPin]:
+    names, make = chunk.arena, RawPin._make
+    return [
+        make((*row[:11], names[row[11] : row[11] + row[12]], row[13].partition(b"\0")[0]))
+        for row in _PIN.iter_unpack(chunk.pins)
+    ]
+
+
+def _walk_writeback(walker: Walker, progress: _Progress) -> list[RawPin]:
+    """Dead writeback structures have no order to resume by: skip those seen, with an overlap against removals."""
+    found: dict[tuple[int, int, int], RawPin] = {}
+    skip, status = 0, Status.MORE
+    while status is Status.MORE:
+        answer = walker.run("walk_writeback", _Place(), Depth(8, 0), skip)
+        progress.runs.append(answer.ran_ns)
+        for pin in _pins_of(walker.copy(answer)):
+            found.setdefault((pin.css, pin.device, pin.inode), pin)
+        ahead = max(answer.seen - _OVERLAP, skip + 1)
+        status, skip = answer.status, ahead
+    if status is not Status.DONE:
+        progress.notes.append("the list of file systems could not be followed to its end")
+    return list(found.values())

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One memory cgroup and one pin as a walker of kernel memory found them, before anybody gave them a meaning.
+
+Both walkers (BPF, /proc/kcore) produce these; `assemble` makes facts of them. `css` values are join keys, nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import NamedTuple
+
+CSS_ONLINE = 2
+CSS_RELEASED = 4
+CSS_DYING = 16
+
+
+class PinFlag(IntFlag):
+    ANON = 1
+    INODE = 2
+    BARE = 4
+    """A folio of no file: truncated, or on its way to swap."""
+    SWAPBACKED = 8
+    PSEUDO = 16
+    """Its name hangs below no directory: memfd, SysV segment, shared anonymous memory."""
+    UNHASHED = 32
+    """The name was unlinked."""
+    ROOTED = 64
+    """The path was followed up to the root of its file system."""
+    WRITEBACK = 128
+    CUT = 256
+
+
+class RawMemcg(NamedTuple):
+    css: int
+    parent: int
+    id: int
+    serial: int
+    refs: int
+    """-1 unless exact."""
+    swap: int
+    """Swap entries that carry its id; -1 where the kernel does not say."""
+    peak: int
+    oom_kills: int
+    born: int
+    """In jiffies; 0 is unknown."""
+    psi_born: int
+    """In nanoseconds of the scheduler's clock; 0 is unknown."""
+    tcp: int
+    lru_anon: int
+    lru_file: int
+    unevictable: int
+    shmem: int
+    anon: int
+    file: int
+    bare: int
+    folios: int
+    flags: int
+    walked: int
+    level: int
+    name: bytes
+    pins: tuple[RawPin, ...]
+
+
+class RawPin(NamedTuple):
+    css: int
+    mapping: int
+    inode: int
+    device: int
+    rdevice: int
+    nlink: int
+    flags: int
+    pages: int
+    folios: int
+    dirty: int
+    mapped: int
+    names: bytes
+    """Leaf first, each name ended by NUL."""
+    fstype: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The same moment on the kernel's clocks and on the wall."""
+
+    jiffies: int
+    monotonic_seconds: float
+    wall_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RawWalk:
+    memcgs: list[RawMemcg]
+    writeback: list[RawPin]
+    clock: Clock
+    is_v2: bool
+    runs_nanoseconds: list[int]
+    notes: list[str]
+    """What went wrong on the way, in words for a gap."""
