@@ -10,8 +10,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
-from zombiescope.kernel.pins import pins_of_folios, pins_of_writeback, pins_without_folios
-from zombiescope.kernel.raw import CSS_DYING, RawMemcg, RawPin, RawWalk
+from zombiescope.kernel.pins import PinNamer, pins_without_folios
+from zombiescope.kernel.raw import CSS_DYING, SHAPE, RawMemcg, RawPin, RawWalk
 
 _PAGE_BYTES = 4096
 
@@ -25,34 +25,54 @@ class _Tree:
     """css -> path of itself if live, else of its nearest live ancestor."""
     orphans: int = 0
 
-    def add(self, memcg: RawMemcg) -> None:
-        up = self.paths.get(memcg.parent)
-        if up is None:
-            self.orphans += memcg.parent != 0
-            path = b"/" if memcg.parent == 0 else b"/" + memcg.name
+    def add(self, memcg: RawMemcg) -> tuple[bytes, bytes]:
+        """Its path, and the path of its nearest live ancestor."""
+        css, up = memcg.css, memcg.parent
+        above = self.paths.get(up)
+        if above is None:
+            self.orphans += up != 0
+            path = b"/" + memcg.name if up else b"/"
         else:
-            path = up + b"/" + memcg.name if up != b"/" else b"/" + memcg.name
-        self.paths[memcg.css] = path
-        dead = memcg.flags & CSS_DYING
-        self.live_paths[memcg.css] = self.live_paths.get(memcg.parent, b"/") if dead else path
+            path = above + b"/" + memcg.name if above != b"/" else b"/" + memcg.name
+        self.paths[css] = path
+        parent = self.live_paths.get(up, b"/")
+        self.live_paths[css] = parent if memcg.flags & CSS_DYING else path
+        return path, parent
+
+
+@dataclass(slots=True)
+class _Shapes:
+    """Zombies of the same shape share their records: on a host with many, nearly all are alike."""
+
+    known: dict[tuple[object, int], tuple[References, Pages, tuple[Pin, ...]]] = field(default_factory=dict)
+
+    def of(self, memcg: RawMemcg, children: int) -> tuple[References, Pages, tuple[Pin, ...]]:
+        key = (memcg[SHAPE], children)
+        found = self.known.get(key)
+        if found is None:
+            references = _references(memcg, children)
+            found = self.known[key] = (references, _pages(memcg), pins_without_folios(memcg, references))
+        return found
 
 
 def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PAGE_BYTES) -> Walk:
-    births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
-    children = Counter(memcg.parent for memcg in raw.memcgs)
-    writeback: dict[int, list[RawPin]] = {}
-    for pin in raw.writeback:
-        writeback.setdefault(pin.css, []).append(pin)
     tree, zombies = _Tree(), []
+    births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
+    children = Counter([memcg.parent for memcg in raw.memcgs])
+    writeback = _by_css(raw.writeback)
+    shapes, namer = _Shapes(), PinNamer(mounts)
     for memcg in raw.memcgs:
-        tree.add(memcg)
+        path, parent = tree.add(memcg)
         if not memcg.flags & CSS_DYING:
             continue
-        references = _references(memcg, children[memcg.css])
-        pins = pins_of_folios(memcg, mounts)
-        if memcg.css in writeback:
-            pins += pins_of_writeback(writeback[memcg.css], mounts)
-        zombies.append(_zombie(memcg, tree, births.get(memcg.serial), references, pins, page_bytes))
+        css, serial = memcg.css, memcg.serial
+        references, pages, others = shapes.of(memcg, children[css])
+        pins = namer.of_folios(memcg) + others
+        if css in writeback:
+            pins += namer.of_writeback(writeback[css])
+        born_at = births.get(serial)
+        row = (memcg.id, serial, path, memcg.level, parent, born_at, None, references, pages, pins)
+        zombies.append(Zombie(*row, memcg.peak * page_bytes, memcg.oom_kills))
     runs = raw.runs_nanoseconds
     return Walk(
         tier=tier,
@@ -65,23 +85,11 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
     )
 
 
-def _zombie(
-    memcg: RawMemcg, tree: _Tree, born_at: float | None, references: References, pins: tuple[Pin, ...], page_bytes: int
-) -> Zombie:
-    return Zombie(
-        memcg.id,
-        memcg.serial,
-        tree.paths[memcg.css],
-        memcg.level,
-        tree.live_paths[memcg.css],
-        born_at,
-        None,
-        references,
-        _pages(memcg),
-        pins + pins_without_folios(memcg, references),
-        memcg.peak * page_bytes,
-        memcg.oom_kills,
-    )
+def _by_css(pins: list[RawPin]) -> dict[int, list[RawPin]]:
+    found: dict[int, list[RawPin]] = {}
+    for pin in pins:
+        found.setdefault(pin.css, []).append(pin)
+    return found
 
 
 def _pages(memcg: RawMemcg) -> Pages:

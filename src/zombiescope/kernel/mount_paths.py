@@ -32,28 +32,20 @@ class MountPaths:
         for mount in mounts:
             self._by_device.setdefault(mount.device, []).append(mount)
         self._points = {mount.point: mount for mount in mounts}
-        self._folders: dict[tuple[str, bytes], bytes | None] = {}
 
-    def find(self, device: str, path_in_fs: bytes) -> bytes | None:
-        """A path under which the file can be opened, or None where no mount shows it or another mount hides it."""
-        folder, _, name = path_in_fs.rpartition(b"/")
-        key = (device, folder)
-        if key not in self._folders:
-            self._folders[key] = self._folder(device, folder or b"/")
-        found = self._folders[key]
-        if found is None:
-            return None
-        path = found + b"/" + name
-        return None if path in self._points else path
-
-    def _folder(self, device: str, folder: bytes) -> bytes | None:
+    def folder(self, device: str, path_in_fs: bytes) -> bytes | None:
+        """Where a directory of that file system is found, without a slash at its end; None where no mount shows it."""
         for mount in reversed(self._by_device.get(device, ())):
             root = mount.root.rstrip(b"/")
-            if folder == root or folder.startswith(root + b"/"):
-                path = (mount.point.rstrip(b"/") + folder[len(root) :]).rstrip(b"/")
+            if path_in_fs.rstrip(b"/") == root or path_in_fs.startswith(root + b"/"):
+                path = (mount.point.rstrip(b"/") + path_in_fs[len(root) :]).rstrip(b"/")
                 if self._owner(path) == mount:
                     return path
         return None
+
+    def visible(self, path: bytes) -> bytes | None:
+        """The path of a file in such a directory, unless something is mounted on the file itself."""
+        return None if path in self._points else path
 
     def _owner(self, path: bytes) -> Mount | None:
         while path and path not in self._points:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from typing import NamedTuple
 
 from zombiescope.facts.zombies import Pin, PinKind, References
 from zombiescope.kernel.mount_paths import MountPaths
@@ -16,21 +16,67 @@ _SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
 _MINOR_BITS = 20
 
 
-def pins_of_folios(memcg: RawMemcg, mounts: MountPaths) -> tuple[Pin, ...]:
-    found = memcg.pins if len(memcg.pins) < 2 else _merged(memcg.pins)
-    attributed = sum(pin.pages for pin in found)
-    sampled = not memcg.walked or attributed < memcg.lru_anon + memcg.lru_file
-    return tuple(_pin(raw, mounts, sampled=sampled) for raw in found)
+class _Folder(NamedTuple):
+    """What all files of one directory share."""
+
+    device: str
+    fstype: str
+    in_fs: bytes
+    opened: bytes | None
+    """Where the directory is found in our mount namespace."""
 
 
-def pins_of_writeback(found: list[RawPin], mounts: MountPaths) -> tuple[Pin, ...]:
-    return tuple(_pin(raw, mounts, sampled=True)._replace(kind=PinKind.WRITEBACK, pages=None) for raw in found)
+class PinNamer:
+    """Remembers directories: thousands of zombies are pinned by files of the same few."""
+
+    def __init__(self, mounts: MountPaths) -> None:
+        self._mounts = mounts
+        self._folders: dict[tuple[int, bytes], _Folder] = {}
+
+    def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
+        found = memcg.pins
+        if len(found) == 1:
+            (only,) = found
+            return (self._name(only, not memcg.walked or only.pages < memcg.lru_anon + memcg.lru_file),)
+        merged = _merged(found)
+        attributed = sum(pin.pages for pin in merged)
+        sampled = not memcg.walked or attributed < memcg.lru_anon + memcg.lru_file
+        return tuple(self._name(pin, sampled) for pin in merged)
+
+    def of_writeback(self, found: list[RawPin]) -> tuple[Pin, ...]:
+        return tuple(self._name(raw, True)._replace(kind=PinKind.WRITEBACK, pages=None) for raw in found)
+
+    def _name(self, raw: RawPin, sampled: bool) -> Pin:
+        flags = raw.flags
+        if not flags & _INODE:
+            kind = PinKind.ANON if flags & _ANON else PinKind.OTHER
+            return Pin(kind, None, None, None, None, None, raw.pages, sampled)
+        leaf, _, above = raw.names.partition(b"\0")
+        folder = self._folders.get((raw.device, above)) or self._folder(raw, above)
+        path_in_fs = path = None
+        if flags & _ROOTED:
+            path_in_fs = folder.in_fs + b"/" + leaf
+            if folder.opened is not None and raw.nlink and not flags & _UNHASHED:
+                path = self._mounts.visible(folder.opened + b"/" + leaf)
+        elif flags & _PSEUDO:
+            path_in_fs = leaf
+        kind = PinKind.PAGE_CACHE
+        if flags & _SWAPBACKED:
+            kind = _shared_kind(leaf) if flags & _PSEUDO else PinKind.TMPFS
+        device = _device(raw.rdevice) if folder.fstype == "bdev" else folder.device
+        return Pin(kind, path, path_in_fs, folder.fstype, device, raw.inode, raw.pages, sampled)
+
+    def _folder(self, raw: RawPin, above: bytes) -> _Folder:
+        in_fs = b"".join(b"/" + name for name in reversed(above[:-1].split(b"\0"))) if above else b""
+        device = _device(raw.device)
+        opened = self._mounts.folder(device, in_fs or b"/")
+        folder = _Folder(device, raw.fstype.decode("ascii", "replace"), in_fs, opened)
+        self._folders[raw.device, above] = folder
+        return folder
 
 
 def pins_without_folios(memcg: RawMemcg, references: References) -> tuple[Pin, ...]:
     """Unevictable pages are on no list that could be followed; the others hold no page at all."""
-    if not (memcg.unevictable or memcg.swap > 0 or references.children or references.rest):
-        return ()
     pins = []
     if memcg.unevictable:
         pins.append(_nameless(PinKind.UNEVICTABLE, memcg.unevictable))
@@ -63,29 +109,8 @@ def _merged(pins: tuple[RawPin, ...]) -> list[RawPin]:
     return list(merged.values())
 
 
-def _pin(raw: RawPin, mounts: MountPaths, *, sampled: bool) -> Pin:
-    flags = raw.flags
-    if not flags & _INODE:
-        return Pin(PinKind.ANON if flags & _ANON else PinKind.OTHER, None, None, None, None, None, raw.pages, sampled)
-    path_in_fs: bytes | None = None
-    if flags & _ROOTED:
-        path_in_fs = b"/" + b"/".join(raw.names[:-1].split(b"\0")[::-1])
-    elif flags & _PSEUDO:
-        path_in_fs = raw.names[:-1]
-    fstype = _word(raw.fstype)
-    # The block device's own cache: its inode says which device, its file system is the kernel's.
-    device = _device(raw.rdevice if fstype == "bdev" else raw.device)
-    path = None
-    if path_in_fs is not None and raw.nlink and flags & (_ROOTED | _UNHASHED) == _ROOTED:
-        path = mounts.find(device, path_in_fs)
-    kind = _kind(flags, path_in_fs) if flags & _SWAPBACKED else PinKind.PAGE_CACHE
-    return Pin(kind, path, path_in_fs, fstype, device, raw.inode, raw.pages, sampled)
-
-
-def _kind(flags: int, name: bytes | None) -> PinKind:
-    """Shared memory. Only the kernel's internal mount has names below no directory, so no user file passes for one."""
-    if not flags & _PSEUDO or name is None:
-        return PinKind.TMPFS
+def _shared_kind(name: bytes) -> PinKind:
+    """Only the kernel's internal mount has names below no directory, so no user's file passes for one of these."""
     if name.startswith(b"memfd:"):
         return PinKind.MEMFD
     if name == b"dev/zero":
@@ -93,11 +118,5 @@ def _kind(flags: int, name: bytes | None) -> PinKind:
     return PinKind.SYSV_SHM if _SYSV.fullmatch(name) else PinKind.OTHER
 
 
-@lru_cache(maxsize=256)
 def _device(number: int) -> str:
     return f"{number >> _MINOR_BITS}:{number & ((1 << _MINOR_BITS) - 1)}"
-
-
-@lru_cache(maxsize=256)
-def _word(name: bytes) -> str:
-    return name.decode("ascii", "replace")

@@ -32,20 +32,22 @@ class PinFlag(IntFlag):
 
 
 class RawMemcg(NamedTuple):
+    """The fields from `refs` to `walked` are the zombie's shape: `memcg[SHAPE]`. Thousands of zombies share one."""
+
     css: int
     parent: int
     id: int
     serial: int
-    refs: int
-    """-1 unless exact."""
-    swap: int
-    """Swap entries that carry its id; -1 where the kernel does not say."""
     peak: int
     oom_kills: int
     born: int
     """In jiffies; 0 is unknown."""
     psi_born: int
     """In nanoseconds of the scheduler's clock; 0 is unknown."""
+    refs: int
+    """-1 unless exact."""
+    swap: int
+    """Swap entries that carry its id; -1 where the kernel does not say."""
     tcp: int
     lru_anon: int
     lru_file: int
@@ -55,11 +57,14 @@ class RawMemcg(NamedTuple):
     file: int
     bare: int
     folios: int
-    flags: int
     walked: int
+    flags: int
     level: int
     name: bytes
     pins: tuple[RawPin, ...]
+
+
+SHAPE = slice(8, 20)
 
 
 class RawPin(NamedTuple):

@@ -24,12 +24,11 @@ enum { WALKED = 1 };                                                   /* record
 enum { ANON = 1, INODE = 2, BARE = 4, SWAPBACKED = 8, PSEUDO = 16, UNHASHED = 32, ROOTED = 64, WRITEBACK = 128, CUT = 256 };
 
 struct record {
-	u64 css, parent, id, serial;
+	u64 css, parent, id, serial, peak, oom_kills, born, psi_born;
 	s64 refs, swap;                          /* refs: -1 unless exact; swap: -1 or entries that carry the id */
-	u64 peak, oom_kills, born, psi_born, tcp;
-	u64 lru_anon, lru_file, unevictable;     /* pages, by list */
+	u64 tcp, lru_anon, lru_file, unevictable;      /* pages, by counter and by list */
 	u32 shmem, anon, file, bare;             /* pages of the folios that were looked at, by nature */
-	u32 folios, flags, walked, level;
+	u32 folios, walked, flags, level;
 	u32 name, name_size, first_pin, pins;
 };
 

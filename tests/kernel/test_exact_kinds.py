@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ground truth: one zombie of every kind, made here, and what the walk says of each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_until
+from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
+from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+
+@pytest.fixture
+def maker() -> Iterator[Maker]:
+    with Maker(f"exact-{os.getpid()}-{time.monotonic_ns() % 1_000_000}") as made:
+        yield made
+
+
+def walked() -> Walk:
+    found = read_zombie_walk(LiveHost())
+    assert isinstance(found, Walk), found
+    return found
+
+
+def zombies_of(maker: Maker) -> dict[bytes, Zombie]:
+    """By the name after the maker's directory."""
+    start = maker.prefix + b"/"
+    return {zombie.path.removeprefix(start): zombie for zombie in walked().zombies if zombie.path.startswith(start)}
+
+
+def settled(maker: Maker, count: int) -> dict[bytes, Zombie]:
+    """Ordinary deaths are over, and nothing waits in a per-CPU batch."""
+
+    def is_so() -> bool:
+        drain()
+        found = zombies_of(maker)
+        return len(found) == count and all(zombie.references.total is not None for zombie in found.values())
+
+    assert wait_until(is_so), zombies_of(maker)
+    return zombies_of(maker)
+
+
+def test_every_kind_is_called_by_its_name(maker: Maker) -> None:
+    begun = time.time()
+    work, limit = maker.sockets()
+    ids = {
+        b"tmpfs": maker.die(b"tmpfs", maker.tmpfs(b"three pages\n\x1b[31m\xff", 3)),
+        b"file": maker.die(b"file", maker.file(b"on\ndisk", 5)),
+        b"memfd": maker.die(b"memfd", maker.memfd("held", 2)),
+        b"anon": maker.die(b"anon", maker.shared_anon(4)),
+        b"segment": maker.die(b"segment", maker.segment(6)),
+        b"socket": maker.die(b"socket", work, limit),
+        b"parent/child": maker.die(b"parent/child", maker.tmpfs(b"kid", 1)),
+    }
+    ids[b"parent"] = os.stat(maker.top / "parent").st_ino
+    os.rmdir(maker.top / "parent")
+    maker.die(b"nothing", lambda: None)
+
+    found = settled(maker, len(ids))
+
+    assert {name: zombie.id for name, zombie in found.items()} == ids
+    kinds = {name: [pin.kind for pin in zombie.pins] for name, zombie in found.items()}
+    assert kinds[b"tmpfs"] == kinds[b"parent/child"] == [PinKind.TMPFS]
+    assert PinKind.PAGE_CACHE in kinds[b"file"]
+    assert kinds[b"memfd"] == [PinKind.MEMFD]
+    assert kinds[b"anon"] == [PinKind.SHARED_ANON]
+    assert kinds[b"segment"] == [PinKind.SYSV_SHM]
+    assert kinds[b"parent"] == [PinKind.CHILD]
+    assert kinds[b"socket"][-1] in {PinKind.SOCKET, PinKind.OTHER}
+    assert (found[b"socket"].references.rest or 0) >= 1
+
+    tmpfs = found[b"tmpfs"]
+    assert (tmpfs.pages.shmem, tmpfs.pages.file, tmpfs.pages.anon, tmpfs.pins[0].sampled) == (3, 0, 0, False)
+    assert tmpfs.references[:4] == (3, 3, 0, 0) and tmpfs.references.rest == 0
+    assert tmpfs.pins[0].path == os.fsencode(maker.shared) + b"/three pages\n\x1b[31m\xff"
+    assert tmpfs.pins[0].inode == os.stat(tmpfs.pins[0].path).st_ino
+    on_disk = {pin.path: pin for pin in found[b"file"].pins}
+    path = os.fsencode(maker.disk) + b"/on\ndisk"
+    assert on_disk[path].pages == 5 and on_disk[path].inode == os.stat(path).st_ino
+    device = os.stat(path).st_dev
+    assert on_disk[path].device == f"{os.major(device)}:{os.minor(device)}"
+    assert found[b"memfd"].pins[0].path is None and found[b"memfd"].pins[0].path_in_fs == b"memfd:held"
+    assert (found[b"segment"].pages.shmem, found[b"anon"].pages.shmem) == (6, 4)
+    for zombie in found.values():
+        assert zombie.parent == maker.prefix
+        assert zombie.born_at is not None and begun - 1 <= zombie.born_at <= time.time() + 1
+    assert found[b"parent"].level + 1 == found[b"parent/child"].level
+
+
+def test_each_pin_taken_away_releases_its_zombie(maker: Maker) -> None:
+    maker.die(b"one", maker.tmpfs(b"one", 1))
+    maker.die(b"two", maker.tmpfs(b"two", 1))
+    assert settled(maker, 2).keys() == {b"one", b"two"}
+    (maker.shared / "one").unlink()
+    assert settled(maker, 1).keys() == {b"two"}
+
+
+def test_large_zombies_are_sampled_and_say_so(maker: Maker) -> None:
+    maker.die(b"large", maker.tmpfs(b"large", 9000))
+    (zombie,) = settled(maker, 1).values()
+    assert zombie.pins[0].path == os.fsencode(maker.shared) + b"/large"
+    pages = zombie.pages.shmem
+    if pages is None:
+        assert zombie.pins[0].sampled and zombie.references.rest is None or zombie.references.total == 9000
+    else:
+        assert pages == 9000
+
+
+def test_a_cgroup_name_as_long_as_names_go(maker: Maker) -> None:
+    name = b"n" * 254 + b"\xff"
+    maker.die(name, maker.tmpfs(b"f" * 255, 1))
+    (zombie,) = settled(maker, 1).values()
+    assert zombie.path == maker.prefix + b"/" + name
+    assert zombie.pins[0].path == os.fsencode(maker.shared) + b"/" + b"f" * 255
+
+
+def test_a_file_thirty_folders_down(maker: Maker) -> None:
+    folder = maker.shared
+    for level in range(30):
+        folder = folder / f"folder number {level}"
+    folder.mkdir(parents=True)
+    maker.die(b"deep", lambda: (folder / "file").write_bytes(b"x"))
+    (zombie,) = settled(maker, 1).values()
+    assert zombie.pins[0].path == os.fsencode(folder / "file")
+
+
+def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
+    """The process lives on, in the root: its pages stay charged where they were born."""
+    place = os.fsencode(maker.top) + b"/moved"
+    os.mkdir(place)
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(place + b"/cgroup.procs", "w") as file:
+                file.write("0")
+            area = bytearray(b"x" * 4096 * 50)
+            with open(HIERARCHY / "cgroup.procs", "w") as file:
+                file.write("0")
+            os.write(ready[1], b"%d" % area[0])
+            os.read(go[0], 1)
+        finally:
+            os._exit(0)
+    try:
+        os.read(ready[0], 10)
+        os.rmdir(place)
+        (zombie,) = settled(maker, 1).values()
+        assert (zombie.pages.anon or 0) >= 50
+        assert PinKind.ANON in {pin.kind for pin in zombie.pins}
+    finally:
+        os.write(go[1], b"x")
+        os.waitpid(child, 0)
+
+
+def test_locked_pages_are_unevictable(maker: Maker) -> None:
+    ready, go = os.pipe(), os.pipe()
+    path = os.fsencode(maker.shared) + b"/locked"
+    maker.die(b"locked", maker.tmpfs(b"locked", 3))
+    child = os.fork()
+    if child == 0:
+        try:
+            import ctypes
+            import mmap
+
+            with open(path, "r+b") as file:
+                area = mmap.mmap(file.fileno(), 3 * 4096)
+            libc = ctypes.CDLL(None, use_errno=True)
+            anchor = ctypes.c_char.from_buffer(area)
+            status = libc.mlock(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(3 * 4096))
+            os.write(ready[1], b"%d" % status)
+            os.read(go[0], 1)
+        finally:
+            os._exit(0)
+    try:
+        assert os.read(ready[0], 10) == b"0"
+        assert wait_until(lambda: [z.pages.unevictable for z in settled(maker, 1).values()] == [3])
+        (zombie,) = settled(maker, 1).values()
+        assert [(pin.kind, pin.pages) for pin in zombie.pins] == [(PinKind.UNEVICTABLE, 3)]
+        assert zombie.references.rest == 0
+    finally:
+        os.write(go[1], b"x")
+        os.waitpid(child, 0)
+
+
+def test_the_walk_of_a_host_reports_its_cost() -> None:
+    found = walked()
+    assert found.tier is Tier.BPF
+    assert found.live_count >= 1
+    assert found.kernel_nanoseconds and found.longest_run_nanoseconds
+    assert found.longest_run_nanoseconds <= found.kernel_nanoseconds
+
+
+def test_processes_run_where_the_maker_says(maker: Maker) -> None:
+    """The maker itself is honest: a failing process inside is an error, not an empty zombie."""
+    os.mkdir(maker.top / "bad")
+    with pytest.raises(RuntimeError):
+        run_inside(os.fsencode(maker.top / "bad"), lambda: 1 / 0)

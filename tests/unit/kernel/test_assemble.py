@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from tests.unit.kernel.raw_records import FILE, HIDDEN, SHARED, live, memcg, pin, walk
+
+from zombiescope.facts.zombies import Pages, PinKind, References, Tier, Walk, Zombie
+from zombiescope.kernel.assemble import assemble
+from zombiescope.kernel.mount_paths import Mount, MountPaths
+from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
+
+_MOUNTS = MountPaths([Mount("254:0", b"/", b"/"), Mount("0:30", b"/", b"/dev/shm")])
+_DISK, _SHM = 254 << 20, 30
+
+
+def assembled(*memcgs: RawMemcg, writeback: tuple[RawPin, ...] = ()) -> Walk:
+    return assemble(walk(*memcgs, writeback=writeback), _MOUNTS, Tier.BPF)
+
+
+def only(zombie: RawMemcg, writeback: tuple[RawPin, ...] = ()) -> Zombie:
+    (found,) = assembled(live(1, 0, b""), zombie, writeback=writeback).zombies
+    return found
+
+
+def facts(walked: Walk) -> set[str]:
+    return {gap.fact for gap in walked.gaps}
+
+
+def test_former_paths_and_nearest_live_ancestors() -> None:
+    walked = assembled(
+        live(1, 0, b""),
+        live(2, 1, b"a\nb"),
+        memcg(css=3, parent=2, serial=3, id=33, name=b"dead\xff", refs=1),
+        memcg(css=4, parent=3, serial=4, id=44, name=b"child", level=3),
+    )
+    upper, lower = walked.zombies
+    assert (upper.path, upper.parent, upper.id) == (b"/a\nb/dead\xff", b"/a\nb", 33)
+    assert (lower.path, lower.parent, lower.level) == (b"/a\nb/dead\xff/child", b"/a\nb", 3)
+    assert upper.references == References(total=1, lru_folios=0, children=1, swap=0, rest=0)
+    assert [pin.kind for pin in upper.pins] == [PinKind.CHILD]
+    assert (walked.live_count, walked.chunks, walked.kernel_nanoseconds, walked.longest_run_nanoseconds) == (
+        2,
+        2,
+        14,
+        9,
+    )
+    assert walked.count_by_parent() == {b"/a\nb": 2}
+
+
+def test_a_file_is_named_where_it_can_be_opened() -> None:
+    file = pin(flags=FILE, device=_DISK, inode=7, names=b"bash\0bin\0usr\0", fstype=b"ext4", pages=5)
+    zombie = only(memcg(css=2, parent=1, refs=2, folios=2, lru_file=5, file=5, pins=(file,)))
+    assert zombie.pages == Pages(file=5, shmem=0, anon=0, unevictable=0, swap=0)
+    assert zombie.references == References(total=2, lru_folios=2, children=0, swap=0, rest=0)
+    (named,) = zombie.pins
+    assert named == (PinKind.PAGE_CACHE, b"/usr/bin/bash", b"/usr/bin/bash", "ext4", "254:0", 7, 5, False)
+
+
+def test_an_unlinked_file_keeps_its_name_but_has_no_path() -> None:
+    file = pin(flags=SHARED | PinFlag.UNHASHED, device=_SHM, names=b"x\0", fstype=b"tmpfs")
+    (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(file,))).pins
+    assert (named.kind, named.path, named.path_in_fs) == (PinKind.TMPFS, None, b"/x")
+
+
+def test_kinds_of_shared_memory() -> None:
+    names = {
+        b"memfd:x": PinKind.MEMFD,
+        b"dev/zero": PinKind.SHARED_ANON,
+        b"SYSV0000abcd": PinKind.SYSV_SHM,
+        b"odd": PinKind.OTHER,
+    }
+    for name, kind in names.items():
+        hidden = pin(flags=HIDDEN, device=1, names=name + b"\0", fstype=b"tmpfs")
+        (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(hidden,))).pins
+        assert (named.kind, named.path, named.path_in_fs) == (kind, None, name)
+        visible = pin(flags=SHARED, device=_SHM, names=name + b"\0", fstype=b"tmpfs")
+        (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(visible,))).pins
+        assert named.kind is PinKind.TMPFS
+
+
+def test_pins_of_one_file_are_added_up_and_a_partial_look_says_so() -> None:
+    first = pin(mapping=1, flags=FILE, device=_DISK, names=b"a\0", pages=2)
+    other = pin(mapping=2, flags=FILE, device=_DISK, names=b"b\0", pages=1)
+    zombie = only(memcg(css=2, parent=1, walked=0, lru_file=100, pins=(first, other, first)))
+    assert [(named.path, named.pages, named.sampled) for named in zombie.pins] == [(b"/a", 4, True), (b"/b", 1, True)]
+
+
+def test_block_devices_own_cache_is_named_by_its_device() -> None:
+    cache = pin(flags=int(PinFlag.INODE), device=99, rdevice=_DISK, fstype=b"bdev")
+    (named,) = only(memcg(css=2, parent=1, folios=1, lru_file=1, file=1, pins=(cache,))).pins
+    assert (named.kind, named.device, named.path_in_fs, named.fstype) == (PinKind.PAGE_CACHE, "254:0", None, "bdev")
+
+
+def test_pins_that_are_no_folios() -> None:
+    zombie = only(memcg(css=2, parent=1, refs=6, swap=7, unevictable=3, tcp=1, lru_anon=0))
+    kinds = {named.kind: named.pages for named in zombie.pins}
+    assert kinds == {PinKind.UNEVICTABLE: 3, PinKind.SWAP: 7}
+    assert zombie.references.rest is None
+    sockets = only(memcg(css=2, parent=1, refs=3, tcp=2))
+    assert [named.kind for named in sockets.pins] == [PinKind.SOCKET]
+    unknown = only(memcg(css=2, parent=1, refs=3))
+    assert [named.kind for named in unknown.pins] == [PinKind.OTHER]
+
+
+def test_writeback_structures_hold_files_but_no_pages() -> None:
+    held = pin(css=2, flags=FILE | PinFlag.WRITEBACK, device=_DISK, inode=9, names=b"log\0var\0", fstype=b"ext4")
+    zombie = only(memcg(css=2, parent=1, refs=1), writeback=(held,))
+    assert [(named.kind, named.path, named.pages) for named in zombie.pins][-1] == (
+        PinKind.WRITEBACK,
+        b"/var/log",
+        None,
+    )
+
+
+def test_what_is_unknown_is_a_gap_and_never_zero() -> None:
+    walked = assembled(live(1, 0, b""), memcg(css=2, parent=1, refs=-1, swap=-1, walked=0, lru_anon=9, lru_file=4))
+    (zombie,) = walked.zombies
+    assert zombie.pages == Pages(file=4, shmem=None, anon=None, unevictable=0, swap=None)
+    assert zombie.references == References(None, None, 0, None, None)
+    assert zombie.born_at is None
+    expected = {
+        "zombies[].died_at",
+        "zombies[].born_at",
+        "zombies[].pages.shmem",
+        "zombies[].pages.anon",
+        "zombies[].refs",
+    }
+    assert facts(walked) == expected
+
+
+def test_a_host_without_zombies_has_no_gaps() -> None:
+    walked = assembled(live(1, 0, b""), live(2, 1, b"a"))
+    assert (walked.zombies, walked.gaps, walked.live_count) == ((), (), 2)
+
+
+def test_a_cgroup_without_its_parent_is_kept_and_said() -> None:
+    walked = assembled(live(1, 0, b""), memcg(css=3, parent=99, name=b"lost"))
+    assert walked.zombies[0].path == b"/lost"
+    assert "zombies[].path" in facts(walked)
+
+
+def test_references_that_do_not_add_up_are_not_explained_away() -> None:
+    zombie = only(memcg(css=2, parent=1, refs=1, folios=3, lru_file=3, file=3))
+    assert zombie.references.rest is None

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zombiescope.kernel.mount_paths import Mount, MountPaths, parse_mounts
+
+_TABLE = b"""\
+20 1 254:0 / / rw - ext4 /dev/vda rw
+21 20 0:30 / /dev/shm rw - tmpfs tmpfs rw
+22 20 254:1 /data/sub /srv/a\\040b rw - ext4 /dev/vdb rw
+23 20 0:40 / /home rw - tmpfs tmpfs rw
+24 20 0:41 / /home/file rw - tmpfs tmpfs rw
+garbage
+"""
+
+
+def found(device: str, path: bytes) -> bytes | None:
+    mounts = MountPaths(parse_mounts(_TABLE))
+    folder, _, name = path.rpartition(b"/")
+    opened = mounts.folder(device, folder or b"/")
+    return None if opened is None else mounts.visible(opened + b"/" + name)
+
+
+def test_octal_escapes_are_read_and_garbage_is_left_out() -> None:
+    mounts = parse_mounts(_TABLE)
+    assert mounts[2] == Mount("254:1", b"/data/sub", b"/srv/a b")
+    assert len(mounts) == 5
+
+
+def test_a_path_is_found_where_its_file_system_is_mounted() -> None:
+    assert found("254:0", b"/usr/bin/bash") == b"/usr/bin/bash"
+    assert found("254:0", b"/vmlinuz") == b"/vmlinuz"
+    assert found("0:30", b"/new\nline") == b"/dev/shm/new\nline"
+
+
+def test_a_bind_mount_shows_only_what_lies_below_its_root() -> None:
+    assert found("254:1", b"/data/sub/x") == b"/srv/a b/x"
+    assert found("254:1", b"/data/subtle/x") is None
+    assert found("254:1", b"/other") is None
+
+
+def test_what_another_mount_hides_cannot_be_opened() -> None:
+    assert found("254:0", b"/home/somebody/file") is None
+    assert found("0:40", b"/file") is None
+
+
+def test_a_file_system_that_is_not_mounted_here_has_no_path() -> None:
+    assert found("8:1", b"/x") is None
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_table(table: bytes) -> None:
+    MountPaths(parse_mounts(table)).folder("254:0", b"/x")
