@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from tools.build_bpf import SOURCES, build, differences
 
 pytestmark = pytest.mark.kernel

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import time
 from collections.abc import Iterator
 
 import pytest
-
 from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_until
+
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
@@ -108,7 +110,7 @@ def test_large_zombies_are_sampled_and_say_so(maker: Maker) -> None:
     assert zombie.pins[0].path == os.fsencode(maker.shared) + b"/large"
     pages = zombie.pages.shmem
     if pages is None:
-        assert zombie.pins[0].sampled and zombie.references.rest is None or zombie.references.total == 9000
+        assert zombie.pins[0].sampled
     else:
         assert pages == 9000
 
@@ -133,8 +135,7 @@ def test_a_file_thirty_folders_down(maker: Maker) -> None:
 
 def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
     """The process lives on, in the root: its pages stay charged where they were born."""
-    place = os.fsencode(maker.top) + b"/moved"
-    os.mkdir(place)
+    place = maker.make(b"moved")
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -166,9 +167,6 @@ def test_locked_pages_are_unevictable(maker: Maker) -> None:
     child = os.fork()
     if child == 0:
         try:
-            import ctypes
-            import mmap
-
             with open(path, "r+b") as file:
                 area = mmap.mmap(file.fileno(), 3 * 4096)
             libc = ctypes.CDLL(None, use_errno=True)

@@ -52,9 +52,7 @@ class Maker:
     def __init__(self, name: str, under: Path = HIERARCHY) -> None:
         self.top = under / name
         self.prefix = b"/" + os.fsencode(self.top.relative_to(HIERARCHY))
-        self.top.mkdir()
-        if (self.top / "cgroup.subtree_control").exists():
-            (self.top / "cgroup.subtree_control").write_text("+memory")
+        self._make(os.fsencode(self.top))
         self.shared = Path(tempfile.mkdtemp(prefix=name, dir="/dev/shm"))
         self.disk = Path(tempfile.mkdtemp(prefix=name, dir="/var/tmp"))
         self._held: list[Callable[[], object]] = []
@@ -78,8 +76,7 @@ class Maker:
 
     def die(self, name: bytes, work: Callable[[], object], prepare: Callable[[bytes], object] | None = None) -> int:
         """A cgroup is born, a process works in it and ends, the directory goes. The id it had."""
-        place = os.fsencode(self.top) + b"/" + name
-        os.makedirs(place, exist_ok=True)
+        place = self.make(name)
         number = os.stat(place).st_ino
         if prepare:
             prepare(place)
@@ -87,8 +84,25 @@ class Maker:
         os.rmdir(place)
         return number
 
+    def make(self, name: bytes) -> bytes:
+        place = os.fsencode(self.top) + b"/" + name
+        self._make(place)
+        return place
+
+    def _make(self, place: bytes) -> None:
+        """With memory handed down on v2, level by level."""
+        above = os.path.dirname(place)
+        if not os.path.isdir(above):
+            self._make(above)
+        with suppress(OSError), open(above + b"/cgroup.subtree_control", "w") as file:
+            file.write("+memory")
+        os.mkdir(place)
+
     def many(self, count: int, first: int = 0, folder: Path | None = None) -> None:
         """Each pinned by one page of a file of its own; one process moves from one to the next."""
+
+        with suppress(OSError), open(self.top / "cgroup.subtree_control", "w") as file:
+            file.write("+memory")
 
         def move_through() -> None:
             before = b""
