@@ -42,6 +42,15 @@ class Totals(NamedTuple):
     freed_by: Mapping[Action, int]
 
 
+class ParentCheck(NamedTuple):
+    """The pages of one parent's zombies, by the walk and by memory.stat."""
+
+    path: bytes
+    walk: int
+    walk_pages: int
+    residual_pages: int | None
+
+
 class Reconciliation(NamedTuple):
     walk: int
     counted_minus_live: int | None
@@ -50,6 +59,8 @@ class Reconciliation(NamedTuple):
     agree: bool | None
     """None where there was nothing to compare with."""
     why: str
+    by_parent: tuple[ParentCheck, ...] = ()
+    """Most zombies first."""
 
 
 class Autopsy(NamedTuple):
@@ -102,7 +113,9 @@ def pages_of(zombie: Zombie) -> int:
 def reconcile(
     walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int
 ) -> Reconciliation:
-    walked, pages = len(walk.zombies), sum(pages_of(zombie) for zombie in walk.zombies)
+    """The walk, the census and memory.stat are independent witnesses: a mismatch is said, with what it can come from."""
+    checks = _by_parent(walk, residuals, page_bytes)
+    walked, pages = len(walk.zombies), sum(check.walk_pages for check in checks)
     counted = None if population is None else population.zombies
     residual = None if residuals is None or residuals.unsplit else _residual_pages(residuals, page_bytes)
     doubts = []
@@ -113,8 +126,22 @@ def reconcile(
     if residual is not None and residual != pages:
         doubts.append(f"the walk saw {pages:,} pages and memory.stat {residual:,}: {_why_pages(pages, residual)}")
     if counted is None and residual is None:
-        return Reconciliation(walked, None, pages, None, None, "there was no other count to compare with")
-    return Reconciliation(walked, counted, pages, residual, not doubts, "; ".join(doubts) or "all counts agree")
+        return Reconciliation(walked, None, pages, None, None, "there was no other count to compare with", checks)
+    return Reconciliation(walked, counted, pages, residual, not doubts, "; ".join(doubts) or "all counts agree", checks)
+
+
+def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tuple[ParentCheck, ...]:
+    pages: Counter[bytes] = Counter()
+    for zombie in walk.zombies:
+        pages[zombie.parent] += pages_of(zombie)
+    checks = []
+    for path, zombies in walk.count_by_parent().most_common():
+        residual = None
+        if residuals is not None and path not in residuals.unsplit:
+            use = residuals.by_parent.get(path)
+            residual = 0 if use is None else (use.file + use.shmem + use.anon) // page_bytes
+        checks.append(ParentCheck(path, zombies, pages[path], residual))
+    return tuple(checks)
 
 
 def _residual_pages(residuals: Residuals, page_bytes: int) -> int:

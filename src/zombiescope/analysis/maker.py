@@ -32,7 +32,9 @@ _RUNTIME = re.compile(
     )
 )
 
-_HEX_ID = re.compile(rb"(?<![0-9A-Za-z])(?:" + _UID + rb")(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+_HEX_ID = re.compile(
+    rb"(?<![0-9A-Za-z])(?:(?:" + _UID + rb")|(?=[a-f]*[0-9])[0-9a-f]{6,})(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}"
+)
 _DIGITS = re.compile(rb"[0-9]+")
 _LONG_DIGITS = re.compile(rb"[0-9]{4,}")
 _TRANSIENT = re.compile(rb"run-[rupi]?\*?[0-9a-f]+(?:-i[0-9]+)?(?=\.)")
@@ -66,7 +68,7 @@ def maker_of(path: bytes) -> str:
 
 
 def fold_path(path: bytes) -> bytes:
-    """Runs of digits and of eight or more hexadecimal digits become `*`, so that a thousand siblings are one pattern."""
+    """Ids (hexadecimal words of six, runs of eight) and runs of digits become `*`, so that a thousand siblings are one pattern."""
     return _STARS.sub(b"*", _DIGITS.sub(b"*", _HEX_ID.sub(b"*", path)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 COMMANDS: dict[str, str] = {
     "scan": "How many zombies, below which parents, how many bytes, what they cost.",
+    "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
     "doctor": "Look for a short window; findings with their evidence.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "completion": "Print a shell's completion script.",

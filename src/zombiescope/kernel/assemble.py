@@ -61,6 +61,7 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
     children = Counter([memcg.parent for memcg in raw.memcgs])
     writeback = _by_css(raw.writeback)
     shapes, namer = _Shapes(), PinNamer(mounts)
+    ids = {memcg.css: memcg.id for memcg in raw.memcgs if children[memcg.css]}
     for memcg in raw.memcgs:
         path, parent = tree.add(memcg)
         if not memcg.flags & CSS_DYING:
@@ -72,7 +73,7 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
             pins += namer.of_writeback(writeback[css])
         born_at = births.get(serial)
         row = (memcg.id, serial, path, memcg.level, parent, born_at, None, references, pages, pins)
-        zombies.append(Zombie(*row, memcg.peak * page_bytes, memcg.oom_kills))
+        zombies.append(Zombie(*row, memcg.peak * page_bytes, memcg.oom_kills, ids.get(memcg.parent)))
     runs = raw.runs_nanoseconds
     return Walk(
         tier=tier,

@@ -44,13 +44,15 @@ class PinNamer:
         return tuple(self._name(pin, sampled) for pin in merged)
 
     def of_writeback(self, found: list[RawPin]) -> tuple[Pin, ...]:
-        return tuple(self._name(raw, True)._replace(kind=PinKind.WRITEBACK, pages=None) for raw in found)
+        return tuple(
+            self._name(raw, True)._replace(kind=PinKind.WRITEBACK, pages=None, mapped=None, dirty=None) for raw in found
+        )
 
     def _name(self, raw: RawPin, sampled: bool) -> Pin:
         flags = raw.flags
         if not flags & _INODE:
             kind = PinKind.ANON if flags & _ANON else PinKind.OTHER
-            return Pin(kind, None, None, None, None, None, raw.pages, sampled)
+            return Pin(kind, None, None, None, None, None, raw.pages, sampled, raw.mapped, raw.dirty)
         leaf, _, above = raw.names.partition(b"\0")
         folder = self._folders.get((raw.device, above)) or self._folder(raw, above)
         path_in_fs = path = None
@@ -64,7 +66,7 @@ class PinNamer:
         if flags & _SWAPBACKED:
             kind = _shared_kind(leaf) if flags & _PSEUDO else PinKind.TMPFS
         device = _device(raw.rdevice) if folder.fstype == "bdev" else folder.device
-        return Pin(kind, path, path_in_fs, folder.fstype, device, raw.inode, raw.pages, sampled)
+        return Pin(kind, path, path_in_fs, folder.fstype, device, raw.inode, raw.pages, sampled, raw.mapped, raw.dirty)
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:
         in_fs = b"".join(b"/" + name for name in reversed(above[:-1].split(b"\0"))) if above else b""

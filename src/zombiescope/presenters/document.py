@@ -42,3 +42,17 @@ def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:
     for gap in gaps:
         fields.setdefault(gap.fact, gap)
     return list(fields.values())
+
+
+def null_fields(value: object, path: str = "") -> list[str]:
+    """The JSON path of every null, each once: `parents[].zombies`."""
+    found: dict[str, None] = {}
+    if value is None:
+        found[path] = None
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            found.update(dict.fromkeys(null_fields(inner, f"{path}.{key}" if path else str(key))))
+    elif isinstance(value, list):
+        for inner in value:
+            found.update(dict.fromkeys(null_fields(inner, f"{path}[]")))
+    return list(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import click
 
-from zombiescope import pipeline
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import window_shown
@@ -13,6 +12,8 @@ from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError
+from zombiescope.pipeline.doctor import examine
+from zombiescope.pipeline.scan import open_host
 
 EPILOG = """\b
 Examples:
@@ -39,9 +40,9 @@ def doctor(*, seconds: float, fail_on: str | None, as_json: bool, root: bytes | 
 
     Reads only. Exit code 0; 1 with --fail-on; 3 when nothing could be judged.
     """
-    host = pipeline.open_host(root)
+    host = open_host(root)
     with window_shown(seconds if host.is_live else 0) as progress:
-        examined = pipeline.examine(host, seconds, progress)
+        examined = examine(host, seconds, progress)
     exit_code = _exit_code(examined.diagnosis, fail_on)
     if as_json:
         from zombiescope.presenters.doctor_json import render_doctor  # noqa: PLC0415 (each form loads only what it needs)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import click
 
-from zombiescope import pipeline
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
+from zombiescope.pipeline import scan as pipeline
 
 EPILOG = """\b
 Examples:
   zombiescope                     the same as zombiescope scan
   zombiescope scan --no-bytes     counts only: quickest
+  zombiescope scan --exact        counts by parent on cgroup v1 too
   zombiescope scan --explain      how each number was had
   zombiescope scan --json | jq .memcg.zombies
   zombiescope scan --root /host   a host mounted at /host, or a recorded one
@@ -24,10 +25,13 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option("--no-bytes", is_flag=True, help="Leave out the bytes that zombies hold: counts only.")
+@click.option(
+    "--exact", is_flag=True, help="Walk the kernel's own tree, so that cgroup v1 too has counts by parent (root)."
+)
 @click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
 @json_option
 @root_option
-def scan(*, no_bytes: bool, explain: bool, as_json: bool, root: bytes | None) -> Answer:
+def scan(*, no_bytes: bool, exact: bool, explain: bool, as_json: bool, root: bytes | None) -> Answer:
     """How many zombie memory cgroups there are, below which live parents, how many bytes of which kind they hold, what they
     cost and how bad that is.
 
@@ -36,7 +40,7 @@ def scan(*, no_bytes: bool, explain: bool, as_json: bool, root: bytes | None) ->
     """
     host = pipeline.open_host(root)
     with stage_shown() as progress:
-        seen = pipeline.scan(host, with_bytes=not no_bytes, progress=progress)
+        seen = pipeline.scan(host, with_bytes=not no_bytes, exact=exact, progress=progress)
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)

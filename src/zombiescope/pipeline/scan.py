@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The story in one file: open a machine, observe it, put it in numbers, judge."""
+"""Observe a machine once, put it in numbers, judge: `scan`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 
 Progress = Callable[[str], None]
-_STEPS_PER_SECOND = 4
 
 
 class Scanned(NamedTuple):
@@ -32,43 +31,20 @@ class Scanned(NamedTuple):
     thresholds: Thresholds
 
 
-class Examined(NamedTuple):
-    case: Case
-    diagnosis: Diagnosis
-
-
 def open_host(root: bytes | None) -> Host:
     return choose_host(root)
 
 
-def scan(host: Host, *, with_bytes: bool = True, progress: Progress = lambda _: None) -> Scanned:
+def scan(host: Host, *, with_bytes: bool = True, exact: bool = False, progress: Progress = lambda _: None) -> Scanned:
     """At a glance: one snapshot, in numbers and judged."""
     thresholds = Thresholds()
-    observation = observe(host, with_bytes=with_bytes, progress=progress)
+    observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
     return Scanned(observation, diagnose(Case((observation,), thresholds)), thresholds)
 
 
-def examine(host: Host, seconds: float, progress: Callable[[float], None] = lambda _: None) -> Examined:
-    """The doctor's window: a snapshot, a wait, and the census once more. `progress` is told the seconds that are over."""
-    first = observe(host)
-    observations = [first]
-    if isinstance(first.snapshot.hierarchy, Hierarchy):
-        _let_pass(host, seconds, progress)
-        census = read_census(host, first.snapshot.hierarchy)
-        later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
-        observations.append(Observation(later, derive_scan(later)))
-    case = Case(tuple(observations), Thresholds())
-    return Examined(case, diagnose(case))
-
-
-def _let_pass(host: Host, seconds: float, progress: Callable[[float], None]) -> None:
-    steps = max(round(seconds * _STEPS_PER_SECOND), 1) if host.is_live else 1
-    for step in range(1, steps + 1):
-        host.wait(seconds / steps)
-        progress(seconds * step / steps)
-
-
-def observe(host: Host, *, with_bytes: bool = True, progress: Progress = lambda _: None) -> Observation:
+def observe(
+    host: Host, *, with_bytes: bool = True, exact: bool = False, progress: Progress = lambda _: None
+) -> Observation:
     """One clock reading; every fact is there or is a gap."""
     taken_at = host.wall_clock()
     identity, shape = read_identity(host), read_shape(host)
@@ -78,6 +54,9 @@ def observe(host: Host, *, with_bytes: bool = True, progress: Progress = lambda 
         return Observation(snapshot, derive_scan(snapshot))
     progress("counting memory cgroups")
     census = read_census(host, hierarchy)
+    if exact and isinstance(census, Census) and census.parents is None:
+        progress("walking the kernel's memory cgroups")
+        census = _with_exact_parents(host, census)
     live = census.tree if isinstance(census, Census) and census.tree else read_live_tree(host, hierarchy)
     snapshot = Snapshot(
         taken_at,
@@ -93,6 +72,16 @@ def observe(host: Host, *, with_bytes: bool = True, progress: Progress = lambda 
         live if isinstance(live, Gap) else read_empty_directories(host, hierarchy, live.leaves),
     )
     return Observation(snapshot, derive_scan(snapshot))
+
+
+def _with_exact_parents(host: Host, census: Census) -> Census:
+    """On v1 only the kernel's own tree tells which zombie lies below which live parent."""
+    from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415 (a plain scan does not pay for it)
+
+    walk = read_zombie_walk(host)
+    if isinstance(walk, Gap):
+        return census._replace(gaps=(walk.about("parents[].zombies"),))
+    return census._replace(parents=walk.count_by_parent(), gaps=())
 
 
 def _residuals(host: Host, hierarchy: Hierarchy, census: Census | Gap, progress: Progress) -> Residuals | Gap:

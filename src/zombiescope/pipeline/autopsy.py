@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every zombie by the best tier this host allows, reconciled with the plain counts: `autopsy`."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals
+from zombiescope.analysis.census import derive_population
+from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.zombies import Walk, Zombie
+from zombiescope.host.access import Host
+from zombiescope.pipeline.scan import Progress
+from zombiescope.probes.readers.cgroup_census import read_census
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.memcg_residual import read_residuals
+from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+
+SECONDS_OF_AN_ORDINARY_DEATH = 1.0
+_TRIES = 3
+_PAGE_BYTES = 4096
+
+
+class Dissected(NamedTuple):
+    snapshot: Snapshot
+    walk: Walk
+    autopsy: Autopsy
+    gaps: tuple[Gap, ...]
+
+
+class Choice(NamedTuple):
+    """Which zombies are wanted."""
+
+    maker: str | None = None
+    """A glob over makers."""
+    older_than_seconds: float | None = None
+
+
+ALL = Choice()
+_UNUSED = Gap("cost", "an autopsy does not measure costs")
+
+
+def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: None) -> Dissected:
+    """One call returns the records. Counts are taken again, up to three times, until they agree: a busy host moves on."""
+    taken_at = host.wall_clock()
+    hierarchy = read_memory_hierarchy(host)
+    if isinstance(hierarchy, Gap):
+        raise ObservationError("cannot find the memory cgroups", hierarchy.reason, hierarchy.hint)
+    census, walk = _counted_walk(host, hierarchy, progress)
+    progress("adding up the bytes that no live cgroup owns")
+    residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
+    snapshot = Snapshot(
+        taken_at, host.label, read_identity(host), read_shape(host), hierarchy, census, residuals, *(_UNUSED,) * 2
+    )
+    population = derive_population(census) if isinstance(census, Census) else None
+    autopsy = derive_autopsy(walk, population, residuals if isinstance(residuals, Residuals) else None, _PAGE_BYTES)
+    return Dissected(snapshot, walk, _chosen(autopsy, choice, taken_at), _gaps(census, residuals))
+
+
+def _counted_walk(host: Host, hierarchy: Hierarchy, progress: Progress) -> tuple[Census | Gap, Walk]:
+    tries = 0
+    while True:
+        progress("counting memory cgroups")
+        census = read_census(host, hierarchy)
+        progress("walking the kernel's memory cgroups")
+        walk = _settled(host, _walk(host))
+        tries += 1
+        if tries == _TRIES or isinstance(census, Gap) or derive_population(census).zombies == len(walk.zombies):
+            return census, walk
+
+
+def _walk(host: Host) -> Walk:
+    walk = read_zombie_walk(host)
+    if isinstance(walk, Gap):
+        raise ObservationError("cannot see the zombies one by one", walk.reason, walk.hint)
+    return walk
+
+
+def _settled(host: Host, walk: Walk) -> Walk:
+    """Without those that were merely on their way: nothing was seen to hold them, and a second later they were gone."""
+    fleeting = {zombie.serial for zombie in walk.zombies if _is_unexplained(zombie)}
+    if not fleeting:
+        return walk
+    host.wait(SECONDS_OF_AN_ORDINARY_DEATH)
+    later = _walk(host)
+    gone = fleeting - {zombie.serial for zombie in later.zombies}
+    kept = tuple(zombie for zombie in walk.zombies if zombie.serial not in gone)
+    return _with_zombies(walk, kept)
+
+
+def _with_zombies(walk: Walk, zombies: tuple[Zombie, ...]) -> Walk:
+    return Walk(
+        walk.tier,
+        zombies,
+        walk.live_count,
+        walk.gaps,
+        walk.chunks,
+        walk.kernel_nanoseconds,
+        walk.longest_run_nanoseconds,
+    )
+
+
+def _is_unexplained(zombie: Zombie) -> bool:
+    return not any(pin.pages or pin.path_in_fs or zombie.references.children for pin in zombie.pins)
+
+
+def _chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
+    if choice == ALL:
+        return autopsy
+    bodies = tuple(body for body in autopsy.bodies if _is_wanted(body, choice, now))
+    return autopsy._replace(bodies=bodies, totals=derive_totals(bodies))
+
+
+def _is_wanted(body: Body, choice: Choice, now: float) -> bool:
+    if choice.maker is not None and not fnmatchcase(body.maker, choice.maker):
+        return False
+    if choice.older_than_seconds is None:
+        return True
+    return body.zombie.born_at is not None and now - body.zombie.born_at >= choice.older_than_seconds
+
+
+def _gaps(census: Census | Gap, residuals: Residuals | Gap) -> tuple[Gap, ...]:
+    gaps = []
+    if isinstance(census, Gap):
+        gaps.append(census.about("reconciliation.counted_minus_live"))
+    if isinstance(residuals, Gap):
+        gaps.append(residuals.about("reconciliation.residual_pages"))
+    elif residuals.unsplit:
+        why = "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on"
+        gaps.append(Gap("reconciliation.residual_pages", why))
+    return tuple(gaps)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.autopsy/1`: every zombie with its pins and what frees it, totals, and whether the counts agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, Totals
+from zombiescope.analysis.freeing import COSTS, Remedy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.zombies import Pin, Walk
+from zombiescope.presenters.document import Json, document, null_fields, rfc3339
+
+_NO_FILE = "a pin of this kind has no file"
+_REASONS: Mapping[str, str] = {
+    "zombies[].pins[].path": "the file has no name that can be opened in this mount namespace",
+    "zombies[].pins[].path_in_fs": _NO_FILE,
+    "zombies[].pins[].fstype": _NO_FILE,
+    "zombies[].pins[].device": _NO_FILE,
+    "zombies[].pins[].inode": _NO_FILE,
+    "zombies[].pins[].holder": "no process or mount was found that holds it",
+    "zombies[].pins[].mapped": "this pin has no pages, or the tier does not see who maps them",
+    "zombies[].pins[].dirty": "this pin has no pages, or the tier does not see which are dirty",
+}
+_PARENTS = 50
+_UNTOLD = "the tier that answered does not tell"
+
+
+def render_autopsy(snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Iterable[Gap], limit: int) -> Json:
+    shown_bodies = autopsy.bodies[:limit] if limit else autopsy.bodies
+    body: Json = {
+        "tier": walk.tier,
+        "zombies": [render_body(entry) for entry in shown_bodies],
+        "totals": _totals(autopsy.totals),
+        "reconciliation": _reconciliation(autopsy.reconciliation),
+        "walk": {
+            "live": walk.live_count,
+            "chunks": walk.chunks,
+            "kernel_seconds": _seconds(walk.kernel_nanoseconds),
+            "longest_run_seconds": _seconds(walk.longest_run_nanoseconds),
+        },
+    }
+    known = [*walk.gaps, *gaps]
+    return document("autopsy/1", snapshot, body, [*known, *_further_gaps(body, known)])
+
+
+def _further_gaps(body: Json, known: Iterable[Gap]) -> list[Gap]:
+    told = {gap.fact for gap in known}
+    return [Gap(field, _REASONS.get(field, _UNTOLD)) for field in null_fields(body) if field not in told]
+
+
+def render_body(entry: Body) -> Json:
+    zombie = entry.zombie
+    return {
+        "id": zombie.id,
+        "path": shown(zombie.path),
+        "parent": shown(zombie.parent),
+        "maker": entry.maker,
+        "level": zombie.level,
+        "born_at": None if zombie.born_at is None else rfc3339(zombie.born_at),
+        "died_at": None if zombie.died_at is None else rfc3339(zombie.died_at),
+        "refs": zombie.references.total,
+        "references": {
+            "lru_folios": zombie.references.lru_folios,
+            "children": zombie.references.children,
+            "swap": zombie.references.swap,
+            "rest": zombie.references.rest,
+        },
+        "pages": zombie.pages._asdict(),
+        "peak_bytes": zombie.peak_bytes,
+        "oom_kills": zombie.oom_kills,
+        "pins": [_pin(pin) for pin in zombie.pins],
+        "freed_by": [_remedy(remedy) for remedy in entry.remedies],
+    }
+
+
+def _pin(pin: Pin) -> Json:
+    return {
+        "kind": pin.kind,
+        "path": None if pin.path is None else shown(pin.path),
+        "path_in_fs": None if pin.path_in_fs is None else shown(pin.path_in_fs),
+        "fstype": pin.fstype,
+        "device": pin.device,
+        "inode": pin.inode,
+        "pages": pin.pages or 0,
+        "sampled": pin.sampled,
+        "mapped": pin.mapped,
+        "dirty": pin.dirty,
+        "holder": pin.holder,
+    }
+
+
+def _remedy(remedy: Remedy) -> Json:
+    entry: Json = {"action": remedy.action, "target": remedy.target}
+    return {**entry, "together": True} if remedy.together else entry
+
+
+def _totals(totals: Totals) -> Json:
+    return {
+        "zombies": totals.zombies,
+        "pages": totals.pages,
+        "by_pin": dict(totals.by_pin),
+        "by_maker": [{"maker": s.maker, "zombies": s.zombies, "share": round(s.share, 6)} for s in totals.by_maker],
+        "freed_by": [
+            {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
+        ],
+    }
+
+
+def _reconciliation(found: Reconciliation) -> Json:
+    parents = [{**check._asdict(), "path": shown(check.path)} for check in found.by_parent[:_PARENTS]]
+    return {**found._asdict(), "by_parent": parents}
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An autopsy for a person: totals first, then makers, pins and what frees them, then examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zombiescope.analysis.autopsy import Autopsy, Body, pages_of
+from zombiescope.analysis.freeing import COSTS
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.zombies import Pin, Walk
+from zombiescope.presenters.document import one_per_field
+from zombiescope.presenters.figures import count, duration, size
+from zombiescope.presenters.scan_text import gap_lines
+
+_ROWS = 10
+_PINS = 3
+_PAGE_BYTES = 4096
+
+
+def render_autopsy_text(
+    snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Iterable[Gap], *, limit: int, group: str | None
+) -> list[RenderableType]:
+    totals, found = autopsy.totals, autopsy.reconciliation
+    parts: list[RenderableType] = [Text(_headline(autopsy)), _reconciled(walk, autopsy)]
+    if totals.zombies:
+        parts += [Text(), _grouped(autopsy, group)] if group else _overview(autopsy)
+        examples = autopsy.bodies[:limit] if limit else autopsy.bodies
+        parts += [Text(), _examples(examples, snapshot.taken_at)]
+        if len(examples) < totals.zombies:
+            parts.append(Text(f"  and {totals.zombies - len(examples):,} more (--limit 0 shows all)", style="dim"))
+    if found.agree is False:
+        parts += [Text(), Text(f"the counts do not agree: {found.why}", style="yellow")]
+    return parts + gap_lines(one_per_field([*walk.gaps, *gaps]))
+
+
+def _headline(autopsy: Autopsy) -> str:
+    totals = autopsy.totals
+    if not totals.zombies:
+        return "no zombies"
+    parents = len({body.zombie.parent for body in autopsy.bodies})
+    first = totals.by_maker[0]
+    below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
+    return (
+        f"{totals.zombies:,} zombies hold {totals.pages:,} pages ({size(totals.pages * _PAGE_BYTES)}) below {below}; "
+        f"{first.share:.0%} are of {first.maker}"
+    )
+
+
+def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
+    found = autopsy.reconciliation
+    parts = [f"tier {walk.tier}", f"walk {found.walk:,}, census {count(found.counted_minus_live)}"]
+    parts.append(f"pages {found.walk_pages:,}, memory.stat {count(found.residual_pages)}")
+    if found.agree:
+        parts.append("all counts agree")
+    if walk.kernel_nanoseconds is not None:
+        parts.append(f"{duration(walk.kernel_nanoseconds / 1e9)} in the kernel")
+    return Text(" · ".join(parts), style="dim")
+
+
+def _overview(autopsy: Autopsy) -> list[RenderableType]:
+    totals = autopsy.totals
+    makers = _table("maker", "zombies", "share")
+    for share in totals.by_maker[:_ROWS]:
+        makers.add_row(Text(share.maker), count(share.zombies), f"{share.share:.1%}")
+    if len(totals.by_maker) > _ROWS:
+        rest = sum(share.zombies for share in totals.by_maker[_ROWS:])
+        makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / totals.zombies:.1%}")
+    pins = _table("pinned by", "zombies")
+    for kind, zombies in totals.by_pin.items():
+        pins.add_row(kind, count(zombies))
+    freed = _table("freed by", "zombies", "at the cost of", left=("at the cost of",))
+    for action, zombies in totals.freed_by.items():
+        freed.add_row(action, count(zombies), COSTS[action])
+    return [part for table in (makers, pins, freed) for part in (Text(), table)]
+
+
+def _grouped(autopsy: Autopsy, group: str) -> Table:
+    zombies: Counter[str] = Counter()
+    pages: Counter[str] = Counter()
+    for body in autopsy.bodies:
+        for key in GROUPS[group](body):
+            zombies[key] += 1
+            pages[key] += pages_of(body.zombie)
+    table = _table(group, "zombies", "pages")
+    for key, number in zombies.most_common():
+        table.add_row(Text(key), count(number), count(pages[key]))
+    return table
+
+
+def _files(body: Body) -> Iterator[str]:
+    named = {_file(pin) for pin in body.zombie.pins}
+    yield from named - {None} or {"(no file)"}  # type: ignore[misc]
+
+
+def _file(pin: Pin) -> str | None:
+    name = pin.path if pin.path is not None else pin.path_in_fs
+    return None if name is None else shown(name)
+
+
+GROUPS: dict[str, Callable[[Body], Iterable[str]]] = {
+    "maker": lambda body: [body.maker],
+    "pin": lambda body: {str(pin.kind) for pin in body.zombie.pins} or {"none seen"},
+    "file": _files,
+    "parent": lambda body: [shown(body.zombie.parent)],
+}
+
+
+def _examples(bodies: Iterable[Body], now: float) -> Table:
+    """A zombie a paragraph: the path in full, then what pins it and what would free it."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for body in bodies:
+        zombie = body.zombie
+        age = "age ?" if zombie.born_at is None else f"{duration(max(now - zombie.born_at, 0))} old"
+        table.add_row(Text("zombie", style="bold"), Text(shown(zombie.path)))
+        table.add_row(
+            "", Text(f"id {zombie.id}, {age}, {body.maker}, {count(zombie.references.total)} references", style="dim")
+        )
+        for number, pin in enumerate(zombie.pins[:_PINS]):
+            table.add_row("  pinned by" if number == 0 else "", Text(_pinned(pin)))
+        if len(zombie.pins) > _PINS:
+            table.add_row("", f"and {len(zombie.pins) - _PINS} more")
+        if not zombie.pins:
+            table.add_row("  pinned by", "nothing that could be seen")
+        table.add_row("  freed by", Text(_freed(body)))
+    return table
+
+
+def _pinned(pin: Pin) -> str:
+    pages = (
+        f" ({count(pin.pages)} page{'s' if pin.pages != 1 else ''}{', sampled' if pin.sampled else ''})"
+        if pin.pages
+        else ""
+    )
+    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages
+
+
+def _freed(body: Body) -> str:
+    remedies = body.remedies
+    joint = " and " if remedies[0].together else ", or "
+    return joint.join(f"{remedy.action} {remedy.target}" for remedy in remedies[:_PINS])
+
+
+def _table(first: str, *others: str, left: tuple[str, ...] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
+    return table
