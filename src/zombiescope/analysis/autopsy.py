@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
-from zombiescope.analysis.freeing import Action, Remedy, actions_enough, least_harm_first, remedies_of
+from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
 from zombiescope.analysis.maker import Makers
 from zombiescope.facts.cgroups import Residuals
-from zombiescope.facts.zombies import Pin, PinKind, Walk, Zombie
+from zombiescope.facts.zombies import Pages, Pin, PinKind, Walk, Zombie
 
 
 class Body(NamedTuple):
@@ -70,44 +70,53 @@ class Autopsy(NamedTuple):
 
 
 def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
-    makers, pins_below = Makers(), _pins_of_children(walk)
-    bodies = []
-    for zombie in walk.zombies:
-        pins = zombie.pins
-        if zombie.references.children:
-            pins = tuple(pin for pin in pins if pin.kind is not PinKind.CHILD) + tuple(pins_below.get(zombie.id, pins))
-        bodies.append(Body(zombie, makers.of(zombie.path), pins))
-    return Autopsy(tuple(bodies), derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
+    maker_of, below = Makers().of, _pins_of_children(walk)
+    bodies = tuple(
+        Body(zombie, maker_of(zombie.path), _pins_to_go(zombie, below) if zombie.references.children else zombie.pins)
+        for zombie in walk.zombies
+    )
+    return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
+
+
+def _pins_to_go(zombie: Zombie, below: Mapping[int, list[Pin]]) -> tuple[Pin, ...]:
+    """Where the children are not known one by one, the child itself stands for its pins."""
+    if zombie.id not in below:
+        return zombie.pins
+    return (*(pin for pin in zombie.pins if pin.kind is not PinKind.CHILD), *below[zombie.id])
 
 
 def _pins_of_children(walk: Walk) -> dict[int, list[Pin]]:
     """By parent id, the pins of all dead descendants: deeper ones first, so that they reach their grandparents."""
+    parents = {zombie.id for zombie in walk.zombies if zombie.references.children}
     below: dict[int, list[Pin]] = {}
-    with_parent = (zombie for zombie in walk.zombies if zombie.parent_id is not None)
-    for zombie in sorted(with_parent, key=lambda zombie: -zombie.level):
+    for zombie in sorted((z for z in walk.zombies if z.parent_id in parents), key=lambda zombie: -zombie.level):
         assert zombie.parent_id is not None
         own = [pin for pin in zombie.pins if pin.kind is not PinKind.CHILD]
         below.setdefault(zombie.parent_id, []).extend([*own, *below.get(zombie.id, ())])
     return below
 
 
-def derive_totals(bodies: Iterable[Body]) -> Totals:
-    bodies = tuple(bodies)
+def derive_totals(bodies: tuple[Body, ...]) -> Totals:
+    """Counted by shape first: of tens of thousands of zombies only a handful differ in what matters here."""
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
-    for body in bodies:
-        kinds.update({pin.kind for pin in body.zombie.pins})
-        freed.update(actions_enough(body.pins))
+    for of_kinds, number in Counter(tuple([pin.kind for pin in body.zombie.pins]) for body in bodies).items():
+        kinds.update(dict.fromkeys(of_kinds, number))
+    for choices, number in Counter(tuple([actions_on(pin) for pin in body.pins]) for body in bodies).items():
+        freed.update(dict.fromkeys(actions_enough(choices), number))
     makers = Counter(body.maker for body in bodies).most_common()
     shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers)
-    pages = sum(pages_of(body.zombie) for body in bodies)
+    pages = sum(_in_memory(pages) * number for pages, number in Counter(body.zombie.pages for body in bodies).items())
     return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed))
 
 
 def pages_of(zombie: Zombie) -> int:
-    """Pages of memory, not swap. Unevictable pages are on a list of their own."""
-    pages = zombie.pages
-    return sum(count or 0 for count in (pages.file, pages.shmem, pages.anon, pages.unevictable))
+    return _in_memory(zombie.pages)
+
+
+def _in_memory(pages: Pages) -> int:
+    """Without swap. Unevictable pages are on a list of their own."""
+    return (pages.file or 0) + (pages.shmem or 0) + (pages.anon or 0) + (pages.unevictable or 0)
 
 
 def reconcile(
@@ -132,8 +141,8 @@ def reconcile(
 
 def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tuple[ParentCheck, ...]:
     pages: Counter[bytes] = Counter()
-    for zombie in walk.zombies:
-        pages[zombie.parent] += pages_of(zombie)
+    for (parent, held), number in Counter((zombie.parent, zombie.pages) for zombie in walk.zombies).items():
+        pages[parent] += _in_memory(held) * number
     checks = []
     for path, zombies in walk.count_by_parent().most_common():
         residual = None

@@ -7,7 +7,7 @@ are left to reclaim or to their mapper, shared memory goes with its file or its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -73,9 +73,8 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
     return _together(choices)
 
 
-def actions_enough(pins: Iterable[Pin]) -> frozenset[Action]:
-    """The actions of which one alone, given all its targets, removes every one of these pins; none if it takes several."""
-    choices = [actions_on(pin) for pin in pins]
+def actions_enough(choices: Sequence[frozenset[Action]]) -> frozenset[Action]:
+    """The actions of which one alone, given all its targets, removes every pin; none if it takes several. One set a pin."""
     return choices[0].intersection(*choices[1:]) if choices else frozenset({Action.WAIT})
 
 
@@ -84,34 +83,34 @@ def actions_on(pin: Pin) -> frozenset[Action]:
     if pin.kind is PinKind.PAGE_CACHE:
         return _on_page_cache(pin)
     if pin.kind is PinKind.TMPFS and pin.path is None:
-        return frozenset({Action.RESTART_PROCESS})  # unlinked, or in a mount we do not see: whoever has it open
+        return _RESTART  # unlinked, or in a mount we do not see: whoever has it open
     return _ACTIONS[pin.kind]
 
 
+_RECLAIM = frozenset({Action.RECLAIM_PARENT})
+_RECLAIM_OR_DROP = _RECLAIM | {Action.DROP_FILE}
+_RESTART = frozenset({Action.RESTART_PROCESS})
 _ACTIONS: Mapping[PinKind, frozenset[Action]] = {
     PinKind.WRITEBACK: frozenset({Action.FLUSH}),
     PinKind.TMPFS: frozenset({Action.DELETE_FILE}),
-    PinKind.MEMFD: frozenset({Action.RESTART_PROCESS}),
-    PinKind.SHARED_ANON: frozenset({Action.RESTART_PROCESS}),
+    PinKind.MEMFD: _RESTART,
+    PinKind.SHARED_ANON: _RESTART,
     PinKind.SYSV_SHM: frozenset({Action.REMOVE_SEGMENT}),
-    PinKind.ANON: frozenset({Action.RESTART_PROCESS}),
+    PinKind.ANON: _RESTART,
     PinKind.SWAP: frozenset({Action.SWAP_IN}),
     PinKind.SOCKET: frozenset({Action.CLOSE_SOCKET, Action.RESTART_PROCESS}),
     PinKind.CHILD: frozenset({Action.WAIT}),
     PinKind.TASK: frozenset({Action.REAP_PROCESS}),
     PinKind.NAMESPACE: frozenset({Action.UNMOUNT, Action.RESTART_PROCESS}),
-    PinKind.UNEVICTABLE: frozenset({Action.RESTART_PROCESS}),
+    PinKind.UNEVICTABLE: _RESTART,
     PinKind.OTHER: frozenset({Action.REBOOT}),
 }
 
 
 def _on_page_cache(pin: Pin) -> frozenset[Action]:
     """Dropping a file's cache skips mapped and dirty pages, and cannot be promised where not every page was seen."""
-    if pin.path is None or pin.sampled:
-        return frozenset({Action.RECLAIM_PARENT})
-    if pin.mapped or pin.dirty:
-        return frozenset({Action.RECLAIM_PARENT, Action.DELETE_FILE})
-    return frozenset({Action.RECLAIM_PARENT, Action.DELETE_FILE, Action.DROP_FILE})
+    cannot_drop = pin.path is None or pin.sampled or pin.mapped or pin.dirty
+    return _RECLAIM if cannot_drop else _RECLAIM_OR_DROP
 
 
 def _target(action: Action, pin: Pin, zombie: Zombie) -> str:

@@ -3,26 +3,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals
-from zombiescope.analysis.census import derive_population
+from zombiescope.analysis.census import Population, derive_population
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
+from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Walk, Zombie
 from zombiescope.host.access import Host
 from zombiescope.pipeline.scan import Progress
-from zombiescope.probes.readers.cgroup_census import read_census
+from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
-_TRIES = 3
 _PAGE_BYTES = 4096
 
 
@@ -46,32 +46,35 @@ _UNUSED = Gap("cost", "an autopsy does not measure costs")
 
 
 def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: None) -> Dissected:
-    """One call returns the records. Counts are taken again, up to three times, until they agree: a busy host moves on."""
+    """One call returns the records."""
     taken_at = host.wall_clock()
     hierarchy = read_memory_hierarchy(host)
     if isinstance(hierarchy, Gap):
         raise ObservationError("cannot find the memory cgroups", hierarchy.reason, hierarchy.hint)
-    census, walk = _counted_walk(host, hierarchy, progress)
+    progress("counting memory cgroups")
+    census = read_census(host, hierarchy)
+    progress("walking the kernel's memory cgroups")
+    walk = _walk(host)
+    population = _nearest_count(host, hierarchy, census, walk)
+    walk, population = _settled(host, walk, population)
     progress("adding up the bytes that no live cgroup owns")
     residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
     snapshot = Snapshot(
         taken_at, host.label, read_identity(host), read_shape(host), hierarchy, census, residuals, *(_UNUSED,) * 2
     )
-    population = derive_population(census) if isinstance(census, Census) else None
     autopsy = derive_autopsy(walk, population, residuals if isinstance(residuals, Residuals) else None, _PAGE_BYTES)
     return Dissected(snapshot, walk, _chosen(autopsy, choice, taken_at), _gaps(census, residuals))
 
 
-def _counted_walk(host: Host, hierarchy: Hierarchy, progress: Progress) -> tuple[Census | Gap, Walk]:
-    tries = 0
-    while True:
-        progress("counting memory cgroups")
-        census = read_census(host, hierarchy)
-        progress("walking the kernel's memory cgroups")
-        walk = _settled(host, _walk(host))
-        tries += 1
-        if tries == _TRIES or isinstance(census, Gap) or derive_population(census).zombies == len(walk.zombies):
-            return census, walk
+def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk: Walk) -> Population | None:
+    """The look before the walk or one right after it, whichever is nearer: on a busy host cgroups die between any two."""
+    if isinstance(census, Gap):
+        return None
+    counts = [derive_population(census)]
+    after = read_one_look(host, hierarchy)
+    if isinstance(after, Look):
+        counts.append(Population(after.counted, after.live, census.source))
+    return min(counts, key=lambda count: abs(count.zombies - len(walk.zombies)))
 
 
 def _walk(host: Host) -> Walk:
@@ -81,28 +84,16 @@ def _walk(host: Host) -> Walk:
     return walk
 
 
-def _settled(host: Host, walk: Walk) -> Walk:
+def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Walk, Population | None]:
     """Without those that were merely on their way: nothing was seen to hold them, and a second later they were gone."""
     fleeting = {zombie.serial for zombie in walk.zombies if _is_unexplained(zombie)}
     if not fleeting:
-        return walk
+        return walk, population
     host.wait(SECONDS_OF_AN_ORDINARY_DEATH)
-    later = _walk(host)
-    gone = fleeting - {zombie.serial for zombie in later.zombies}
+    gone = fleeting - {zombie.serial for zombie in _walk(host).zombies}
     kept = tuple(zombie for zombie in walk.zombies if zombie.serial not in gone)
-    return _with_zombies(walk, kept)
-
-
-def _with_zombies(walk: Walk, zombies: tuple[Zombie, ...]) -> Walk:
-    return Walk(
-        walk.tier,
-        zombies,
-        walk.live_count,
-        walk.gaps,
-        walk.chunks,
-        walk.kernel_nanoseconds,
-        walk.longest_run_nanoseconds,
-    )
+    counted = population and population._replace(counted=population.counted - len(gone))
+    return replace(walk, zombies=kept), counted
 
 
 def _is_unexplained(zombie: Zombie) -> bool:

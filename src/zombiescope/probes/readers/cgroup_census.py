@@ -47,6 +47,12 @@ def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
     return second if isinstance(second, Gap) else _census([first, second])
 
 
+def read_one_look(host: Host, hierarchy: Hierarchy) -> Look | Gap:
+    """A single look, for comparing with something that was counted at this very moment: ordinary deaths are in it."""
+    seen = _counted_look(host, hierarchy) if hierarchy.version is HierarchyVersion.V1 else _v2_totals(host, hierarchy)
+    return seen if isinstance(seen, Gap) else seen.look
+
+
 def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:
     try:
         walk = host.directories(hierarchy.mount_point)
@@ -101,18 +107,26 @@ def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
 
 
 def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:
-    path = hierarchy.place(b"/", b"cgroup.stat")
+    seen = _v2_totals(host, hierarchy)
+    if isinstance(seen, Gap):
+        return seen
+    dying = _DyingCounts(host, hierarchy, seen.source)
     try:
-        values = flat_keyed(host.read(path))
-        counted = _v2_counts(values)
-        if counted is None:
-            return Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
-        look, source = counted
-        dying = _DyingCounts(host, hierarchy, source)
         parents = dying.attribute() if before is None or before.parents is None else dying.again(before.parents)
     except OSError as error:
-        return refusal("memcg.counted", error.filename or path, error)
-    return _Seen(look, source, None, parents)
+        return refusal("memcg.counted", error.filename or hierarchy.mount_point, error)
+    return seen._replace(parents=parents)
+
+
+def _v2_totals(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
+    path = hierarchy.place(b"/", b"cgroup.stat")
+    try:
+        counted = _v2_counts(flat_keyed(host.read(path)))
+    except OSError as error:
+        return refusal("memcg.counted", path, error)
+    if counted is None:
+        return Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
+    return _Seen(*counted, None, None)
 
 
 def _v2_counts(values: dict[bytes, int]) -> tuple[Look, CountSource] | None:
