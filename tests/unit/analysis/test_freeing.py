@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each remedy alone is enough, least harm first; where it takes several they say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from zombiescope.analysis.freeing import COSTS, Action, Remedy, actions_enough, actions_on, remedies_of
+from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
+
+
+def pin(kind: PinKind, path: bytes | None = None, *, sampled: bool = False, mapped: int = 0, dirty: int = 0) -> Pin:
+    return Pin(kind, path, path, "ext4", "8:1", 7, 1, sampled, mapped, dirty)
+
+
+def zombie(*pins: Pin) -> Zombie:
+    references = References(len(pins), len(pins), 0, 0, 0)
+    return Zombie(9, 1, b"/a/dead", 2, b"/a", None, None, references, Pages(1, 0, 0, 0, 0), pins, None, None)
+
+
+def remedies(*pins: Pin) -> tuple[Remedy, ...]:
+    return remedies_of(zombie(*pins), pins)
+
+
+def test_clean_page_cache_is_dropped_before_its_parent_is_reclaimed() -> None:
+    assert remedies(pin(PinKind.PAGE_CACHE, b"/log")) == (
+        Remedy(Action.DROP_FILE, "/log"),
+        Remedy(Action.RECLAIM_PARENT, "/a"),
+    )
+
+
+@pytest.mark.parametrize(
+    "troubled",
+    [
+        pin(PinKind.PAGE_CACHE, b"/log", mapped=1),
+        pin(PinKind.PAGE_CACHE, b"/log", dirty=1),
+        pin(PinKind.PAGE_CACHE, b"/log", sampled=True),
+    ],
+)
+def test_dropping_is_not_promised_where_it_cannot_work(troubled: Pin) -> None:
+    assert remedies(troubled) == (Remedy(Action.RECLAIM_PARENT, "/a"),)
+
+
+def test_nobody_is_told_to_delete_a_file_whose_cache_can_go() -> None:
+    assert Action.DELETE_FILE not in actions_on(pin(PinKind.PAGE_CACHE, b"/usr/bin/python3"))
+
+
+def test_two_disk_files_are_one_reclaim() -> None:
+    assert remedies(pin(PinKind.PAGE_CACHE, b"/x"), pin(PinKind.PAGE_CACHE, b"/y")) == (
+        Remedy(Action.RECLAIM_PARENT, "/a"),
+    )
+
+
+def test_two_tmpfs_files_must_both_go() -> None:
+    assert remedies(pin(PinKind.TMPFS, b"/dev/shm/x"), pin(PinKind.TMPFS, b"/dev/shm/y")) == (
+        Remedy(Action.DELETE_FILE, "/dev/shm/x", together=True),
+        Remedy(Action.DELETE_FILE, "/dev/shm/y", together=True),
+    )
+
+
+def test_page_cache_and_tmpfs_take_both_levers() -> None:
+    assert {(r.action, r.together) for r in remedies(pin(PinKind.TMPFS, b"/t"), pin(PinKind.PAGE_CACHE, b"/f"))} == {
+        (Action.DELETE_FILE, True),
+        (Action.DROP_FILE, True),
+    }
+
+
+def test_tmpfs_without_a_name_is_its_holders() -> None:
+    assert remedies(pin(PinKind.TMPFS)) == (Remedy(Action.RESTART_PROCESS, "the holder of its tmpfs memory"),)
+
+
+def test_what_nobody_can_name_ends_in_a_reboot() -> None:
+    assert remedies(pin(PinKind.OTHER), pin(PinKind.TMPFS, b"/t")) == (Remedy(Action.REBOOT, "host"),)
+
+
+def test_nothing_seen_means_wait() -> None:
+    assert remedies() == (Remedy(Action.WAIT, "/a/dead"),)
+    assert actions_enough(()) == {Action.WAIT}
+
+
+@pytest.mark.parametrize("kind", list(PinKind))
+def test_every_kind_has_a_remedy_and_every_action_a_price(kind: PinKind) -> None:
+    assert actions_on(pin(kind, b"/file"))
+    assert all(COSTS[remedy.action] for remedy in remedies(pin(kind, b"/file")))
+
+
+def test_least_harm_comes_first() -> None:
+    order = list(Action)
+    found = [order.index(remedy.action) for remedy in remedies(pin(PinKind.SOCKET), pin(PinKind.MEMFD))]
+    assert found == sorted(found)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three forms of an autopsy say the same, and every null of the JSON has a gap."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from zombiescope.analysis.autopsy import Autopsy, derive_autopsy
+from zombiescope.analysis.census import Population
+from zombiescope.facts.cgroups import CountSource
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.node import Identity, Shape
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.presenters.autopsy_csv import COLUMNS, render_autopsy_csv
+from zombiescope.presenters.autopsy_json import render_autopsy
+from zombiescope.presenters.autopsy_text import GROUPS, render_autopsy_text
+from zombiescope.presenters.document import null_fields
+
+NOTHING = Gap("x", "not looked for")
+SNAPSHOT = Snapshot(
+    1_800_000_000.0,
+    "this host",
+    Identity("n", "6.18", "b", 9.0),
+    Shape(2, 1),
+    NOTHING,
+    NOTHING,
+    NOTHING,
+    NOTHING,
+    NOTHING,
+)
+HOSTILE = b"/srv/[bold]a\nb\xff<script>"
+
+
+def built(count: int = 3) -> tuple[Walk, Autopsy]:
+    pins = (
+        Pin(PinKind.PAGE_CACHE, HOSTILE, HOSTILE, "ext4", "8:1", 7, 2, sampled=False, mapped=0, dirty=0),
+        Pin(PinKind.SOCKET, None, None, None, None, None, None, sampled=False),
+    )
+    zombies = tuple(
+        Zombie(
+            n,
+            n,
+            b"/a/z%d," % n,
+            2,
+            b"/a",
+            1_799_999_000.0,
+            None,
+            References(3, 2, 0, 0, 1),
+            Pages(2, 0, 0, 0, None),
+            pins,
+            8192,
+            0,
+        )
+        for n in range(count)
+    )
+    walk = Walk(Tier.BPF, zombies, 4, (Gap("zombies[].died_at", "the kernel does not keep it"),), 1, 5000, 5000)
+    return walk, derive_autopsy(walk, Population(4 + count, 4, CountSource.PROC_CGROUPS), None, 4096)
+
+
+def document(limit: int = 20) -> dict[str, Any]:
+    walk, autopsy = built()
+    found: dict[str, Any] = json.loads(json.dumps(render_autopsy(SNAPSHOT, walk, autopsy, (), limit)))
+    return found
+
+
+def test_json_is_the_contract() -> None:
+    found = document()
+    assert found["schema"] == "zombiescope.autopsy/1"
+    assert found["tier"] == "bpf"
+    first = found["zombies"][0]
+    assert {"id", "path", "maker", "born_at", "died_at", "refs", "pages", "pins", "freed_by"} <= set(first)
+    assert set(first["pages"]) == {"file", "shmem", "anon", "unevictable", "swap"}
+    assert {"kind", "path", "path_in_fs", "fstype", "device", "inode", "pages", "sampled"} <= set(first["pins"][0])
+    assert first["born_at"] == "2027-01-15T07:43:20.000Z"
+    assert first["pins"][0]["path"] == r"/srv/[bold]a\x0ab\xff<script>"
+    assert found["totals"]["by_pin"] == {"page_cache": 3, "socket": 3}
+
+
+def test_every_null_has_exactly_one_gap() -> None:
+    found = document()
+    facts = [gap["fact"] for gap in found.pop("gaps")]
+    assert sorted(facts) == sorted(set(facts))
+    assert set(null_fields(found)) == set(facts)
+
+
+@pytest.mark.parametrize(("limit", "listed"), [(2, 2), (0, 3), (20, 3)])
+def test_the_limit_shortens_the_list_and_never_the_totals(limit: int, listed: int) -> None:
+    found = document(limit)
+    assert (len(found["zombies"]), found["totals"]["zombies"]) == (listed, 3)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("group", [None, *GROUPS])
+def test_text_is_plain_and_names_what_matters(width: int, group: str | None) -> None:
+    walk, autopsy = built()
+    console = Console(width=width, file=io.StringIO(), highlight=False)
+    for part in render_autopsy_text(SNAPSHOT, walk, autopsy, (), limit=2, group=group):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert text.startswith("3 zombies hold 6 pages")
+    assert "and 1 more" in text
+    assert "[bold]" in text.replace("\n", "").replace(" ", "")
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_csv_reads_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(render_autopsy_csv(built()[1].bodies))))
+    assert len(rows) == 3
+    assert set(rows[0]) == set(COLUMNS)
+    assert rows[1]["path"] == "/a/z1,"
+    assert rows[0]["files"] == r"/srv/[bold]a\x0ab\xff<script>"
+    assert rows[0]["swap_pages"] == ""
+
+
+def test_no_zombies_is_said_in_one_line() -> None:
+    walk = Walk(Tier.BPF, (), 4)
+    (headline, *_) = render_autopsy_text(
+        SNAPSHOT, walk, derive_autopsy(walk, None, None, 4096), (), limit=20, group=None
+    )
+    assert str(headline) == "no zombies"
