@@ -78,9 +78,9 @@ class Pin(NamedTuple):
     sampled: bool
     """Not every page of the zombie was looked at, so there may be more."""
     mapped: int | None = None
-    """Folios that some process maps; None where the tier cannot see it."""
+    """Pages that some process maps; None where the tier cannot see it."""
     dirty: int | None = None
-    """Folios not yet written back."""
+    """Pages not yet written back."""
     holder: str | None = None
     """Who holds it, where a process or a mount does: `pid 4711 (name)`."""
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from tests.unit.kernel.raw_records import FILE, HIDDEN, SHARED, live, memcg, pin, walk
 
-from zombiescope.facts.zombies import Pages, PinKind, References, Tier, Walk, Zombie
+from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.kernel.assemble import assemble
 from zombiescope.kernel.mount_paths import Mount, MountPaths
 from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
@@ -35,6 +35,7 @@ def test_former_paths_and_nearest_live_ancestors() -> None:
     upper, lower = walked.zombies
     assert (upper.path, upper.parent, upper.id) == (b"/a\nb/dead\xff", b"/a\nb", 33)
     assert (lower.path, lower.parent, lower.level) == (b"/a\nb/dead\xff/child", b"/a\nb", 3)
+    assert (upper.parent_id, lower.parent_id) == (2, 33)
     assert upper.references == References(total=1, lru_folios=0, children=1, swap=0, rest=0)
     assert [pin.kind for pin in upper.pins] == [PinKind.CHILD]
     assert (walked.live_count, walked.chunks, walked.kernel_nanoseconds, walked.longest_run_nanoseconds) == (
@@ -47,12 +48,13 @@ def test_former_paths_and_nearest_live_ancestors() -> None:
 
 
 def test_a_file_is_named_where_it_can_be_opened() -> None:
-    file = pin(flags=FILE, device=_DISK, inode=7, names=b"bash\0bin\0usr\0", fstype=b"ext4", pages=5)
+    file = pin(flags=FILE, device=_DISK, inode=7, names=b"bash\0bin\0usr\0", fstype=b"ext4", pages=5, mapped=2, dirty=1)
     zombie = only(memcg(css=2, parent=1, refs=2, folios=2, lru_file=5, file=5, pins=(file,)))
     assert zombie.pages == Pages(file=5, shmem=0, anon=0, unevictable=0, swap=0)
     assert zombie.references == References(total=2, lru_folios=2, children=0, swap=0, rest=0)
     (named,) = zombie.pins
-    assert named[:8] == (PinKind.PAGE_CACHE, b"/usr/bin/bash", b"/usr/bin/bash", "ext4", "254:0", 7, 5, False)
+    path = b"/usr/bin/bash"
+    assert named == Pin(PinKind.PAGE_CACHE, path, path, "ext4", "254:0", 7, 5, sampled=False, mapped=2, dirty=1)
 
 
 def test_an_unlinked_file_keeps_its_name_but_has_no_path() -> None:

@@ -64,8 +64,8 @@ struct task_struct { struct css_set *cgroups; struct fs_struct *fs; };
 struct page_counter { atomic_long_t usage; unsigned long watermark; };
 struct mem_cgroup_id { struct refcount_struct ref; };
 struct wb_domain { unsigned long dirty_limit_tstamp; };
-struct lru_gen_folio { struct list_head folios[1]; };
-struct lru_gen_struct { struct list_head lists[1]; };            /* 6.1 and 6.2 */
+struct lru_gen_folio { struct list_head folios[1]; long nr_pages[1]; };
+struct lru_gen_struct { struct list_head lists[1]; long nr_pages[1]; };            /* 6.1 and 6.2 */
 struct lruvec { struct list_head lists[5]; struct lru_gen_folio lrugen; };
 struct lruvec___lists { struct lru_gen_struct lrugen; };
 struct mem_cgroup_per_node { struct lruvec lruvec; unsigned long lru_zone_size[1]; };

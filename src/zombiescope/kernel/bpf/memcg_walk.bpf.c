@@ -51,7 +51,7 @@ struct state {
 	u64 started, root, at, memcg, css, list, end, dentry, top, wb;
 	u32 mode, last_css_pins, broken, path_flags;
 	u64 heads[160];
-	u64 zones[40];
+	u64 zones[64];
 	u64 page[8];
 };
 
@@ -311,34 +311,77 @@ static __always_inline void visit_lruvec(u64 lruvec)
 			    SIZE(lru_gen_struct, lists) / 16);
 }
 
+struct sizes { u64 anon, file, unevictable; };
+
+/* Classic lists: [zone][inactive anon, active anon, inactive file, active file, unevictable] */
+static __always_inline void add_zones(struct sizes *sizes, u64 address, u32 bytes)
+{
+	if (bytes > sizeof state.zones)
+		bytes = sizeof state.zones;
+	if (bpf_probe_read_kernel(state.zones, bytes, (void *)address)) {
+		state.broken = 1;
+		return;
+	}
+#pragma unroll
+	for (int zone = 0; zone < 8; zone++) {
+		if (zone * 40 >= bytes)
+			continue;
+		sizes->anon += state.zones[zone * 5] + state.zones[zone * 5 + 1];
+		sizes->file += state.zones[zone * 5 + 2] + state.zones[zone * 5 + 3];
+		sizes->unevictable += state.zones[zone * 5 + 4];
+	}
+}
+
+/* Generations count for themselves, [4 generations][anon, file][zone]: the classic sizes do not move with them. */
+static __always_inline void add_generations(struct sizes *sizes, u64 address, u32 bytes)
+{
+	u32 zones = bytes / 64;
+	if (bytes > sizeof state.zones)
+		bytes = sizeof state.zones;
+	if (bpf_probe_read_kernel(state.zones, bytes, (void *)address)) {
+		state.broken = 1;
+		return;
+	}
+	for (u32 row = 0; row < 8; row++)
+		for (u32 zone = 0; zone < 8; zone++) {
+			if (zone >= zones)
+				break;
+			s64 pages = state.zones[(row * zones + zone) & 63];
+			if (pages < 0)
+				continue;
+			if (row & 1)
+				sizes->file += pages;
+			else
+				sizes->anon += pages;
+		}
+}
+
+static __always_inline void add_sizes(struct sizes *sizes, u64 per_node)
+{
+	u64 lruvec = per_node + OFFSET(mem_cgroup_per_node, lruvec);
+	add_zones(sizes, per_node + OFFSET(mem_cgroup_per_node, lru_zone_size), SIZE(mem_cgroup_per_node, lru_zone_size));
+	if (HAS(lruvec, lrugen) && HAS(lru_gen_folio, nr_pages))
+		add_generations(sizes, lruvec + OFFSET(lruvec, lrugen) + OFFSET(lru_gen_folio, nr_pages), SIZE(lru_gen_folio, nr_pages));
+	else if (HAS(lruvec___lists, lrugen) && HAS(lru_gen_struct, nr_pages))
+		add_generations(sizes, lruvec + OFFSET(lruvec___lists, lrugen) + OFFSET(lru_gen_struct, nr_pages),
+				SIZE(lru_gen_struct, nr_pages));
+}
+
 static long visit_node(u32 node, void *ctx)
 {
-	u32 index = state.records, bytes = SIZE(mem_cgroup_per_node, lru_zone_size);
+	u32 index = state.records;
 	struct record *r = bpf_map_lookup_elem(&records, &index);
 	if (!r || node >= state.nodes)
 		return 1;
 	u64 per_node = load(state.memcg + OFFSET(mem_cgroup, nodeinfo) + node * 8);
 	if (!per_node)
 		return 0;
-	if (bytes > sizeof state.zones)
-		bytes = sizeof state.zones;
-	if (bpf_probe_read_kernel(state.zones, bytes, (void *)(per_node + OFFSET(mem_cgroup_per_node, lru_zone_size)))) {
-		state.broken = 1;
-		return 0;
-	}
-	u64 anon = 0, file = 0, unevictable = 0;
-#pragma unroll
-	for (int zone = 0; zone < 8; zone++) {
-		if (zone * 40 >= bytes)
-			continue;
-		anon += state.zones[zone * 5] + state.zones[zone * 5 + 1];
-		file += state.zones[zone * 5 + 2] + state.zones[zone * 5 + 3];
-		unevictable += state.zones[zone * 5 + 4];
-	}
-	r->lru_anon += anon;
-	r->lru_file += file;
-	r->unevictable += unevictable;
-	if (anon || file)
+	struct sizes sizes = {};
+	add_sizes(&sizes, per_node);
+	r->lru_anon += sizes.anon;
+	r->lru_file += sizes.file;
+	r->unevictable += sizes.unevictable;
+	if (sizes.anon || sizes.file)
 		visit_lruvec(per_node + OFFSET(mem_cgroup_per_node, lruvec));
 	return 0;
 }
