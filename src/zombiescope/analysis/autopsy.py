@@ -11,7 +11,7 @@ from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
 from zombiescope.analysis.maker import Makers
 from zombiescope.facts.cgroups import Residuals
-from zombiescope.facts.zombies import Pages, Pin, PinKind, Walk, Zombie
+from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
 
 class Body(NamedTuple):
@@ -31,11 +31,13 @@ class MakerShare(NamedTuple):
     maker: str
     zombies: int
     share: float
+    name: str = ""
+    """What people call it, where the node can tell: a pod's `namespace/name`."""
 
 
 class Totals(NamedTuple):
     zombies: int
-    pages: int
+    pages: int | None
     by_pin: Mapping[PinKind, int]
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""
     by_maker: tuple[MakerShare, ...]
@@ -52,9 +54,9 @@ class ParentCheck(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    walk: int
+    walk: int | None
     counted_minus_live: int | None
-    walk_pages: int
+    walk_pages: int | None
     residual_pages: int | None
     agree: bool | None
     """None where there was nothing to compare with."""
@@ -70,12 +72,32 @@ class Autopsy(NamedTuple):
 
 
 def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
+    """Where no tier saw the zombies one by one there are no bodies: the totals are the census's and memory.stat's."""
+    if walk.tier is Tier.RESIDUAL:
+        return _without_bodies(population, residuals, page_bytes)
     maker_of, below = Makers().of, _pins_of_children(walk)
     bodies = tuple(
         Body(zombie, maker_of(zombie.path), _pins_to_go(zombie, below) if zombie.references.children else zombie.pins)
         for zombie in walk.zombies
     )
     return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
+
+
+def _without_bodies(population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
+    zombies = None if population is None else population.zombies
+    pages = None if residuals is None or residuals.unsplit else _residual_pages(residuals, page_bytes)
+    why = "no tier saw the zombies one by one: there is only one count"
+    return Autopsy((), Totals(zombies or 0, pages, {}, (), {}), Reconciliation(None, zombies, None, pages, None, why))
+
+
+def with_pod_names(autopsy: Autopsy, names: Mapping[str, str]) -> Autopsy:
+    shares = tuple(
+        share._replace(name=names.get(share.maker.removeprefix("pod:"), ""))
+        if share.maker.startswith("pod:")
+        else share
+        for share in autopsy.totals.by_maker
+    )
+    return autopsy._replace(totals=autopsy.totals._replace(by_maker=shares))
 
 
 def _pins_to_go(zombie: Zombie, below: Mapping[int, list[Pin]]) -> tuple[Pin, ...]:

@@ -7,19 +7,20 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals
+from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.zombies import Walk, Zombie
+from zombiescope.facts.zombies import Tier, Walk, Zombie
 from zombiescope.host.access import Host
 from zombiescope.pipeline.scan import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.pod_names import read_pod_names
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -54,7 +55,7 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     progress("counting memory cgroups")
     census = read_census(host, hierarchy)
     progress("walking the kernel's memory cgroups")
-    walk = _walk(host)
+    walk = _walk(host, census)
     population = _nearest_count(host, hierarchy, census, walk)
     walk, population = _settled(host, walk, population)
     progress("adding up the bytes that no live cgroup owns")
@@ -63,13 +64,18 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
         taken_at, host.label, read_identity(host), read_shape(host), hierarchy, census, residuals, *(_UNUSED,) * 2
     )
     autopsy = derive_autopsy(walk, population, residuals if isinstance(residuals, Residuals) else None, _PAGE_BYTES)
-    return Dissected(snapshot, walk, _chosen(autopsy, choice, taken_at), _gaps(census, residuals))
+    chosen = _chosen(autopsy, choice, taken_at)
+    if any(share.maker.startswith("pod:") for share in chosen.totals.by_maker):
+        chosen = with_pod_names(chosen, read_pod_names(host))
+    return Dissected(snapshot, walk, chosen, _gaps(census, residuals))
 
 
 def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk: Walk) -> Population | None:
     """The look before the walk or one right after it, whichever is nearer: on a busy host cgroups die between any two."""
     if isinstance(census, Gap):
         return None
+    if walk.tier is Tier.RESIDUAL:
+        return derive_population(census)
     counts = [derive_population(census)]
     after = read_one_look(host, hierarchy)
     if isinstance(after, Look):
@@ -77,11 +83,15 @@ def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk:
     return min(counts, key=lambda count: abs(count.zombies - len(walk.zombies)))
 
 
-def _walk(host: Host) -> Walk:
+def _walk(host: Host, census: Census | Gap) -> Walk:
+    """The best tier this host allows; without any, what plain files tell, and why."""
     walk = read_zombie_walk(host)
-    if isinstance(walk, Gap):
-        raise ObservationError("cannot see the zombies one by one", walk.reason, walk.hint)
-    return walk
+    if isinstance(walk, Walk):
+        return walk
+    if isinstance(census, Gap):
+        raise ObservationError("cannot see any zombie", f"{walk.reason}; {census.reason}", walk.hint or census.hint)
+    untold = [walk.about(fact) for fact in ("zombies", "totals.by_pin", "totals.by_maker", "totals.freed_by", "tier")]
+    return Walk(Tier.RESIDUAL, (), derive_population(census).live, tuple(untold))
 
 
 def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Walk, Population | None]:
@@ -90,7 +100,10 @@ def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Wal
     if not fleeting:
         return walk, population
     host.wait(SECONDS_OF_AN_ORDINARY_DEATH)
-    gone = fleeting - {zombie.serial for zombie in _walk(host).zombies}
+    later = read_zombie_walk(host)
+    if isinstance(later, Gap):
+        return walk, population
+    gone = fleeting - {zombie.serial for zombie in later.zombies}
     kept = tuple(zombie for zombie in walk.zombies if zombie.serial not in gone)
     counted = population and population._replace(counted=population.counted - len(gone))
     return replace(walk, zombies=kept), counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, Totals
+from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, Totals
 from zombiescope.analysis.freeing import COSTS, Remedy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -102,11 +102,16 @@ def _totals(totals: Totals) -> Json:
         "zombies": totals.zombies,
         "pages": totals.pages,
         "by_pin": dict(totals.by_pin),
-        "by_maker": [{"maker": s.maker, "zombies": s.zombies, "share": round(s.share, 6)} for s in totals.by_maker],
+        "by_maker": [_maker(share) for share in totals.by_maker],
         "freed_by": [
             {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
         ],
     }
+
+
+def _maker(share: MakerShare) -> Json:
+    entry: Json = {"maker": share.maker, "zombies": share.zombies, "share": round(share.share, 6)}
+    return {**entry, "name": share.name} if share.name else entry
 
 
 def _reconciliation(found: Reconciliation) -> Json:

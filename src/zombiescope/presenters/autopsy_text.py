@@ -30,7 +30,7 @@ def render_autopsy_text(
 ) -> list[RenderableType]:
     totals, found = autopsy.totals, autopsy.reconciliation
     parts: list[RenderableType] = [Text(_headline(autopsy)), _reconciled(walk, autopsy)]
-    if totals.zombies:
+    if autopsy.bodies:
         parts += [Text(), _grouped(autopsy, group)] if group else _overview(autopsy)
         examples = autopsy.bodies[:limit] if limit else autopsy.bodies
         parts += [Text(), _examples(examples, snapshot.taken_at)]
@@ -45,19 +45,21 @@ def _headline(autopsy: Autopsy) -> str:
     totals = autopsy.totals
     if not totals.zombies:
         return "no zombies"
+    if not autopsy.bodies:
+        return f"{totals.zombies:,} zombies hold {count(totals.pages)} pages, but they could not be seen one by one"
     parents = len({body.zombie.parent for body in autopsy.bodies})
     first = totals.by_maker[0]
     below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
     return (
-        f"{totals.zombies:,} zombies hold {totals.pages:,} pages ({size(totals.pages * _PAGE_BYTES)}) below {below}; "
+        f"{totals.zombies:,} zombies hold {count(totals.pages)} pages ({size((totals.pages or 0) * _PAGE_BYTES)}) below {below}; "
         f"{first.share:.0%} are of {first.maker}"
     )
 
 
 def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
     found = autopsy.reconciliation
-    parts = [f"tier {walk.tier}", f"walk {found.walk:,}, census {count(found.counted_minus_live)}"]
-    parts.append(f"pages {found.walk_pages:,}, memory.stat {count(found.residual_pages)}")
+    parts = [f"tier {walk.tier}", f"walk {count(found.walk)}, census {count(found.counted_minus_live)}"]
+    parts.append(f"pages {count(found.walk_pages)}, memory.stat {count(found.residual_pages)}")
     if found.agree:
         parts.append("all counts agree")
     if walk.kernel_nanoseconds is not None:
@@ -69,7 +71,11 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
     totals = autopsy.totals
     makers = _table("maker", "zombies", "share")
     for share in totals.by_maker[:_ROWS]:
-        makers.add_row(Text(share.maker), count(share.zombies), f"{share.share:.1%}")
+        makers.add_row(
+            Text(f"{share.maker} ({share.name})" if share.name else share.maker),
+            count(share.zombies),
+            f"{share.share:.1%}",
+        )
     if len(totals.by_maker) > _ROWS:
         rest = sum(share.zombies for share in totals.by_maker[_ROWS:])
         makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / totals.zombies:.1%}")
