@@ -122,13 +122,7 @@ def _gaps(raw: RawWalk, tree: _Tree, zombies: list[Zombie]) -> list[Gap]:
         gaps.append(Gap("zombies[].path", f"{tree.orphans} cgroups appeared without their parent", "run it again"))
     if not zombies:
         return gaps
-    gaps.append(
-        Gap(
-            "zombies[].died_at",
-            "the kernel does not keep the time of death",
-            "`zombiescope agent` keeps a ledger from now on",
-        )
-    )
+    gaps.append(Gap("zombies[].died_at", "the kernel does not keep the time of death", "the time of birth is known"))
     if any(zombie.born_at is None for zombie in zombies):
         gaps.append(Gap("zombies[].born_at", "this kernel stamps no usable time of birth"))
     unsplit = sum(zombie.pages.anon is None for zombie in zombies)
