@@ -60,11 +60,7 @@ def _parents(counts: Mapping[bytes, int] | None, residuals: Residuals | Gap) -> 
 def _use(path: bytes, residuals: Residuals | Gap) -> MemoryUse | None:
     if isinstance(residuals, Gap) or path in residuals.unsplit:
         return None
-    return residuals.by_parent.get(path, MemoryUse(0, 0, 0, None if _lacks_swap(residuals) else 0, 0))
-
-
-def _lacks_swap(residuals: Residuals) -> bool:
-    return any(use.swap is None for use in residuals.by_parent.values())
+    return residuals.by_parent.get(path, MemoryUse(0, 0, 0, 0 if residuals.has_swap else None, 0))
 
 
 def _largest_first(share: ParentShare) -> tuple[int, int, bytes]:

@@ -95,6 +95,8 @@ class Residuals(NamedTuple):
     unsplit: frozenset[bytes]
     """Parents whose own charge cannot be told from their zombies' (v2: the root, and any that keeps memory to itself)."""
     gaps: tuple[Gap, ...] = ()
+    has_swap: bool = True
+    """The kernel accounts swap to memory cgroups."""
 
 
 class EmptyDirectories(NamedTuple):

@@ -46,9 +46,8 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
             found = {path: parent for path, parent in again.items() if parent}
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
-    return Residuals(
-        {path: _memory_use(parent.residual) for path, parent in found.items()}, reader.unsplit(), reader.gaps()
-    )
+    uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
+    return Residuals(uses, reader.unsplit(), reader.gaps(), has_swap=reader.has_swap)
 
 
 class _Reader:
@@ -59,6 +58,7 @@ class _Reader:
         self._hierarchy = hierarchy
         self._garbled: set[bytes] = set()
         self._unsplit: set[bytes] = set()
+        self.has_swap = True
 
     def unsplit(self) -> frozenset[bytes]:
         return frozenset(self._unsplit)
@@ -115,7 +115,8 @@ class _V1(_Reader):
         """Top down, entering only directories below which something is charged."""
         del parents
         found: dict[bytes, _Parent] = {}
-        self._total(b"/")
+        if self._total(b"/") is None and not self._garbled:
+            raise OSError(errno.ENOENT, "no such file", self._hierarchy.place(b"/", b"memory.stat"))
         pending = [b"/"]
         while pending:
             path = pending.pop()
@@ -145,6 +146,7 @@ class _V1(_Reader):
         if own is None or total is None:
             self._garbled.add(path)
             return None
+        self.has_swap &= b"total_swap" in values
         self._below[path] = _minus(total, own)
         return total
 
@@ -153,11 +155,11 @@ class _V2(_Reader):
     def search(self, parents: Iterable[bytes] | None) -> dict[bytes, _Parent]:
         found: dict[bytes, _Parent] = {}
         for path in parents or ():
-            if not self._hands_memory_on(path):
+            total = self._total(path) if self._hands_memory_on(path) else None
+            if total is None:
                 self._unsplit.add(path)
                 continue
-            total = self._total(path)
-            parent = self._residual(total, self._total, self._children(path)) if total else None
+            parent = self._residual(total, self._total, self._children(path))
             if parent:
                 found[path] = parent
         return found
@@ -188,9 +190,11 @@ class _V2(_Reader):
 
     def _swap(self, path: bytes) -> int | None:
         try:
-            return number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
+            swap = number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
         except OSError:
-            return None
+            swap = None
+        self.has_swap &= swap is not None
+        return swap
 
 
 def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
