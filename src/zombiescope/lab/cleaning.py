@@ -78,7 +78,7 @@ def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
 
 def remove_shared_names(hierarchy: MemoryHierarchy | None) -> None:
     """The folders and the cgroup that all runs share, once no run is left."""
-    remove_orphan_segments()
+    _remove_orphan_segments()
     places.remove_empty_roots()
     if hierarchy is not None and hierarchy.exists(f"/{LAB}") and not hierarchy.children(f"/{LAB}"):
         try:
@@ -117,27 +117,16 @@ def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
 
 
 def _remove_pins(cleaned: Cleaned) -> None:
-    for entry in journal.entries(cleaned.run):
-        folder = entry.get("path")
-        if (
-            entry.get("intent") == "folder"
-            and isinstance(folder, str)
-            and os.path.isdir(folder)
-            and _is_under_a_root(folder)
-        ):
-            sync_filesystem(folder)
-            cleaned.files += _remove_files(folder)
+    for folder in places.pin_folders(cleaned.run):
+        # On v2 a dirty file would keep the dead cgroup through its writeback structure.
+        sync_filesystem(folder)
+        cleaned.files += _remove_files(folder)
+    staff = {entry.get("pid") for entry in journal.entries(cleaned.run) if entry.get("role") == "staff"}
     for segment in sysv.list_candidates():
-        if sysv.owner_of(segment) == cleaned.run:
+        owner = sysv.owner_of(segment)
+        if owner == cleaned.run or (owner == "" and segment.creator in staff):
             sysv.remove_segment(segment)
             cleaned.segments += 1
-    cleaned.segments += remove_orphan_segments()
-
-
-def _is_under_a_root(folder: str) -> bool:
-    return any(
-        folder.startswith(f"{root}/") and not places.why_foreign(root) for root in places.ROOTS if os.path.isdir(root)
-    )
 
 
 def _remove_files(folder: str) -> int:
@@ -150,14 +139,11 @@ def _remove_files(folder: str) -> int:
     return count
 
 
-def remove_orphan_segments() -> int:
-    """Segments that a kill kept from being marked: ours by key, owner and size, empty, and their maker is gone."""
-    count = 0
+def _remove_orphan_segments() -> None:
+    """Segments that no journal knows and a kill kept from being marked: ours by key, owner and size, empty, their maker gone."""
     for segment in sysv.list_candidates():
-        if not os.path.exists(f"/proc/{segment.creator}") and sysv.owner_of(segment) == "":
+        if start_time(segment.creator) is None and sysv.owner_of(segment) == "":
             sysv.remove_segment(segment)
-            count += 1
-    return count
 
 
 def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zombiescope.lab.places import STATE_ROOTS, state_folder
-from zombiescope.lab.processes import start_time
+from zombiescope.lab.processes import mark_self, start_time
 
 JOURNAL = "journal.jsonl"
 LOCK = "lock"
@@ -51,6 +51,7 @@ class Journal:
 
 
 def open_journal(run: str) -> Journal:
+    mark_self()
     folder = state_folder(run)
     lock = os.open(f"{folder}/{LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.lockf(lock, fcntl.LOCK_EX)

@@ -20,6 +20,7 @@ STATE_ROOTS = ("/var/lib/zombiescope/lab", "/run/zombiescope/lab", f"/tmp/{LAB}"
 TMPFS_ROOTS = (f"/dev/shm/{LAB}", "/run/zombiescope/lab", f"/tmp/{LAB}")
 DISK_ROOTS = ("/var/lib/zombiescope/lab", f"/var/tmp/{LAB}", f"/tmp/{LAB}")
 ROOTS = tuple(dict.fromkeys((*STATE_ROOTS, *TMPFS_ROOTS, *DISK_ROOTS)))
+TMPFS, DISK = "tmpfs", "pages"
 _NO_PAGE_CACHE = {"tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"}
 
 
@@ -86,11 +87,11 @@ def state_folder(run: str) -> str:
 
 
 def tmpfs_folder(run: str) -> str:
-    return _choose(run, TMPFS_ROOTS, "tmpfs", lambda kind: kind == "tmpfs")
+    return _choose(run, TMPFS_ROOTS, TMPFS, lambda kind: kind == "tmpfs")
 
 
 def disk_folder(run: str) -> str:
-    return _choose(run, DISK_ROOTS, "pages", lambda kind: kind not in _NO_PAGE_CACHE)
+    return _choose(run, DISK_ROOTS, DISK, lambda kind: kind not in _NO_PAGE_CACHE)
 
 
 def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: object) -> str:
@@ -98,7 +99,7 @@ def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: object) -> str
     for root in roots:
         if fits(filesystem_of(root)):
             return f"{root}/{run}/{purpose}"
-    wanted = "a tmpfs" if purpose == "tmpfs" else "a file system with a page cache"
+    wanted = "a tmpfs" if purpose == TMPFS else "a file system with a page cache"
     raise ObservationError(
         f"cannot find {wanted} for the lab's files", f"none of {', '.join(roots)} lies on one", "mount one there"
     )
@@ -117,6 +118,16 @@ def runs_in_folders() -> set[str]:
         if os.path.isdir(root) and not why_foreign(root):
             found.update(name for name in os.listdir(root) if is_run_name(name))
     return found
+
+
+def pin_folders(run: str) -> list[str]:
+    """Folders with the files that pin, wherever they are; a journal is not needed to find them."""
+    candidates = [(root, f"{root}/{run}/{purpose}") for root in ROOTS for purpose in (TMPFS, DISK)]
+    return [
+        folder
+        for root, folder in candidates
+        if os.path.isdir(folder) and not any(map(why_foreign, (root, os.path.dirname(folder), folder)))
+    ]
 
 
 def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:

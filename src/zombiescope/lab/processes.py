@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's own processes: how they are marked, found again and ended, and never anybody else's.
 
-A process is ours when its name is the lab's and it has the lock file of a run open; a process id alone proves nothing.
+A process is ours when its name is the lab's and it has the lock file of a run open; a process id alone proves nothing. Both are
+inherited, so a process is marked from its first moment.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def start_time(pid: int) -> int | None:
 
 
 def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess]:
-    """Living processes of one run, or of all."""
+    """Living processes of one run, or of all; not the calling one."""
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and _is_named_ours(entry):
+        if entry.isdigit() and int(entry) != os.getpid() and _is_named_ours(entry):
             owner = _run_of(entry, roots)
             start = start_time(int(entry))
             if owner is not None and start is not None and run in (None, owner):

@@ -22,7 +22,7 @@ from zombiescope.lab.maker import bury, hop, make_unreaped, make_visible, read_m
 from zombiescope.lab.names import zombie_name
 from zombiescope.lab.pins.pin import Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
-from zombiescope.lab.processes import die_with_parent, mark_self
+from zombiescope.lab.processes import die_with_parent
 from zombiescope.lab.refusals import refusal
 from zombiescope.lab.truth import Made
 
@@ -120,7 +120,6 @@ def _become_staff(work: Work, report_write: int, order_read: int, parent: int | 
         os.setsid()
         if parent is None and os.fork() != 0:
             os._exit(0)
-        mark_self()
         _leave_terminal()
         code = _serve(work, Report(report_write), order_read)
     except BrokenPipeError:
