@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the lab may put files, told from mount tables; and folders that are not ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zombiescope.errors import ActionFailedError
+from zombiescope.lab import places
+
+TABLE = """\
+22 1 254:1 / / rw,relatime - ext4 /dev/vda rw
+25 22 0:23 / /dev rw - devtmpfs devtmpfs rw
+26 25 0:24 / /dev/shm rw - tmpfs tmpfs rw
+27 26 0:25 / /dev/shm rw - ext4 /dev/vdb rw
+28 22 0:26 / /run rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/var/lib/x", "ext4"), ("/dev/null", "devtmpfs"), ("/run/zombiescope/lab", "tmpfs"), ("/running", "ext4")],
+)
+def test_longest_mount_point_decides(path: str, kind: str) -> None:
+    assert places.filesystem_of(path, TABLE) == kind
+
+
+def test_a_later_mount_covers_an_earlier_one() -> None:
+    assert places.filesystem_of("/dev/shm/zombiescope-lab", TABLE) == "ext4"
+
+
+def test_garbage_lines_are_passed_over() -> None:
+    assert places.filesystem_of("/run/x", "\n - \nnonsense\n" + TABLE) == "tmpfs"
+
+
+def test_a_link_in_our_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "ours").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ActionFailedError, match="it is not a folder"):
+        places.make_private(str(tmp_path / "ours"))
+
+
+def test_a_folder_others_may_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(ActionFailedError, match="others may write to it"):
+        places.make_private(str(folder))
+
+
+def test_our_own_folder_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "ours"
+    places.make_private(str(folder))
+    places.make_private(str(folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
