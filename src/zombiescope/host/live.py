@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from zombiescope.facts.names import shown
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
 
 _CHUNK = 1 << 16
@@ -20,7 +21,7 @@ class LiveHost:
 
     def __init__(self, root: bytes = b"/") -> None:
         self._prefix = root.rstrip(b"/")
-        self.label = "this host" if not self._prefix else f"the host mounted at {os.fsdecode(self._prefix)}"
+        self.label = "this host" if not self._prefix else f"the host mounted at {shown(self._prefix)}"
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
         descriptor = os.open(self._prefix + path, os.O_RDONLY | os.O_CLOEXEC)
@@ -28,15 +29,15 @@ class LiveHost:
             first = os.read(descriptor, _CHUNK)
             # A kernel file may hand over less than asked for before its end: only an empty read is the end.
             following = os.read(descriptor, _CHUNK) if first else b""
-            if not following:
+            if not following and len(first) <= limit:
                 return first
             parts, size = [first], len(first)
-            while following:
+            while following and size <= limit:
                 parts.append(following)
                 size += len(following)
-                if size > limit:
-                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
                 following = os.read(descriptor, _CHUNK)
+            if size > limit:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
             return b"".join(parts)
         finally:
             os.close(descriptor)

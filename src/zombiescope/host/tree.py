@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
 
 _MOST_LINKS = 40
@@ -23,34 +25,41 @@ class TreeHost:
 
     def __init__(self, root: bytes) -> None:
         self._root = root.rstrip(b"/") or b"/"
-        self.label = f"the folder {os.fsdecode(self._root)}"
+        self.label = f"the folder {shown(self._root)}"
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
-        descriptor = os.open(self._place(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        place = self._place(path)
+        # Looked at before it is opened: opening a device or a pipe is an act.
+        _require_regular(os.lstat(place), path)
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", path)
             content = file.read(limit + 1)
         if len(content) > limit:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return content
 
     def subdirectories(self, path: bytes) -> list[bytes]:
-        with os.scandir(self._place(path)) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return _directories_in(self._place(path))
 
     def directories(self, path: bytes) -> DirectoryWalk:
         top = self._place(path)
         paths: list[bytes] = []
         leaves: list[bytes] = []
         unreadable: list[tuple[bytes, int]] = []
-        for where, names, _ in os.walk(top, onerror=lambda error: unreadable.append(_refusal(top, error))):
-            names[:] = sorted(name for name in names if not os.path.islink(os.path.join(where, name)))
-            paths.append(where[len(top) :] or b"/")
+        pending = [b""]
+        while pending:
+            inner = pending.pop()
+            paths.append(inner or b"/")
+            try:
+                names = _directories_in(top + inner)
+            except OSError as error:
+                if not inner:
+                    raise
+                unreadable.append((inner, error.errno or 0))
+                continue
             if not names:
                 leaves.append(paths[-1])
-        if not paths:
-            raise OSError(unreadable[0][1] if unreadable else errno.ENOENT, "cannot list the directory", path)
+            pending += [inner + b"/" + name for name in reversed(names)]
         return DirectoryWalk(tuple(paths), tuple(leaves), tuple(unreadable))
 
     def inode(self, path: bytes) -> int | None:
@@ -62,7 +71,11 @@ class TreeHost:
 
     def wall_clock(self) -> float:
         """When the folder was last written: the nearest thing to when it was recorded."""
-        return os.stat(self._root).st_mtime
+        try:
+            return os.stat(self._root).st_mtime
+        except OSError as error:
+            why = (error.strerror or "it cannot be looked at").lower()
+            raise ObservationError(f"cannot look at {self.label}", why, "give a folder that stays") from error
 
     def monotonic(self) -> float:
         return 0.0
@@ -74,6 +87,8 @@ class TreeHost:
 
     def _place(self, path: bytes) -> bytes:
         """Where a path of that machine lies on this one, every link resolved inside the folder."""
+        if b"\0" in path:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         place: list[bytes] = []
         pending = deque(path.split(b"/"))
         links = 0
@@ -98,6 +113,13 @@ class TreeHost:
         return b"/".join([self._root, *place]) if place else self._root
 
 
-def _refusal(top: bytes, error: OSError) -> tuple[bytes, int]:
-    where = os.fsencode(error.filename) if error.filename is not None else top
-    return where[len(top) :] or b"/", error.errno or 0
+def _directories_in(place: bytes) -> list[bytes]:
+    with os.scandir(place) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+
+def _require_regular(status: os.stat_result, path: bytes) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", path)

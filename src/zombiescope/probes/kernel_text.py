@@ -12,6 +12,8 @@ from zombiescope.facts.names import shown
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
 _LARGEST = (1 << 64) - 1
+_MOST_LISTED = 1 << 20
+_MOST_QUOTED = 120
 
 
 def number(text: bytes) -> int | None:
@@ -43,7 +45,7 @@ def cpu_list_count(text: bytes) -> int | None:
         if low is None or high is None or high < low:
             return None
         count += high - low + 1
-    return count
+    return count if count <= _MOST_LISTED else None
 
 
 def unoctal(field: bytes) -> bytes:
@@ -53,7 +55,13 @@ def unoctal(field: bytes) -> bytes:
 
 def refusal(fact: str, path: bytes, error: OSError) -> Gap:
     """What a failed read means to the person who wanted the fact."""
-    return Gap(fact, f"{shown(path)}: {(error.strerror or 'cannot be read').lower()}", _HINTS.get(error.errno or 0, ""))
+    why = error.strerror or "cannot be read"
+    return Gap(fact, f"{shown(path)}: {why[0].lower()}{why[1:]}", _HINTS.get(error.errno or 0, ""))
+
+
+def quoted(text: bytes) -> str:
+    """Words of a stranger inside a reason: shown, and not more of them than a line holds."""
+    return shown(text) if len(text) <= _MOST_QUOTED else shown(text[:_MOST_QUOTED]) + "..."
 
 
 _HINTS = {

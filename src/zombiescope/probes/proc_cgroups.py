@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.kernel_text import number, quoted, refusal
 
 
 class ControllerRow(NamedTuple):
@@ -30,7 +30,7 @@ def read_controller_row(host: Host, controller: bytes = b"memory") -> Controller
             values = [number(field) for field in fields[1:]]
             if values[0] is None or values[1] is None or values[2] is None:
                 return Gap(
-                    "memcg.counted", f"/proc/cgroups: the {shown(controller)} row is not readable: {shown(line)}"
+                    "memcg.counted", f"/proc/cgroups: the {shown(controller)} row is not readable: {quoted(line)}"
                 )
             return ControllerRow(values[0], values[1], values[2] != 0)
     if not text.startswith(b"#subsys_name"):

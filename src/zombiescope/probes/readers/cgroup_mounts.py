@@ -71,7 +71,10 @@ def _parse_mount(line: bytes) -> _Mount | None:
     left, right = before.split(b" "), after.split(b" ")
     if not separator or len(left) < 6 or len(right) < 3 or right[0] not in (b"cgroup", b"cgroup2"):
         return None
-    return _Mount(unoctal(left[3]), unoctal(left[4]), right[0] == b"cgroup2", frozenset(right[2].split(b",")))
+    root, point = unoctal(left[3]), unoctal(left[4])
+    if not point.startswith(b"/") or b"\0" in point:
+        return None
+    return _Mount(root, point, right[0] == b"cgroup2", frozenset(right[2].split(b",")))
 
 
 def _offers_memory(host: Host, mount: _Mount) -> bool:

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One profile for all laws: no deadline, for the machine is shared, and no files left behind."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("house", deadline=None, database=None)
+settings.load_profile("house")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zombiescope.facts.names import shown, unshown
+
+HOSTILE = (
+    b"\x1b[31mred\x1b[0m",
+    b"a\nb",
+    b"[bold]x[/]",
+    b"<script>alert(1)</script>",
+    b"\xff\xfe\x80",
+    b"\\x0a",
+    b"\\",
+    b"n" * 255,
+    "\u202eevil\u2066".encode(),
+    "zoë 日本".encode(),
+    b"\xed\xa0\x80",
+    b"",
+)
+
+
+@given(st.binary())
+def test_any_name_comes_back_from_what_is_shown(name: bytes) -> None:
+    assert unshown(shown(name)) == name
+
+
+@given(st.text())
+def test_any_text_comes_back_from_what_is_shown(name: str) -> None:
+    written = name.encode("utf-8")
+    assert unshown(shown(written)) == written
+
+
+@given(st.binary() | st.text().map(lambda text: text.encode("utf-8")))
+def test_nothing_shown_can_act_on_a_terminal(name: bytes) -> None:
+    text = shown(name)
+    assert all(character.isprintable() for character in text)
+    text.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_come_back(name: bytes) -> None:
+    assert unshown(shown(name)) == name
+
+
+def test_what_is_shown_is_what_the_contract_says() -> None:
+    assert shown(b"a\nb\\c\xff") == r"a\x0ab\\c\xff"
+    assert shown("zoë".encode()) == "zoë"
+    assert shown(b"[bold]x[/]") == "[bold]x[/]"
+
+
+def test_a_backslash_that_starts_no_escape_is_taken_as_it_stands() -> None:
+    assert unshown(r"a\q\x0") == rb"a\q\x0"
+
+
+@given(st.text())
+def test_any_text_a_person_types_is_read(text: str) -> None:
+    assert isinstance(unshown(text), bytes)
