@@ -96,16 +96,14 @@ def total_use(groups: Mapping[bytes, Cgroup], path: bytes) -> Use:
     """At and below a path, the dead included."""
     total = NOTHING
     for other, group in groups.items():
-        if other == path or path == b"/" or other.startswith(path + b"/"):
+        if path in (other, b"/") or other.startswith(path + b"/"):
             total = total.plus(group.own).plus(group.dead)
     return total
 
 
 def total_zombies(groups: Mapping[bytes, Cgroup], path: bytes) -> int:
     return sum(
-        group.zombies
-        for other, group in groups.items()
-        if other == path or path == b"/" or other.startswith(path + b"/")
+        group.zombies for other, group in groups.items() if path in (other, b"/") or other.startswith(path + b"/")
     )
 
 
@@ -159,7 +157,9 @@ def v2_machine(
     machine[V2_MOUNT + b"/cgroup.controllers"] = b"cpu memory pids\n"
     for path, group in everyone.items():
         place = V2_MOUNT + (path if path != b"/" else b"")
-        below = sum(1 for other in everyone if other not in (path, b"/") and (other + b"/").startswith(path.rstrip(b"/") + b"/"))
+        below = sum(
+            1 for other in everyone if other not in (path, b"/") and (other + b"/").startswith(path.rstrip(b"/") + b"/")
+        )
         machine[place + b"/cgroup.stat"] = cgroup_stat(
             below, total_zombies(everyone, path), per_controller=per_controller
         )
@@ -191,8 +191,8 @@ Step = bytes | int
 
 @dataclass
 class ScriptedHost:
-    """A machine in memory. A file may have a list of successive answers (the last one stays); a path ending in `/` is an empty
-    folder. Each wait plays the next of `moments`: paths that change, and with None those that are gone, folders with all in them."""
+    """A machine in memory. A file may have a list of successive answers, of which the last one stays; a path ending in `/` is an
+    empty folder. Each wait plays the next of `moments`: what changes and, with None, what is gone with all in it."""
 
     files: Mapping[bytes, Step | list[Step]]
     moments: Iterable[Mapping[bytes, Step | list[Step] | None]] = ()
@@ -275,7 +275,9 @@ def census(zombies: int, live: int = 10, *, parents: Mapping[bytes, int] | None 
     if parents is not None:
         return Census(CountSource.CGROUP_STAT_SUBSYS, looks, None, parents)
     paths = (b"/", *(b"/g%d" % number for number in range(1, live)))
-    return Census(CountSource.PROC_CGROUPS, looks, LiveTree(paths, paths[1:] or paths), None, (Gap("parents[].zombies", "v1"),))
+    return Census(
+        CountSource.PROC_CGROUPS, looks, LiveTree(paths, paths[1:] or paths), None, (Gap("parents[].zombies", "v1"),)
+    )
 
 
 def snapshot(
@@ -293,7 +295,9 @@ def snapshot(
         "census": census(zombies, live, parents=parents),
         "residuals": Residuals(dict.fromkeys(where, use) if zombies else {}, frozenset()),
         "sweep": Sweep(0.012, live, live, "/sys/fs/cgroup/memory/memory.stat", 0.001),
-        "empty_directories": EmptyDirectories(max(live - 1, empty), max(live - 1, empty), empty, (b"/g1",) if empty else ()),
+        "empty_directories": EmptyDirectories(
+            max(live - 1, empty), max(live - 1, empty), empty, (b"/g1",) if empty else ()
+        ),
     }
     return Snapshot(**{**facts, **changes})
 

@@ -148,7 +148,9 @@ def reconcile(
     checks = _by_parent(walk, residuals, page_bytes)
     walked, pages = len(walk.zombies), sum(check.walk_pages for check in checks)
     counted = None if population is None else population.zombies
-    residual = None if residuals is None or residuals.unsplit else _residual_pages(residuals, page_bytes)
+    residual = (
+        None if residuals is None or residuals.unsplit or residuals.garbled else _residual_pages(residuals, page_bytes)
+    )
     doubts = []
     if counted is not None and counted != walked:
         doubts.append(

@@ -12,6 +12,12 @@ from zombiescope.facts.cgroups import EmptyDirectories, MemoryUse, Residuals, Sw
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 
+_NO_BYTES = Gap(
+    "parents",
+    "no live cgroup shows bytes of dead ones: what keeps these zombies is not pages, or too few to be seen",
+    "zombiescope scan --exact (as root)",
+)
+
 
 class ParentShare(NamedTuple):
     """A nearest live ancestor of zombies."""
@@ -37,30 +43,27 @@ def derive_scan(snapshot: Snapshot) -> Scan:
     cost = derive_kernel_cost(population.zombies, snapshot.shape)
     return Scan(
         population,
-        _parents(census.parents, snapshot.residuals),
+        _parents(population, census.parents, snapshot.residuals),
         cost or next(iter(snapshot.shape.gaps), Gap("cost.kernel_bytes", "the number of CPUs is not known")),
         snapshot.sweep,
         snapshot.empty_directories,
     )
 
 
-def _parents(counts: Mapping[bytes, int] | None, residuals: Residuals | Gap) -> tuple[ParentShare, ...] | Gap:
-    zombies = None if counts is None else dict(counts)
-    uses = residuals.by_parent if isinstance(residuals, Residuals) else None
-    if zombies is None and uses is None:
-        assert isinstance(residuals, Gap)
+def _parents(
+    population: Population, counts: Mapping[bytes, int] | None, residuals: Residuals | Gap
+) -> tuple[ParentShare, ...] | Gap:
+    """By the counts where the kernel gives them (v2), else by the bytes. A parent whose bytes are unknown is listed too."""
+    if population.zombies == 0:
+        return ()
+    uses = residuals.by_parent if isinstance(residuals, Residuals) else {}
+    if counts is not None:
+        shares = [ParentShare(path, zombies, uses.get(path)) for path, zombies in counts.items()]
+        return tuple(sorted(shares, key=_largest_first))
+    if isinstance(residuals, Gap):
         return residuals
-    shares = [
-        ParentShare(path, zombies.get(path) if zombies is not None else None, _use(path, residuals))
-        for path in (zombies if zombies is not None else uses or {})
-    ]
-    return tuple(sorted(shares, key=_largest_first))
-
-
-def _use(path: bytes, residuals: Residuals | Gap) -> MemoryUse | None:
-    if isinstance(residuals, Gap) or path in residuals.unsplit:
-        return None
-    return residuals.by_parent.get(path, MemoryUse(0, 0, 0, 0 if residuals.has_swap else None, 0))
+    shares = [ParentShare(path, None, uses.get(path)) for path in {*uses, *residuals.garbled}]
+    return tuple(sorted(shares, key=_largest_first)) or _NO_BYTES
 
 
 def _largest_first(share: ParentShare) -> tuple[int, int, bytes]:

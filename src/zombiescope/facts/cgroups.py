@@ -94,9 +94,8 @@ class Residuals(NamedTuple):
     by_parent: Mapping[bytes, MemoryUse]
     unsplit: frozenset[bytes]
     """Parents whose own charge cannot be told from their zombies' (v2: the root, and any that keeps memory to itself)."""
-    gaps: tuple[Gap, ...] = ()
-    has_swap: bool = True
-    """The kernel accounts swap to memory cgroups."""
+    garbled: frozenset[bytes] = frozenset()
+    """Parents of which a memory.stat, their own or a child's, was not in a form we know."""
 
 
 class EmptyDirectories(NamedTuple):

@@ -22,6 +22,8 @@ _UNSPLIT = Gap(
     "parents[].bytes",
     "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on",
 )
+_GARBLED = Gap("parents[].bytes", "memory.stat of the parent or of a child was not in a form we know")
+_GONE = Gap("parents[].bytes", "the parent went away while its memory.stat was read", "scan again")
 
 
 def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds) -> Json:
@@ -31,7 +33,7 @@ def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thre
         "disease": diagnosis.disease,
         "severity": severity_of(scan, thresholds),
         "memcg": _memcg(snapshot, scan),
-        "parents": [_parent(share) for share in scan.parents] if not isinstance(scan.parents, Gap) else [],
+        "parents": None if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
         "visible_leak": _visible_leak(scan),
         "cost": _cost(scan),
         "growth": {"per_hour": None, "since": None, "threshold": None, "reached_at": None},
@@ -111,14 +113,20 @@ def scan_gaps(observation: Observation) -> list[Gap]:
 def _parent_gaps(snapshot: Snapshot, scan: Scan) -> list[Gap]:
     if isinstance(scan.parents, Gap):
         return [scan.parents.about("parents")]
-    gaps = list(snapshot.census.gaps) if isinstance(snapshot.census, Census) else []
-    residuals = snapshot.residuals
-    if isinstance(residuals, Gap) and scan.parents:
-        gaps += [residuals.about(f"parents[].bytes.{kind}") for kind in _KINDS]
-    elif isinstance(residuals, Residuals):
-        gaps += residuals.gaps
-        if any(share.use is None for share in scan.parents):
-            gaps += [_UNSPLIT.about(f"parents[].bytes.{kind}") for kind in _KINDS]
-        elif any(share.use and share.use.swap is None for share in scan.parents):
-            gaps.append(Gap("parents[].bytes.swap", "this kernel does not account swap to memory cgroups"))
+    gaps: list[Gap] = []
+    if isinstance(snapshot.census, Census) and any(share.zombies is None for share in scan.parents):
+        gaps += snapshot.census.gaps
+    without = [share.path for share in scan.parents if share.use is None]
+    if without:
+        gaps += [_why_no_bytes(snapshot.residuals, without).about(f"parents[].bytes.{kind}") for kind in _KINDS]
+    if any(share.use and share.use.swap is None for share in scan.parents):
+        gaps.append(Gap("parents[].bytes.swap", "this kernel does not account swap to memory cgroups"))
     return gaps
+
+
+def _why_no_bytes(residuals: Residuals | Gap, paths: list[bytes]) -> Gap:
+    if isinstance(residuals, Gap):
+        return residuals
+    if any(path in residuals.garbled for path in paths):
+        return _GARBLED
+    return _UNSPLIT if any(path in residuals.unsplit for path in paths) else _GONE

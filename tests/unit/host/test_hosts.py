@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.build import ScriptedHost, write_machine
+
 from zombiescope.host.access import READ_LIMIT_BYTES, Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost

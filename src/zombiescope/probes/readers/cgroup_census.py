@@ -28,7 +28,7 @@ class _Seen(NamedTuple):
     look: Look
     source: CountSource
     tree: LiveTree | None
-    parents: dict[bytes, int] | None
+    parents: dict[bytes, int] | Gap
 
 
 def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
@@ -60,24 +60,20 @@ def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:
         return refusal("memcg.live", hierarchy.mount_point, error)
     if walk.unreadable:
         path, code = walk.unreadable[0]
-        return refusal(
-            "memcg.live", hierarchy.place(path), OSError(code, f"cannot be listed ({errno.errorcode.get(code, code)})")
-        )
+        why = OSError(code, f"Cannot be listed ({errno.errorcode.get(code, code)})")
+        return refusal("memcg.live", hierarchy.place(path), why)
     return LiveTree(walk.paths, walk.leaves)
 
 
 def _census(seen: list[_Seen]) -> Census:
     last = seen[-1]
-    parents: dict[bytes, int] | None = None
-    gaps: tuple[Gap, ...] = ()
-    if last.parents is None:
-        gaps = (Gap(_PARENTS, "plain files give only the total on cgroup v1", "zombiescope scan --exact (as root)"),)
-    else:
-        counts = [entry.parents or {} for entry in seen]
-        lowest = {path: min(count.get(path, 0) for count in counts) for path in counts[0]}
-        parents = {path: zombies for path, zombies in lowest.items() if zombies}
     looks = tuple(entry.look for entry in seen)
-    return Census(last.source, looks, last.tree, parents, gaps)
+    unknown = [entry.parents for entry in seen if isinstance(entry.parents, Gap)]
+    if unknown:
+        return Census(last.source, looks, last.tree, None, (unknown[0],))
+    counts = [entry.parents for entry in seen if not isinstance(entry.parents, Gap)]
+    lowest = {path: min(count.get(path, 0) for count in counts) for path in counts[0]}
+    return Census(last.source, looks, last.tree, {path: zombies for path, zombies in lowest.items() if zombies})
 
 
 def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _Seen | Gap:
@@ -103,19 +99,17 @@ def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
         return after
     live = len(tree.paths)
     # A directory is certainly counted: fewer counted than directories only means births while we walked.
-    return _Seen(Look(max(min(before.cgroups, after.cgroups), live), live), CountSource.PROC_CGROUPS, tree, None)
+    look = Look(max(min(before.cgroups, after.cgroups), live), live)
+    which = "on cgroup v1" if hierarchy.version is HierarchyVersion.V1 else "where cgroup.stat does not say"
+    unknown = Gap(_PARENTS, f"plain files give only the total {which}", "zombiescope scan --exact (as root)")
+    return _Seen(look, CountSource.PROC_CGROUPS, tree, unknown)
 
 
 def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:
     seen = _v2_totals(host, hierarchy)
-    if isinstance(seen, Gap):
+    if isinstance(seen, Gap) or not seen.look.zombies:
         return seen
-    dying = _DyingCounts(host, hierarchy, seen.source)
-    try:
-        parents = dying.attribute() if before is None or before.parents is None else dying.again(before.parents)
-    except OSError as error:
-        return refusal("memcg.counted", error.filename or hierarchy.mount_point, error)
-    return seen._replace(parents=parents)
+    return seen._replace(parents=_v2_parents(host, hierarchy, seen.source, before))
 
 
 def _v2_totals(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
@@ -126,7 +120,19 @@ def _v2_totals(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
         return refusal("memcg.counted", path, error)
     if counted is None:
         return Gap("memcg.counted", f"{shown(path)} has no count of dying cgroups")
-    return _Seen(*counted, None, None)
+    look, source = counted
+    return _Seen(look, source, None, {})
+
+
+def _v2_parents(host: Host, hierarchy: Hierarchy, source: CountSource, before: _Seen | None) -> dict[bytes, int] | Gap:
+    """The total stands also where a directory below cannot be read."""
+    dying = _DyingCounts(host, hierarchy, source)
+    try:
+        if before is None or isinstance(before.parents, Gap):
+            return dying.attribute()
+        return dying.again(before.parents)
+    except OSError as error:
+        return refusal(_PARENTS, error.filename or hierarchy.mount_point, error)
 
 
 def _v2_counts(values: dict[bytes, int]) -> tuple[Look, CountSource] | None:
@@ -173,12 +179,16 @@ class _DyingCounts:
         return {path: max(dying[path] - below[path], 0) for path in before}
 
     def _at_and_below(self, path: bytes) -> int:
+        file = self._hierarchy.place(path, b"cgroup.stat")
         try:
-            return flat_keyed(self._host.read(self._hierarchy.place(path, b"cgroup.stat"))).get(self._key, 0)
+            values = flat_keyed(self._host.read(file))
         except OSError as error:
             if error.errno in _GONE:  # it died meanwhile: its zombies are its parent's now
                 return 0
             raise
+        if self._key not in values:
+            raise OSError(errno.EBADMSG, f"Has no {shown(self._key)}", file)
+        return values[self._key]
 
     def _children(self, path: bytes) -> list[bytes]:
         prefix = b"" if path == b"/" else path

@@ -9,7 +9,8 @@ Statistics are flushed late and the tree is not read in one instant, so a residu
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, MemoryUse, Residuals
@@ -24,6 +25,8 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 
 # file, shmem, anon, unevictable, swap: plain tuples, for a host may have ten thousand live cgroups. Swap is last and may be absent.
 _Use = tuple[int, ...]
+_GARBLED: _Use = ()
+_LARGEST = 1 << 63  # no account of pages comes near it
 
 
 class _Parent(NamedTuple):
@@ -47,31 +50,17 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
     uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
-    return Residuals(uses, reader.unsplit(), reader.gaps(), has_swap=reader.has_swap)
+    return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
 
 
-class _Reader:
+class _Reader(ABC):
     """What both versions share: reading one file, the arithmetic, and what could not be understood."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
         self._host = host
         self._hierarchy = hierarchy
-        self._garbled: set[bytes] = set()
-        self._unsplit: set[bytes] = set()
-        self.has_swap = True
-
-    def unsplit(self) -> frozenset[bytes]:
-        return frozenset(self._unsplit)
-
-    def gaps(self) -> tuple[Gap, ...]:
-        if not self._garbled:
-            return ()
-        return (
-            Gap(
-                _FACT,
-                f"memory.stat of {len(self._garbled)} live cgroups was not in a form we know: their parents are left out",
-            ),
-        )
+        self.unsplit: set[bytes] = set()
+        self.garbled: set[bytes] = set()
 
     def _values(self, path: bytes) -> dict[bytes, bytes] | None:
         """memory.stat as words; None when the directory is gone."""
@@ -92,18 +81,21 @@ class _Reader:
                 return []
             raise
 
-    def _residual(self, above: _Use, below: Callable[[bytes], _Use | None], children: list[bytes]) -> _Parent | None:
-        """What `above` holds beyond the children's totals; None when nothing, or when a child could not be understood."""
+    def _residual(self, path: bytes, above: _Use, children: list[bytes]) -> _Parent | None:
+        """What `above` holds at `path` beyond the children's totals; None when one of them could not be understood."""
         charged = []
         for child in children:
-            use = below(child)
-            if child in self._garbled:
-                return None
-            if use is not None and any(use):
+            use = self._total(child)
+            if use == _GARBLED:
+                self.garbled.add(path)
+            elif use is not None and any(use):
                 charged.append(child)
                 above = _minus(above, use)
-        residual = tuple(max(value, 0) for value in above)
-        return _Parent(residual, charged) if any(residual) else None
+        return None if path in self.garbled else _Parent(tuple(max(value, 0) for value in above), charged)
+
+    @abstractmethod
+    def _total(self, path: bytes) -> _Use | None:
+        """A directory's hierarchical figure; None when it is gone."""
 
 
 class _V1(_Reader):
@@ -115,8 +107,11 @@ class _V1(_Reader):
         """Top down, entering only directories below which something is charged."""
         del parents
         found: dict[bytes, _Parent] = {}
-        if self._total(b"/") is None and not self._garbled:
-            raise OSError(errno.ENOENT, "no such file", self._hierarchy.place(b"/", b"memory.stat"))
+        total = self._total(b"/")
+        if total is None:
+            raise OSError(errno.ENOENT, "No such file", self._hierarchy.place(b"/", b"memory.stat"))
+        if total == _GARBLED:
+            self.garbled.add(b"/")
         pending = [b"/"]
         while pending:
             path = pending.pop()
@@ -124,29 +119,31 @@ class _V1(_Reader):
             if beneath is None or not any(beneath):
                 continue
             children = self._children(path)
-            parent = self._residual(beneath, self._total, children)
-            if parent:
+            parent = self._residual(path, beneath, children)
+            if parent and any(parent.residual):
                 found[path] = parent
             pending.extend(children)
         return found
 
     def lower(self, path: bytes, parent: _Parent) -> _Parent | None:
-        self._total(path)
+        """The lower of two samples; None when nothing of it is left, or can be told."""
+        self._below.pop(path, None)
+        if self._total(path) == _GARBLED:
+            self.garbled.add(path)
         beneath = self._below.pop(path, None)
         if beneath is None:
             return None
-        return _lower_of(parent, self._residual(beneath, self._total, parent.charged_children))
+        lowest = _lower_of(parent, self._residual(path, beneath, parent.charged_children))
+        return lowest if lowest and any(lowest.residual) else None
 
     def _total(self, path: bytes) -> _Use | None:
-        """A directory's hierarchical figure; what of it lies beneath is remembered for when it is entered."""
+        """What of the figure lies beneath is remembered for when the directory is entered."""
         values = self._values(path)
         if values is None:
             return None
         own, total = _v1_use(values, b""), _v1_use(values, b"total_")
         if own is None or total is None:
-            self._garbled.add(path)
-            return None
-        self.has_swap &= b"total_swap" in values
+            return _GARBLED
         self._below[path] = _minus(total, own)
         return total
 
@@ -155,20 +152,23 @@ class _V2(_Reader):
     def search(self, parents: Iterable[bytes] | None) -> dict[bytes, _Parent]:
         found: dict[bytes, _Parent] = {}
         for path in parents or ():
-            total = self._total(path) if self._hands_memory_on(path) else None
-            if total is None:
-                self._unsplit.add(path)
+            if not self._hands_memory_on(path):
+                self.unsplit.add(path)
                 continue
-            parent = self._residual(total, self._total, self._children(path))
+            parent = self._sample(path, self._children(path))
             if parent:
                 found[path] = parent
         return found
 
     def lower(self, path: bytes, parent: _Parent) -> _Parent | None:
+        """The lower of two samples; None when the directory is gone, or cannot be understood. Nothing left is a figure too."""
+        return _lower_of(parent, self._sample(path, parent.charged_children))
+
+    def _sample(self, path: bytes, children: list[bytes]) -> _Parent | None:
         total = self._total(path)
-        if total is None:
-            return None
-        return _lower_of(parent, self._residual(total, self._total, parent.charged_children))
+        if total == _GARBLED:
+            self.garbled.add(path)
+        return self._residual(path, total, children) if total else None
 
     def _hands_memory_on(self, path: bytes) -> bool:
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
@@ -184,17 +184,13 @@ class _V2(_Reader):
         if values is None:
             return None
         use = _v2_use(values, self._swap(path))
-        if use is None:
-            self._garbled.add(path)
-        return use
+        return _GARBLED if use is None else use
 
     def _swap(self, path: bytes) -> int | None:
         try:
-            swap = number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
+            return number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
         except OSError:
-            swap = None
-        self.has_swap &= swap is not None
-        return swap
+            return None
 
 
 def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
@@ -207,7 +203,7 @@ def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
             int(values[prefix + b"unevictable"]),
         )
         swap = values.get(prefix + b"swap")
-        return use if swap is None else (*use, int(swap))
+        return _plausible(use if swap is None else (*use, int(swap)))
     except (KeyError, ValueError):
         return None
 
@@ -216,9 +212,14 @@ def _v2_use(values: dict[bytes, bytes], swap: int | None) -> _Use | None:
     try:
         shmem = int(values[b"shmem"])
         use = (int(values[b"file"]) - shmem, shmem, int(values[b"anon"]), int(values[b"unevictable"]))
-        return use if swap is None else (*use, swap)
+        return _plausible(use if swap is None else (*use, swap))
     except (KeyError, ValueError):
         return None
+
+
+def _plausible(use: _Use) -> _Use | None:
+    """Kinds are counted one after the other, so cache less shmem may be a little below zero; the others are what was read."""
+    return use if min(use[1:]) >= 0 and max(use) < _LARGEST and use[0] > -_LARGEST else None
 
 
 def _minus(left: _Use, right: _Use) -> _Use:
@@ -227,11 +228,8 @@ def _minus(left: _Use, right: _Use) -> _Use:
 
 
 def _lower_of(parent: _Parent, again: _Parent | None) -> _Parent | None:
-    """The lower of two samples, kind by kind; None when nothing of it is left."""
-    if again is None:
-        return None
-    residual = tuple(map(min, parent.residual, again.residual))
-    return _Parent(residual, parent.charged_children) if any(residual) else None
+    """The lower of two samples, kind by kind."""
+    return again and _Parent(tuple(map(min, parent.residual, again.residual)), parent.charged_children)
 
 
 def _memory_use(use: _Use) -> MemoryUse:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one statistics sweep costs here: the files that kubelet reads of every cgroup, read once and timed.
 
-Bounded: the root and the top level are always read, for they are dear where a read walks the descendants (kernels before 5.9);
-of the rest an even sample, scaled up. Stops when its time is used up.
+Bounded: the root is always read, and of the top level and of the rest an even sample each, scaled up level by level, for a read
+near the top is dear where it walks the descendants (kernels before 5.9). Stops when its time is used up.
 """
 
 from __future__ import annotations
@@ -32,23 +32,28 @@ def read_stat_sweep(host: Host, hierarchy: Hierarchy, live: Sequence[bytes]) -> 
 
 
 def _sweep(host: Host, hierarchy: Hierarchy, live: Sequence[bytes]) -> dict[str, Any]:
-    top = [path for path in live if path.count(b"/") <= 1][:MOST_CGROUPS]
-    chosen = set(top)
-    rest = [path for path in live if path not in chosen]
-    step = max(-(-len(rest) // max(MOST_CGROUPS - len(top), 1)), 1)
     timer = _Timer(host, hierarchy)
-    top_seconds = timer.time_all(top)
-    read_of_top = timer.cgroups_read
-    rest_seconds = timer.time_all(rest[::step])
-    read_of_rest = timer.cgroups_read - read_of_top
-    scaled = rest_seconds * len(rest) / read_of_rest if read_of_rest else 0.0
+    seconds = each = 0.0
+    for level, most in _levels(live):
+        took, tried = timer.time_all(level[:: max(-(-len(level) // most), 1)])
+        each = took / tried if tried else each  # a level not reached in time is taken to cost what the one above did
+        seconds += each * len(level)
     return {
-        "seconds": top_seconds + scaled,
+        "seconds": seconds,
         "cgroups": len(live),
         "cgroups_read": timer.cgroups_read,
         "slowest_file": shown(timer.slowest_file),
         "slowest_seconds": timer.slowest_seconds,
     }
+
+
+def _levels(live: Sequence[bytes]) -> list[tuple[list[bytes], int]]:
+    """The root, the top level and the rest, each with how many of it to read at most."""
+    root = [path for path in live if path == b"/"]
+    top = [path for path in live if path != b"/" and path.count(b"/") == 1]
+    rest = [path for path in live if path.count(b"/") > 1]
+    most_of_top = min(len(top), MOST_CGROUPS // 2)
+    return [(root, 1), (top, max(most_of_top, 1)), (rest, MOST_CGROUPS - 1 - most_of_top)]
 
 
 class _Timer:
@@ -60,21 +65,26 @@ class _Timer:
         self.slowest_file = b""
         self.slowest_seconds = 0.0
 
-    def time_all(self, paths: Sequence[bytes]) -> float:
+    def time_all(self, paths: Sequence[bytes]) -> tuple[float, int]:
+        """Seconds, and how many cgroups were tried before the time was used up."""
         start = now = self._host.monotonic()
+        tried = 0
         for path in paths:
-            for name in _FILES[self._hierarchy.version]:
-                before, now = now, self._read(self._hierarchy.place(path, name))
-                if now - before > self.slowest_seconds:
-                    self.slowest_file, self.slowest_seconds = self._hierarchy.place(path, name), now - before
-            self.cgroups_read += 1
             if now > self._end:
                 break
-        return now - start
+            was_read = [self._read(self._hierarchy.place(path, name)) for name in _FILES[self._hierarchy.version]]
+            now = self._host.monotonic()
+            tried += 1
+            self.cgroups_read += any(was_read)
+        return now - start, tried
 
-    def _read(self, file: bytes) -> float:
+    def _read(self, file: bytes) -> bool:
+        before = self._host.monotonic()
         try:
             self._host.read(file)
         except OSError:  # vanished meanwhile, or a file this kernel does not have: kubelet pays for the attempt too
-            return self._host.monotonic()
-        return self._host.monotonic()
+            return False
+        took = self._host.monotonic() - before
+        if took > self.slowest_seconds:
+            self.slowest_file, self.slowest_seconds = file, took
+        return True
