@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -15,8 +17,12 @@ from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, ObservationError, ZombiescopeError
 
+if TYPE_CHECKING:  # rich is loaded only when text is drawn
+    from rich.console import RenderableType
+
 _EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
+_CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
 _OWN_FLAGS = ("--help", "-h", "--version", "--debug")
 
 
@@ -34,6 +40,17 @@ class _Commands(click.Group):
         command = getattr(import_module(f"zombiescope.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 (only for who mistyped)
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -75,32 +92,45 @@ def main(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)
         return _EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away: point stdout elsewhere, or the interpreter complains once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader went away, seen by us or (as SystemExit) by click, which prints --help itself.
+        _drop_standard_output()
         return _EXIT_PIPE
     except ZombiescopeError as error:
         _explain(error)
         return error.exit_code
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
+            return _say_unwritten(error)
         return _report_bug(keep=arguments[:1] != ["--debug"])
 
 
 def _print(answer: Answer | None) -> int:
     if answer is None:
         return EXIT_FINE
+    if sys.stdout is None:  # it was closed before we began
+        return _say_unwritten(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
         _write(answer)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        why = error.strerror or str(error)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise ObservationError(
-            "cannot write the answer (standard output)", why.lower(), "give it a place to write"
-        ) from error
+        return _say_unwritten(error)
     return answer.exit_code
+
+
+def _say_unwritten(error: OSError) -> int:
+    _drop_standard_output()
+    why = (error.strerror or str(error)).lower()
+    _explain(ObservationError("cannot write the answer (standard output)", why, "give it a place to write"))
+    return ObservationError.exit_code
+
+
+def _drop_standard_output() -> None:
+    """Point it elsewhere, or the interpreter complains once more when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(answer: Answer) -> None:
@@ -112,16 +142,30 @@ def _write(answer: Answer) -> None:
         case PlainAnswer(text=text):
             print(text)
         case TextAnswer(parts=parts):
-            from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
+            _draw(parts)
 
-            if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(errors="backslashreplace")
-            console = Console(highlight=False, emoji=False, soft_wrap=False)
-            for part in parts:
-                console.print(part)
+
+def _draw(parts: Sequence[RenderableType]) -> None:
+    from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from rich.text import Text  # noqa: PLC0415
+
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    console = Console(highlight=False, emoji=False, soft_wrap=False)
+    if console.is_terminal:
+        for part in parts:
+            console.print(part)
+        return
+    # For a file or a program: a sentence is one line, and no line ends in blanks.
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, Text))
+    print("\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")))
 
 
 def _explain(error: ZombiescopeError) -> None:
+    if sys.stderr is None:
+        return
     print(f"error: {error.what}\n  why: {error.why}", file=sys.stderr)
     if error.hint:
         print(f"  try: {error.hint}", file=sys.stderr)

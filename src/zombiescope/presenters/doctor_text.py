@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.diagnosis.case import Case
@@ -12,6 +11,7 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import size
+from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_json import scan_gaps
 from zombiescope.presenters.scan_text import STYLES, gap_lines
 
@@ -31,16 +31,16 @@ def _headline(finding: Finding) -> Text:
     return line.append(f"{tail}: {finding.summary}", style="")
 
 
-def _evidence_table(evidence: tuple[Evidence, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(min_width=8)
-    for name in ("fact", "value", "unit", "source", "at"):
-        table.add_column(name, overflow="fold", justify="right" if name == "value" else "left")
-    for item in evidence:
-        table.add_row(
-            "", item.fact, Text(_value(item)), item.unit, Text(item.source), Text(rfc3339(item.at), style="dim")
-        )
-    return table
+def _evidence_table(evidence: tuple[Evidence, ...]) -> Fitting:
+    columns = (
+        Column("fact", is_number=False),
+        Column("value", least_width=12),
+        Column("unit", is_number=False, least_width=8),
+        Column("source", is_number=False, least_width=12),
+        Column("at", is_number=False),
+    )
+    rows = [(item.fact, _value(item), item.unit, item.source, f"{rfc3339(item.at)[11:19]}Z") for item in evidence]
+    return Fitting(columns, rows, indent=8, is_headed=False)
 
 
 def _value(item: Evidence) -> str:

@@ -11,10 +11,12 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 
 Json = dict[str, Any]
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 
 def rfc3339(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
+    """A clock beyond the calendar (a folder's time may be anything) is held at its edge."""
+    moment = datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

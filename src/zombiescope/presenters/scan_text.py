@@ -18,7 +18,8 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import count, duration, size
+from zombiescope.presenters.figures import UNKNOWN, count, duration, size
+from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_json import scan_gaps, severity_of
 
 STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}
@@ -31,10 +32,12 @@ def render_scan_text(
 ) -> list[RenderableType]:
     scan = observation.scan
     severity = Severity(severity_of(scan, thresholds))
-    style = STYLES[max(severity, diagnosis.worst, key=list(STYLES).index)]
-    parts: list[RenderableType] = [Text(diagnosis.verdict, style=style), _where(observation, severity)]
+    parts: list[RenderableType] = [
+        Text(diagnosis.verdict, style=STYLES[diagnosis.worst]),
+        _where(observation, severity),
+    ]
     if not isinstance(scan.parents, Gap) and scan.parents:
-        parts += [Text(), _parents_table(scan.parents)]
+        parts += [Text(), _parents_table(scan.parents[:_PARENTS_SHOWN])]
         if len(scan.parents) > _PARENTS_SHOWN:
             parts.append(
                 Text(f"  and {len(scan.parents) - _PARENTS_SHOWN:,} more parents (--json lists all)", style="dim")
@@ -63,7 +66,7 @@ def gap_lines(gaps: Iterable[Gap]) -> list[RenderableType]:
 def _labelled(label: str, text: str, style: str = "") -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=9, no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_row(Text(label, style="bold"), Text(text, style=style))
     return grid
 
@@ -81,15 +84,14 @@ def _where(observation: Observation, severity: Severity) -> Text:
     return Text(" · ".join(parts), style="dim")
 
 
-def _parents_table(parents: tuple[ParentShare, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("nearest live parent", overflow="fold", min_width=12)
-    for name in ("zombies", *_KINDS):
-        table.add_column(name, justify="right", no_wrap=True)
-    for share in parents[:_PARENTS_SHOWN]:
-        sizes = [size(getattr(share.use, kind)) if share.use else "?" for kind in _KINDS]
-        table.add_row(Text(shown(share.path)), count(share.zombies), *sizes)
-    return table
+def _parents_table(parents: tuple[ParentShare, ...]) -> Fitting:
+    path = Column("nearest live parent", is_number=False, least_width=len("nearest live parent"))
+    columns = [path, Column("zombies"), *map(Column, _KINDS)]
+    return Fitting(columns, [(shown(share.path), *_figures(share)) for share in parents])
+
+
+def _figures(share: ParentShare) -> tuple[str, ...]:
+    return count(share.zombies), *(size(getattr(share.use, kind)) if share.use else UNKNOWN for kind in _KINDS)
 
 
 def _cost_lines(scan: Scan) -> list[RenderableType]:

@@ -17,12 +17,22 @@ TITLE = "Directories never removed"
 def judge_visible_leak(case: Case) -> Finding:
     empties = case.last.scan.empty_directories
     if isinstance(empties, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, empties.reason, ())
+        return _judge_by_number(case, empties)
     severity = case.thresholds.of_empty_directories(empties.estimate)
     verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
     return Finding(
         ID, verdict, severity, Role.MECHANISM, TITLE, _summary(empties), _evidence(empties, case.last.snapshot.taken_at)
     )
+
+
+def _judge_by_number(case: Case, gap: Gap) -> Finding:
+    """Which are empty is not known; but fewer live cgroups than the threshold cannot hold a leak, whatever is in them."""
+    population, at = case.last.scan.population, case.last.snapshot.taken_at
+    if isinstance(population, Gap) or case.thresholds.of_empty_directories(population.live) is not Severity.OK:
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, gap.reason, ())
+    summary = f"{population.live:,} live cgroups are too few for a leak of directories"
+    evidence = (Evidence("live", population.live, "cgroups", population.source, at),)
+    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, evidence)
 
 
 def _summary(empties: EmptyDirectories) -> str:

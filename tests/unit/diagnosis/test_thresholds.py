@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from zombiescope.analysis.census import Population
+from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.facts.cgroups import CountSource
+
+
+@pytest.mark.parametrize(
+    ("zombies", "live", "severity"),
+    [
+        (0, 1, Severity.OK),
+        (999, 1000, Severity.OK),
+        (1000, 100_000, Severity.WARNING),
+        (9999, 100_000, Severity.WARNING),
+        (10_000, 100_000, Severity.CRITICAL),
+        (199, 1, Severity.OK),
+        (200, 50, Severity.WARNING),
+        (200, 51, Severity.OK),
+        (245, 5, Severity.CRITICAL),
+        (244, 5, Severity.WARNING),
+    ],
+)
+def test_the_edges_of_the_population(zombies: int, live: int, severity: Severity) -> None:
+    assert Thresholds().of_population(Population(live + zombies, live, CountSource.PROC_CGROUPS)) is severity
+
+
+@pytest.mark.parametrize(
+    ("count", "severity"),
+    [
+        (0, Severity.OK),
+        (999, Severity.OK),
+        (1000, Severity.WARNING),
+        (9999, Severity.WARNING),
+        (10_000, Severity.CRITICAL),
+    ],
+)
+def test_the_edges_of_empty_directories(count: int, severity: Severity) -> None:
+    assert Thresholds().of_empty_directories(count) is severity
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    assert Thresholds()[:5] == (1_000, 10_000, 5.0, 50.0, 200)
