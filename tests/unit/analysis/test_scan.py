@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.build import census, snapshot
 
@@ -46,8 +48,8 @@ def test_kernel_memory_is_unknown_without_the_size_of_the_machine(shape: Shape) 
     assert cost.fact == "cost.kernel_bytes"
 
 
-def parents(**changes: object) -> tuple[ParentShare, ...] | Gap:
-    return derive_scan(snapshot(**changes)).parents  # type: ignore[arg-type]
+def parents(**changes: Any) -> tuple[ParentShare, ...] | Gap:
+    return derive_scan(snapshot(**changes)).parents
 
 
 def test_parents_are_those_of_the_kernel_where_it_counts_them() -> None:
@@ -59,7 +61,7 @@ def test_parents_are_those_of_the_kernel_where_it_counts_them() -> None:
 def test_parents_are_those_with_bytes_where_it_does_not_largest_first() -> None:
     residuals = Residuals({b"/a": SMALL, b"/b": LARGE, b"/c": SMALL}, frozenset(), frozenset({b"/g"}))
     found = parents(zombies=5, residuals=residuals)
-    assert isinstance(found, tuple)
+    assert not isinstance(found, Gap)
     assert [share.path for share in found] == [b"/b", b"/a", b"/c", b"/g"]
     assert found[-1] == ParentShare(b"/g", None, None)
 
