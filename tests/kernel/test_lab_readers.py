@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our own readers say of the lab's zombies is the lab's truth: the bytes of `scan`, each zombie and pin of `autopsy`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.kernel.lab_driver import LabDriver
+from tests.kernel.test_lab_zombies import FILE_KINDS, SHMEM_KINDS, ZOMBIE_KINDS
+from tests.kernel.witness import Witness
+
+from zombiescope.lab.pins.catalogue import pin_of
+
+COUNT = 50
+
+
+def _ask(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "zombiescope", *arguments, "--json"]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def _expected_bytes(truth: dict[str, Any], kind: str) -> dict[str, int]:
+    held = truth["counts"]["bytes"]
+    return {
+        "file": held if kind in FILE_KINDS else 0,
+        "shmem": held if kind in SHMEM_KINDS else 0,
+        "anon": 0,
+        "swap": 0,
+    }
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kind", [kind for kind in ZOMBIE_KINDS if kind in FILE_KINDS | SHMEM_KINDS])
+def test_readers_tell_the_labs_truth(lab: LabDriver, witness: Witness, kind: str) -> None:
+    truth = lab.zombies(kind, COUNT)
+    witness.wait_for_ordinary_deaths()
+    _scan_sees_the_bytes(truth, kind)
+    _autopsy_names_every_zombie_and_its_pin(truth)
+
+
+def _scan_sees_the_bytes(truth: dict[str, Any], kind: str) -> None:
+    """Totals of the host belong to everyone; the row of our subtree is ours alone."""
+    seen = _ask("scan")
+    assert seen["memcg"]["zombies"] >= truth["counts"]["zombies"]
+    row = next(parent for parent in seen["parents"] if parent["path"] == truth["subtree"])
+    assert {name: row["bytes"][name] for name in ("file", "shmem", "anon", "swap")} == _expected_bytes(truth, kind)
+
+
+def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
+    found = {zombie["id"]: zombie for zombie in _ask("autopsy", "--limit", "0")["zombies"]}
+    page = os.sysconf("SC_PAGE_SIZE")
+    for made in truth["made"]:
+        zombie = found[made["id"]]
+        assert zombie["path"] == made["path"]
+        assert [pin["kind"] for pin in zombie["pins"]] == [pin_of(made["pin"]).seen_as]
+        assert zombie["pages"]["file"] + zombie["pages"]["shmem"] == made["bytes"] // page
+        if made["file"] is not None and made["file"].startswith(("/dev/shm/", "/var/")):
+            assert zombie["pins"][0]["path"] == made["file"]
