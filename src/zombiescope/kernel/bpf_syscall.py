@@ -21,6 +21,7 @@ class Command(IntEnum):
     MAP_UPDATE_ELEM = 2
     PROG_LOAD = 5
     PROG_TEST_RUN = 10
+    PROG_GET_FD_BY_ID = 13
 
 
 class BpfRefusedError(ObservationError):
