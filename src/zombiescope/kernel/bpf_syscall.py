@@ -22,6 +22,7 @@ class Command(IntEnum):
     PROG_LOAD = 5
     PROG_TEST_RUN = 10
     PROG_GET_FD_BY_ID = 13
+    ENABLE_STATS = 32
 
 
 class BpfRefusedError(ObservationError):
