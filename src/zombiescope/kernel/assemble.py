@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
@@ -16,28 +17,29 @@ from zombiescope.kernel.raw import CSS_DYING, SHAPE, RawMemcg, RawPin, RawWalk
 _PAGE_BYTES = 4096
 
 
+class _Above(NamedTuple):
+    """What a cgroup hands down to its children."""
+
+    path: bytes
+    """Without a slash at its end: nothing for the root."""
+    live: bytes
+    """Path of itself if live, else of its nearest live ancestor."""
+    id: int | None
+
+
+_OVER_ALL = _Above(b"", b"/", None)
+
+
 @dataclass(slots=True)
 class _Tree:
-    """What is known of the cgroups seen so far; a parent always comes before its children."""
+    """The cgroups seen so far that have children; a parent always comes before them."""
 
-    paths: dict[int, bytes] = field(default_factory=dict)
-    live_paths: dict[int, bytes] = field(default_factory=dict)
-    """css -> path of itself if live, else of its nearest live ancestor."""
+    parents: dict[int, _Above] = field(default_factory=dict)
     orphans: int = 0
 
-    def add(self, memcg: RawMemcg) -> tuple[bytes, bytes]:
-        """Its path, and the path of its nearest live ancestor."""
-        css, up = memcg.css, memcg.parent
-        above = self.paths.get(up)
-        if above is None:
-            self.orphans += up != 0
-            path = b"/" + memcg.name if up else b"/"
-        else:
-            path = above + b"/" + memcg.name if above != b"/" else b"/" + memcg.name
-        self.paths[css] = path
-        parent = self.live_paths.get(up, b"/")
-        self.live_paths[css] = parent if memcg.flags & CSS_DYING else path
-        return path, parent
+    def over(self, parent: int) -> _Above:
+        self.orphans += parent != 0
+        return _OVER_ALL
 
 
 @dataclass(slots=True)
@@ -56,24 +58,28 @@ class _Shapes:
 
 
 def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PAGE_BYTES) -> Walk:
-    tree, zombies = _Tree(), []
+    tree, shapes, namer = _Tree(), _Shapes(), PinNamer(mounts)
+    zombies: list[Zombie] = []
     births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
     children = Counter([memcg.parent for memcg in raw.memcgs])
     writeback = _by_css(raw.writeback)
-    shapes, namer = _Shapes(), PinNamer(mounts)
-    ids = {memcg.css: memcg.id for memcg in raw.memcgs if children[memcg.css]}
-    for memcg in raw.memcgs:
-        path, parent = tree.add(memcg)
-        if not memcg.flags & CSS_DYING:
+    add, make, parents = zombies.append, Zombie._make, tree.parents
+    for memcg, born_at in zip(raw.memcgs, births, strict=True):
+        css, up = memcg.css, memcg.parent
+        above = parents.get(up) or tree.over(up)
+        path = above.path + b"/" + memcg.name if up else b"/"
+        dying = memcg.flags & CSS_DYING
+        count = children.get(css, 0)
+        if count:
+            parents[css] = _Above(path if up else b"", above.live if dying else path, memcg.id)
+        if not dying:
             continue
-        css, serial = memcg.css, memcg.serial
-        references, pages, others = shapes.of(memcg, children[css])
+        references, pages, others = shapes.of(memcg, count)
         pins = namer.of_folios(memcg) + others
         if css in writeback:
             pins += namer.of_writeback(writeback[css])
-        born_at = births.get(serial)
-        row = (memcg.id, serial, path, memcg.level, parent, born_at, None, references, pages, pins)
-        zombies.append(Zombie(*row, memcg.peak * page_bytes, memcg.oom_kills, ids.get(memcg.parent)))
+        life = (memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None)
+        add(make((*life, references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id)))
     runs = raw.runs_nanoseconds
     return Walk(
         tier=tier,

@@ -8,7 +8,7 @@ stamp of the group's pressure counters serves, on v1 only, where nothing updates
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from zombiescope.kernel.raw import Clock, RawMemcg
 
@@ -17,22 +17,24 @@ _BOOT_JIFFIES = 300  # jiffies start this many seconds below 2^32 (INITIAL_JIFFI
 _SLACK_SECONDS = 20.0
 
 
-def birth_times(memcgs: Iterable[RawMemcg], clock: Clock, *, is_v2: bool) -> dict[int, float]:
-    """Seconds since the epoch by serial number; those that nothing tells are left out."""
+def birth_times(memcgs: Sequence[RawMemcg], clock: Clock, *, is_v2: bool) -> list[float | None]:
+    """Seconds since the epoch, one for each; None where nothing tells."""
     rate = tick_rate(clock)
-    ages: dict[int, float] = {}
-    for memcg in memcgs:
-        if memcg.born and rate:
-            age = (clock.jiffies - memcg.born) / rate
-        elif memcg.psi_born and not is_v2:
-            age = clock.monotonic_seconds - memcg.psi_born / 1e9
-        else:
-            continue
-        if -1.0 <= age <= clock.monotonic_seconds + _SLACK_SECONDS:
-            ages[memcg.serial] = max(age, 0.0)
+    if rate and any(memcg.born for memcg in memcgs):
+        zero = clock.wall_seconds - clock.jiffies / rate
+        stamps, per_second = [memcg.born for memcg in memcgs], float(rate)
+    elif not is_v2:
+        zero = clock.wall_seconds - clock.monotonic_seconds
+        stamps, per_second = [memcg.psi_born for memcg in memcgs], 1e9
+    else:
+        return [None] * len(memcgs)
+    latest = clock.wall_seconds
+    earliest = latest - clock.monotonic_seconds - _SLACK_SECONDS
+    times = [zero + stamp / per_second if stamp else None for stamp in stamps]
+    times = [None if time is None or not earliest <= time <= latest + 1.0 else min(time, latest) for time in times]
     if is_v2:
-        _not_younger_than_successors(ages)
-    return {serial: clock.wall_seconds - age for serial, age in ages.items()}
+        _not_younger_than_successors(memcgs, times)
+    return times
 
 
 def tick_rate(clock: Clock) -> int | None:
@@ -45,8 +47,9 @@ def tick_rate(clock: Clock) -> int | None:
     return best if error_seconds(best) < _SLACK_SECONDS else None
 
 
-def _not_younger_than_successors(ages: dict[int, float]) -> None:
-    youngest = 0.0
-    for serial in sorted(ages, reverse=True):
-        youngest = max(youngest, ages[serial])
-        ages[serial] = youngest
+def _not_younger_than_successors(memcgs: Sequence[RawMemcg], times: list[float | None]) -> None:
+    earliest = float("inf")
+    for place in sorted(range(len(memcgs)), key=lambda place: memcgs[place].serial, reverse=True):
+        time = times[place]
+        if time is not None:
+            earliest = times[place] = min(earliest, time)

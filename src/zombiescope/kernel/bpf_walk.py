@@ -8,7 +8,7 @@ which the kernel keeps in order of birth; if its parent went too, one level high
 from __future__ import annotations
 
 import mmap
-import pkgutil
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -86,10 +86,7 @@ class Walker:
     """One loaded walker; `close` lets the kernel forget it."""
 
     def __init__(self, nodes: int) -> None:
-        content = pkgutil.get_data("zombiescope", f"kernel/bpf/{_NAME}")
-        if content is None:
-            raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
-        self.object = BpfObject(parse_blob(_NAME, content))
+        self.object = BpfObject(parse_blob(_NAME, _packaged(_NAME)))
         self._nodes = nodes
         self._state = self.object.map_memory("bss", _ASKED.size + _ANSWERED.size, writable=True)
         self._records = self.object.map_memory("records", RECORDS * _RECORD.size)
@@ -126,19 +123,31 @@ class Walker:
         )
 
 
+def _packaged(name: str) -> bytes:
+    """By the loader of this module, so that it is also found inside a single-file build."""
+    spec = __spec__
+    read = getattr(spec.loader, "get_data", None) if spec else None
+    try:
+        if read is None:
+            raise OSError("the package cannot be read")
+        return bytes(read(os.path.join(os.path.dirname(__file__), "bpf", name)))
+    except OSError as error:
+        why = f"it is not in the package ({error})"
+        raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope") from None
+
+
 @dataclass(slots=True)
 class _Progress:
     memcgs: list[RawMemcg] = field(default_factory=list)
-    serials: set[int] = field(default_factory=set)
-    parents: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """css -> (its parent, its serial), to find the way back when a place was lost."""
     runs: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def walk_memcgs(nodes: int, wall_clock: Callable[[], float], depth: Depth | None = None) -> RawWalk:
+def walk_memcgs(
+    nodes: int, wall_clock: Callable[[], float], depth: Depth | None = None, walker_type: type[Walker] = Walker
+) -> RawWalk:
     """The whole tree. `depth` fixes how far to look into each zombie; without it the budget decides."""
-    walker = Walker(nodes)
+    walker = walker_type(nodes)
     try:
         progress = _Progress()
         last = _walk_tree(walker, progress, depth)
@@ -178,31 +187,31 @@ def _depth_after(spent: int) -> Depth:
 
 def _place_above(progress: _Progress, answer: _Answer) -> _Place:
     """The lost css was visited and its children went before it did: go on with its younger siblings."""
-    parent = progress.parents.get(answer.position, (answer.position_parent, 0))[0]
-    known = progress.parents.get(parent)
-    return _Place(parent, known[1], answer.position_serial) if known else _Place()
+    known = {memcg.css: memcg for memcg in progress.memcgs}
+    lost = known.get(answer.position)
+    parent = known.get(lost.parent if lost else answer.position_parent)
+    return _Place(parent.css, parent.serial, answer.position_serial) if parent else _Place()
 
 
 def _take(progress: _Progress, chunk: _Chunk) -> None:
-    pins = _pins_of(chunk)
-    names = chunk.arena
+    pins, names, make = _pins_of(chunk), chunk.arena, RawMemcg._make
+    add = progress.memcgs.append
     for row in _RECORD.iter_unpack(chunk.records):
         name, size, first, count = row[22:]
-        serial = row[3]
-        progress.parents[row[0]] = (row[1], serial)
-        if serial in progress.serials:
-            continue
-        progress.serials.add(serial)
         mine = tuple(pins[first : first + count]) if count else ()
-        progress.memcgs.append(RawMemcg._make((*row[:22], names[name : name + size - 1] if size else b"", mine)))
+        add(make(row[:22] + (names[name : name + size - 1] if size else b"", mine)))
 
 
 def _pins_of(chunk: _Chunk) -> list[RawPin]:
     names, make = chunk.arena, RawPin._make
     return [
-        make((*row[:11], names[row[11] : row[11] + row[12]], row[13].partition(b"\0")[0]))
-        for row in _PIN.iter_unpack(chunk.pins)
-    ]
+        make(row[:11] + (names[row[11] : row[11] + row[12]], row[13])) for row in _PIN.iter_unpack(chunk.pins)
+    ]  # fmt: skip
+
+
+def _once(memcgs: list[RawMemcg]) -> list[RawMemcg]:
+    """Each cgroup once, as it was seen first: a walk that began again has seen some twice."""
+    return list({memcg.serial: memcg for memcg in reversed(memcgs)}.values())[::-1]
 
 
 def _walk_writeback(walker: Walker, progress: _Progress) -> list[RawPin]:

@@ -32,6 +32,7 @@ class MountPaths:
         for mount in mounts:
             self._by_device.setdefault(mount.device, []).append(mount)
         self._points = {mount.point: mount for mount in mounts}
+        self._above_points = {point.rpartition(b"/")[0] for point in self._points}
 
     def folder(self, device: str, path_in_fs: bytes) -> bytes | None:
         """Where a directory of that file system is found, without a slash at its end; None where no mount shows it."""
@@ -46,6 +47,10 @@ class MountPaths:
     def visible(self, path: bytes) -> bytes | None:
         """The path of a file in such a directory, unless something is mounted on the file itself."""
         return None if path in self._points else path
+
+    def hides_in(self, folder: bytes) -> bool:
+        """Something is mounted on an entry of this directory."""
+        return folder in self._above_points
 
     def _owner(self, path: bytes) -> Mount | None:
         while path and path not in self._points:

@@ -14,6 +14,7 @@ _ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.
 _PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
 _SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
 _MINOR_BITS = 20
+_TMPFS, _PAGE_CACHE, _make = PinKind.TMPFS, PinKind.PAGE_CACHE, Pin._make
 
 
 class _Folder(NamedTuple):
@@ -22,8 +23,11 @@ class _Folder(NamedTuple):
     device: str
     fstype: str
     in_fs: bytes
+    """With a slash at its end."""
     opened: bytes | None
-    """Where the directory is found in our mount namespace."""
+    """Where the directory is found in our mount namespace, with a slash at its end."""
+    hides: bool
+    """Something is mounted on one of its entries."""
 
 
 class PinNamer:
@@ -49,30 +53,34 @@ class PinNamer:
         )
 
     def _name(self, raw: RawPin, sampled: bool) -> Pin:
-        flags = raw.flags
+        _, _, inode, device, _, nlink, flags, pages, _, dirty, mapped, names, _ = raw
         if not flags & _INODE:
             kind = PinKind.ANON if flags & _ANON else PinKind.OTHER
-            return Pin(kind, None, None, None, None, None, raw.pages, sampled, raw.mapped, raw.dirty)
-        leaf, _, above = raw.names.partition(b"\0")
-        folder = self._folders.get((raw.device, above)) or self._folder(raw, above)
+            return Pin(kind, None, None, None, None, None, pages, sampled, mapped, dirty)
+        leaf, _, above = names.partition(b"\0")
+        folder = self._folders.get((device, above)) or self._folder(raw, above)
         path_in_fs = path = None
+        kind = _TMPFS if flags & _SWAPBACKED else _PAGE_CACHE
         if flags & _ROOTED:
-            path_in_fs = folder.in_fs + b"/" + leaf
-            if folder.opened is not None and raw.nlink and not flags & _UNHASHED:
-                path = self._mounts.visible(folder.opened + b"/" + leaf)
+            path_in_fs = folder.in_fs + leaf
+            if folder.opened is not None and nlink and not flags & _UNHASHED:
+                path = folder.opened + leaf
+                if folder.hides:
+                    path = self._mounts.visible(path)
         elif flags & _PSEUDO:
             path_in_fs = leaf
-        kind = PinKind.PAGE_CACHE
-        if flags & _SWAPBACKED:
-            kind = _shared_kind(leaf) if flags & _PSEUDO else PinKind.TMPFS
-        device = _device(raw.rdevice) if folder.fstype == "bdev" else folder.device
-        return Pin(kind, path, path_in_fs, folder.fstype, device, raw.inode, raw.pages, sampled, raw.mapped, raw.dirty)
+            kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
+        number = folder.device if folder.fstype != "bdev" else _device(raw.rdevice)
+        return _make((kind, path, path_in_fs, folder.fstype, number, inode, pages, sampled, mapped, dirty, None))
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:
-        in_fs = b"".join(b"/" + name for name in reversed(above[:-1].split(b"\0"))) if above else b""
+        names = above[:-1].split(b"\0") if above else []
+        in_fs = b"".join(b"/" + name for name in reversed(names)) + b"/"
         device = _device(raw.device)
-        opened = self._mounts.folder(device, in_fs or b"/")
-        folder = _Folder(device, raw.fstype.decode("ascii", "replace"), in_fs, opened)
+        opened = self._mounts.folder(device, in_fs.rstrip(b"/") or b"/")
+        hides = opened is not None and self._mounts.hides_in(opened)
+        fstype = raw.fstype.partition(b"\0")[0].decode("ascii", "replace")
+        folder = _Folder(device, fstype, in_fs, None if opened is None else opened + b"/", hides)
         self._folders[raw.device, above] = folder
         return folder
 

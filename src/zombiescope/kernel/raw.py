@@ -82,6 +82,7 @@ class RawPin(NamedTuple):
     names: bytes
     """Leaf first, each name ended by NUL."""
     fstype: bytes
+    """Filled up with NUL."""
 
 
 @dataclass(frozen=True, slots=True)

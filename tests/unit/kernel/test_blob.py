@@ -42,8 +42,8 @@ def test_no_changed_byte_gets_through(place: int, change: int) -> None:
         blob = parse_blob("changed", bytes(content))
     except BlobError:
         return
-    # A change that is let through may only be in the names, which the checksum of the code does not cover.
-    assert (blob.data, blob.instructions) == (b"data", b"instructions")
+    # Deflate has a few bits that mean nothing; what they carry is the same.
+    assert blob == parse_blob("small", small())
 
 
 @given(st.binary(max_size=200))

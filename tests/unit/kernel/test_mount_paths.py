@@ -46,6 +46,11 @@ def test_what_another_mount_hides_cannot_be_opened() -> None:
     assert found("0:40", b"/file") is None
 
 
+def test_a_directory_knows_whether_something_is_mounted_on_its_entries() -> None:
+    mounts = MountPaths(parse_mounts(_TABLE))
+    assert mounts.hides_in(b"/home") and mounts.hides_in(b"/dev") and not mounts.hides_in(b"/usr")
+
+
 def test_a_file_system_that_is_not_mounted_here_has_no_path() -> None:
     assert found("8:1", b"/x") is None
 

@@ -156,7 +156,7 @@ static __always_inline struct pin *new_pin(u64 css, u64 mapping, u32 flags)
 	p->mapping = mapping;
 	p->flags = flags;
 	p->inode = p->device = p->rdevice = p->nlink = p->pages = p->folios = p->dirty = p->mapped = p->path = p->path_size = 0;
-	p->fstype[0] = 0;
+	__builtin_memset(p->fstype, 0, sizeof p->fstype);
 	return p;
 }
 
