@@ -40,7 +40,9 @@ def parse_blob(name: str, content: bytes) -> Blob:
     except (zlib.error, KeyError, TypeError, ValueError) as error:
         raise BlobError(f"cannot use the BPF object {name}", f"it is damaged ({error})", _REBUILD) from None
     if len(raw) != size or not 0 < data_size < size:
-        raise BlobError(f"cannot use the BPF object {name}", "its parts have other sizes than its header says", _REBUILD)
+        raise BlobError(
+            f"cannot use the BPF object {name}", "its parts have other sizes than its header says", _REBUILD
+        )
     return Blob(maps, programs, raw[:data_size], raw[data_size:])
 
 
