@@ -199,14 +199,12 @@ def _take(progress: _Progress, chunk: _Chunk) -> None:
     for row in _RECORD.iter_unpack(chunk.records):
         name, size, first, count = row[22:]
         mine = tuple(pins[first : first + count]) if count else ()
-        add(make(row[:22] + (names[name : name + size - 1] if size else b"", mine)))
+        add(make((*row[:22], names[name : name + size - 1] if size else b"", mine)))
 
 
 def _pins_of(chunk: _Chunk) -> list[RawPin]:
     names, make = chunk.arena, RawPin._make
-    return [
-        make(row[:11] + (names[row[11] : row[11] + row[12]], row[13])) for row in _PIN.iter_unpack(chunk.pins)
-    ]  # fmt: skip
+    return [make((*row[:11], names[row[11] : row[11] + row[12]], row[13])) for row in _PIN.iter_unpack(chunk.pins)]
 
 
 def _once(memcgs: list[RawMemcg]) -> list[RawMemcg]:
