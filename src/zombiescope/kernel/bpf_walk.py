@@ -125,15 +125,15 @@ class Walker:
 
 def _packaged(name: str) -> bytes:
     """By the loader of this module, so that it is also found inside a single-file build."""
-    spec = __spec__
-    read = getattr(spec.loader, "get_data", None) if spec else None
-    try:
-        if read is None:
-            raise OSError("the package cannot be read")
-        return bytes(read(os.path.join(os.path.dirname(__file__), "bpf", name)))
-    except OSError as error:
-        why = f"it is not in the package ({error})"
-        raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope") from None
+    loader = __spec__.loader if __spec__ else None
+    path = os.path.join(os.path.dirname(__file__), "bpf", name)
+    why = "this installation cannot be read"
+    if hasattr(loader, "get_data"):
+        try:
+            return bytes(loader.get_data(path))
+        except OSError as error:
+            why = f"it is not in the package ({error})"
+    raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope")
 
 
 @dataclass(slots=True)
