@@ -125,12 +125,12 @@ class Walker:
 
 def _packaged(name: str) -> bytes:
     """By the loader of this module, so that it is also found inside a single-file build."""
-    loader = __spec__.loader if __spec__ else None
+    read = getattr(__spec__.loader, "get_data", None)
     path = os.path.join(os.path.dirname(__file__), "bpf", name)
     why = "this installation cannot be read"
-    if hasattr(loader, "get_data"):
+    if read is not None:
         try:
-            return bytes(loader.get_data(path))
+            return bytes(read(path))
         except OSError as error:
             why = f"it is not in the package ({error})"
     raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope")
