@@ -33,7 +33,7 @@ def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thre
         "disease": diagnosis.disease,
         "severity": severity_of(scan, thresholds),
         "memcg": _memcg(snapshot, scan),
-        "parents": None if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
+        "parents": [] if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
         "visible_leak": _visible_leak(scan),
         "cost": _cost(scan),
         "growth": {"per_hour": None, "since": None, "threshold": None, "reached_at": None},

@@ -37,12 +37,12 @@ class _Parent(NamedTuple):
 
 
 def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | None) -> Residuals | Gap:
-    """By nearest live parent. `parents` are those known to have zombies; None means look everywhere (v1)."""
+    """By nearest live parent. `parents` are those known to have zombies; v1 looks everywhere, and needs none."""
     reader = _V1(host, hierarchy) if hierarchy.version is HierarchyVersion.V1 else _V2(host, hierarchy)
     try:
         found = reader.search(parents)
         for _ in range(SAMPLES - 1):
-            if not found:
+            if not any(any(parent.residual) for parent in found.values()):
                 break
             host.wait(SECONDS_BETWEEN_SAMPLES)
             again = {path: reader.lower(path, parent) for path, parent in found.items()}
@@ -102,10 +102,11 @@ class _V1(_Reader):
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
         super().__init__(host, hierarchy)
         self._below: dict[bytes, _Use] = {}
+        self._wanted: frozenset[bytes] = frozenset()
 
     def search(self, parents: Iterable[bytes] | None) -> dict[bytes, _Parent]:
         """Top down, entering only directories below which something is charged."""
-        del parents
+        self._wanted = frozenset(parents or ())
         found: dict[bytes, _Parent] = {}
         total = self._total(b"/")
         if total is None:
@@ -123,7 +124,13 @@ class _V1(_Reader):
             if parent and any(parent.residual):
                 found[path] = parent
             pending.extend(children)
-        return found
+        return found | self._nothing_at(self._wanted - found.keys() - self.garbled)
+
+    def _nothing_at(self, paths: frozenset[bytes]) -> dict[bytes, _Parent]:
+        """Nothing is a figure for a parent that was asked for, unless it is gone."""
+        totals = {path: self._total(path) for path in paths}
+        self.garbled.update(path for path, total in totals.items() if total == _GARBLED)
+        return {path: _Parent((0,) * len(total), []) for path, total in totals.items() if total}
 
     def lower(self, path: bytes, parent: _Parent) -> _Parent | None:
         """The lower of two samples; None when nothing of it is left, or can be told."""
@@ -134,7 +141,7 @@ class _V1(_Reader):
         if beneath is None:
             return None
         lowest = _lower_of(parent, self._residual(path, beneath, parent.charged_children))
-        return lowest if lowest and any(lowest.residual) else None
+        return lowest if lowest and (any(lowest.residual) or path in self._wanted) else None
 
     def _total(self, path: bytes) -> _Use | None:
         """What of the figure lies beneath is remembered for when the directory is entered."""

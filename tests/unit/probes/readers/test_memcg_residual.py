@@ -158,6 +158,15 @@ def test_swap_that_the_kernel_does_not_account_is_absent_and_not_zero() -> None:
     assert residuals(ScriptedHost(stat), V1).by_parent[b"/a"].swap is None
 
 
+def test_v1_a_parent_that_was_asked_for_and_holds_nothing_has_a_figure() -> None:
+    found = residuals(ScriptedHost(v1_machine(GROUPS)), V1, [b"/c", b"/a", b"/gone"])
+    assert found.by_parent[b"/c"] == MemoryUse(0, 0, 0, 0, 0)
+    assert found.by_parent[b"/a"] == memory_use(DEAD)
+    assert b"/gone" not in found.by_parent
+    machine = {**v1_machine({b"/a": Cgroup()}), V1_MOUNT + b"/a/memory.stat": b"garbage"}
+    assert residuals(ScriptedHost(machine), V1, [b"/a"]).garbled == {b"/a"}
+
+
 def test_what_may_not_be_read_is_a_gap() -> None:
     for hierarchy, machine in ((V1, v1_machine(GROUPS)), (V2, v2_machine(V2_GROUPS))):
         files: dict[bytes, bytes | int] = dict(machine)
