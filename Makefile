@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
+CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 .DEFAULT_GOAL := help
 .PHONY: help doctor test test-house test-unit test-kernel test-vm test-vm-all lint types imports format bench pyz clean
@@ -36,7 +37,8 @@ format: $(READY) ## rewrite the sources in the house format
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
 
 test-unit: $(READY) ## the shape of the house and every room alone; no root, no network
-	$(BIN)/python -m pytest tests/house tests/unit
+	$(BIN)/python -m coverage run -m pytest tests/house tests/unit
+	@$(BIN)/python -m coverage report --skip-covered --fail-under=90 --include='$(CORE)'
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # rich is loaded only when text is drawn
 
 _EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
+_WIDTH_UNKNOWN = 80
 _CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
 _OWN_FLAGS = ("--help", "-h", "--version", "--debug")
 
@@ -152,6 +153,7 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(highlight=False, emoji=False, soft_wrap=False)
+    console.width = console.width or _WIDTH_UNKNOWN  # COLUMNS=0, and terminals that do not know their size
     if console.is_terminal:
         for part in parts:
             console.print(part)

@@ -8,7 +8,7 @@ import click
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 root_option = click.option(
     "--root",
-    type=click.Path(path_type=bytes),
+    type=click.Path(path_type=bytes, readable=False),
     metavar="DIR",
     help="Look at a host mounted at DIR, or at a recorded one, instead of this host.",
 )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Catalogues are explicit, so a file that nobody lists is a file that nobody runs."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import click
+import pytest
+
+from zombiescope.cli.catalogue import COMMANDS, DEFAULT
+from zombiescope.cli.main import commands
+from zombiescope.diagnosis.catalogue import RULES
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
+
+
+def entries(*room: str) -> set[str]:
+    return {path.stem for path in PACKAGE.joinpath(*room).glob("*.py") if path.stem != "__init__"}
+
+
+def imported_by(folder: Path) -> set[str]:
+    """Every module of ours that is imported in a folder, inside functions too."""
+    names: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+    return names
+
+
+def test_every_command_file_is_listed_and_every_listed_command_has_a_file() -> None:
+    assert {name.replace("-", "_") for name in COMMANDS} == entries("cli", "commands")
+    assert DEFAULT in COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_listed_command_loads_and_says_what_it_does(name: str) -> None:
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None
+    assert command.help
+    assert COMMANDS[name].endswith(".")
+
+
+def test_every_rule_file_is_in_the_catalogue() -> None:
+    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == entries("diagnosis", "rules")
+    assert {rule.__name__ for rule in RULES} == {f"judge_{entry}" for entry in entries("diagnosis", "rules")}
+
+
+def test_every_reader_is_read() -> None:
+    used = imported_by(PACKAGE / "pipeline") | imported_by(PACKAGE / "cli")
+    unused = {name for name in entries("probes", "readers") if f"zombiescope.probes.readers.{name}" not in used}
+    assert unused == set()
