@@ -88,7 +88,7 @@ def test_every_kind_is_called_by_its_name(maker: Maker) -> None:
     assert on_disk[path].pages == 5 and on_disk[path].inode == os.stat(path).st_ino
     device = os.stat(path).st_dev
     assert on_disk[path].device == f"{os.major(device)}:{os.minor(device)}"
-    assert found[b"memfd"].pins[0].path is None and found[b"memfd"].pins[0].path_in_fs == b"memfd:held"
+    assert found[b"memfd"].pins[0].path is None and found[b"memfd"].pins[0].path_in_fs == b"/memfd:held"
     assert (found[b"segment"].pages.shmem, found[b"anon"].pages.shmem) == (6, 4)
     for zombie in found.values():
         assert zombie.parent == maker.prefix

@@ -123,6 +123,8 @@ def _target(action: Action, pin: Pin, zombie: Zombie) -> str:
             return "all swap"
         case Action.FLUSH:
             return "all file systems"
+        case Action.REMOVE_SEGMENT:
+            return f"shmid {pin.inode}"  # the inode of a SysV segment is its id
         case _:
             return pin.holder or _name(pin) or f"the holder of its {pin.kind} memory"
 

@@ -86,7 +86,7 @@ class Walker:
     """One loaded walker; `close` lets the kernel forget it."""
 
     def __init__(self, nodes: int) -> None:
-        self.object = BpfObject(parse_blob(_NAME, _packaged(_NAME)))
+        self.object = BpfObject(parse_blob(_NAME, packaged(_NAME)))
         self._nodes = nodes
         self._state = self.object.map_memory("bss", _ASKED.size + _ANSWERED.size, writable=True)
         self._records = self.object.map_memory("records", RECORDS * _RECORD.size)
@@ -123,7 +123,7 @@ class Walker:
         )
 
 
-def _packaged(name: str) -> bytes:
+def packaged(name: str) -> bytes:
     """By the loader of this module, so that it is also found inside a single-file build."""
     read = getattr(__spec__.loader, "get_data", None)
     path = os.path.join(os.path.dirname(__file__), "bpf", name)

@@ -68,7 +68,7 @@ class PinNamer:
                 if folder.hides:
                     path = self._mounts.visible(path)
         elif flags & _PSEUDO:
-            path_in_fs = leaf
+            path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
             kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
         number = folder.device if folder.fstype != "bdev" else _device(raw.rdevice)
         return _make((kind, path, path_in_fs, folder.fstype, number, inode, pages, sampled, mapped, dirty, None))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.analysis.census import Population, derive_population
+from zombiescope.analysis.held import explain, is_unexplained
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
@@ -21,6 +22,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.pod_names import read_pod_names
+from zombiescope.probes.readers.zombie_holders import read_zombie_holders
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -58,6 +60,8 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     walk = _walk(host, census)
     population = _nearest_count(host, hierarchy, census, walk)
     walk, population = _settled(host, walk, population)
+    progress("looking for who holds what no page explains")
+    walk, unheld = _explained(host, walk)
     progress("adding up the bytes that no live cgroup owns")
     residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
     snapshot = Snapshot(
@@ -67,7 +71,7 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     chosen = _chosen(autopsy, choice, taken_at)
     if any(share.maker.startswith("pod:") for share in chosen.totals.by_maker):
         chosen = with_pod_names(chosen, read_pod_names(host))
-    return Dissected(snapshot, walk, chosen, _gaps(census, residuals))
+    return Dissected(snapshot, walk, chosen, (*_gaps(census, residuals), *unheld))
 
 
 def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk: Walk) -> Population | None:
@@ -96,7 +100,7 @@ def _walk(host: Host, census: Census | Gap) -> Walk:
 
 def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Walk, Population | None]:
     """Without those that were merely on their way: nothing was seen to hold them, and a second later they were gone."""
-    fleeting = {zombie.serial for zombie in walk.zombies if _is_unexplained(zombie)}
+    fleeting = {zombie.serial for zombie in walk.zombies if _is_fleeting(zombie)}
     if not fleeting:
         return walk, population
     host.wait(SECONDS_OF_AN_ORDINARY_DEATH)
@@ -109,8 +113,18 @@ def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Wal
     return replace(walk, zombies=kept), counted
 
 
-def _is_unexplained(zombie: Zombie) -> bool:
+def _is_fleeting(zombie: Zombie) -> bool:
     return not any(pin.pages or pin.path_in_fs or zombie.references.children for pin in zombie.pins)
+
+
+def _explained(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
+    """Processes are searched only when a zombie has references that its pages do not account for."""
+    if not any(map(is_unexplained, walk.zombies)):
+        return walk, ()
+    found = read_zombie_holders(host)
+    if isinstance(found, Gap):
+        return walk, (found,)
+    return replace(walk, zombies=explain(walk.zombies, found.holders)), found.gaps
 
 
 def _chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:

@@ -73,7 +73,7 @@ def test_kinds_of_shared_memory() -> None:
     for name, kind in names.items():
         hidden = pin(flags=HIDDEN, device=1, names=name + b"\0", fstype=b"tmpfs")
         (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(hidden,))).pins
-        assert (named.kind, named.path, named.path_in_fs) == (kind, None, name)
+        assert (named.kind, named.path, named.path_in_fs) == (kind, None, b"/" + name)
         visible = pin(flags=SHARED, device=_SHM, names=name + b"\0", fstype=b"tmpfs")
         (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(visible,))).pins
         assert named.kind is PinKind.TMPFS

@@ -59,7 +59,25 @@ struct dentry;
 struct vfsmount { struct super_block *mnt_sb; };
 struct path { struct vfsmount *mnt; };
 struct fs_struct { struct path root; };
-struct task_struct { struct css_set *cgroups; struct fs_struct *fs; };
+struct fdtable { unsigned int max_fds; struct file **fd; };
+struct files_struct { struct fdtable *fdt; };
+struct cgroup_namespace { struct css_set *root_cset; };
+struct nsproxy { struct cgroup_namespace *cgroup_ns; };
+struct task_struct {
+	struct css_set *cgroups;
+	struct fs_struct *fs;
+	struct list_head tasks;
+	struct task_struct *real_parent, *group_leader;
+	struct files_struct *files;
+	struct nsproxy *nsproxy;
+	int tgid, exit_state;
+	char comm[16];
+};
+struct mem_cgroup;
+struct sock_common { unsigned short skc_family; };
+struct sock { struct sock_common __sk_common; struct mem_cgroup *sk_memcg; };
+struct socket { struct sock *sk; };
+struct file { struct inode *f_inode; void *private_data; };
 
 struct page_counter { atomic_long_t usage; unsigned long watermark; };
 struct mem_cgroup_id { struct refcount_struct ref; };
@@ -106,6 +124,7 @@ struct super_block {
 	struct backing_dev_info *s_bdi;
 };
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	unsigned int i_nlink;
 	u32 i_rdev;

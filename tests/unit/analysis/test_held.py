@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A found holder stands for the reference it explains; what stays unexplained stays said."""
+
+from __future__ import annotations
+
+from zombiescope.analysis.held import explain, is_unexplained
+from zombiescope.facts.holders import Holder
+from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
+
+NAMELESS = Pin(PinKind.OTHER, None, None, None, None, None, None, sampled=False)
+FILE = Pin(PinKind.TMPFS, b"/t", b"/t", "tmpfs", "0:5", 3, 1, sampled=False)
+
+
+def zombie(*pins: Pin, rest: int | None = 1) -> Zombie:
+    return Zombie(
+        9, 77, b"/a/z", 2, b"/a", None, None, References(2, 1, 0, 0, rest), Pages(0, 1, 0, 0, 0), pins, None, None
+    )
+
+
+def socket(inode: int = 5) -> Holder:
+    return Holder(77, PinKind.SOCKET, 4711, b"x\ny", 1, inode, "unix")
+
+
+def kinds(found: Zombie) -> list[PinKind]:
+    return [pin.kind for pin in found.pins]
+
+
+def test_a_holder_takes_the_place_of_the_nameless_reference() -> None:
+    (found,) = explain([zombie(FILE, NAMELESS)], [socket()])
+    assert kinds(found) == [PinKind.TMPFS, PinKind.SOCKET]
+    assert found.pins[1].holder == r"pid 4711 (x\x0ay), unix socket 5"
+    assert not is_unexplained(found)
+
+
+def test_fewer_holders_than_references_leave_something_unnamed() -> None:
+    (found,) = explain([zombie(NAMELESS, rest=2)], [socket()])
+    assert kinds(found) == [PinKind.OTHER, PinKind.SOCKET]
+    assert is_unexplained(found)
+
+
+def test_where_the_rest_is_not_known_nothing_is_called_complete() -> None:
+    (found,) = explain([zombie(NAMELESS, rest=None)], [socket()])
+    assert PinKind.OTHER in kinds(found)
+
+
+def test_holders_of_others_and_pins_that_are_explained_change_nothing() -> None:
+    explained, other = zombie(FILE), socket()._replace(serial=1)
+    assert explain([explained], [socket()]) == (explained,)
+    assert explain([zombie(NAMELESS)], [other]) == (zombie(NAMELESS),)
+
+
+def test_an_unreaped_task_says_who_should_reap_it() -> None:
+    (found,) = explain([zombie(NAMELESS)], [Holder(77, PinKind.TASK, 12, b"job", 3, 0, "")])
+    assert found.pins[0].holder == "pid 12 (job), to be reaped by pid 3"
