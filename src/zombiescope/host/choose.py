@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kind of machine stands behind `--root`: a live host when its `/proc` is a mounted proc, else a folder."""
+"""Which kind of machine stands behind `--root`: a recording, a live host when its `/proc` is a mounted proc, else a folder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from zombiescope.host.tree import TreeHost
 def choose_host(root: bytes | None) -> Host:
     if root is None or os.path.realpath(root) == b"/":
         return LiveHost()
+    if os.path.isfile(root):
+        return _recording(root)
     why = _why_no_folder(root)
     if why:
         raise UsageError(f"cannot use {shown(root)} as a root", why, "give the folder of a recorded or mounted host")
     place = os.path.realpath(root)
+    if os.path.lexists(os.path.join(place, b"recording.jsonl")):
+        return _recording(place)
     return LiveHost(place) if _holds_a_live_proc(place) else TreeHost(place)
+
+
+def _recording(place: bytes) -> Host:
+    from zombiescope.host.bundle import open_bundle  # noqa: PLC0415 (a look at the live host does not pay for it)
+
+    return open_bundle(place)
 
 
 def _why_no_folder(root: bytes) -> str:

@@ -17,6 +17,7 @@ from zombiescope.host.access import Host
 
 MOST_CGROUPS = 200
 MOST_SECONDS = 2.0
+_MOST = 1e12  # beyond any number of seconds or of cgroups
 _FACT = "cost.sweep_seconds"
 _FILES = {HierarchyVersion.V1: (b"memory.stat", b"memory.numa_stat"), HierarchyVersion.V2: (b"memory.stat",)}
 
@@ -26,9 +27,20 @@ def read_stat_sweep(host: Host, hierarchy: Hierarchy, live: Sequence[bytes]) -> 
     outcome = host.experiment("stat_sweep", lambda: _sweep(host, hierarchy, live))
     if outcome is None:
         return Gap(_FACT, "a recording cannot be timed", "scan the live host")
-    if not outcome["cgroups_read"]:
-        return Gap(_FACT, "no memory.stat could be read")
-    return Sweep(**outcome)
+    sweep = _checked(outcome)
+    if sweep is None:
+        return Gap(_FACT, "the recorded sweep is not in a form we know", "record the host again")
+    return sweep if sweep.cgroups_read else Gap(_FACT, "no memory.stat could be read")
+
+
+def _checked(outcome: dict[str, Any]) -> Sweep | None:
+    """A recording comes from a stranger."""
+    if set(outcome) != set(Sweep._fields):
+        return None
+    sweep = Sweep(**outcome)
+    numbers = (sweep.seconds, sweep.cgroups, sweep.cgroups_read, sweep.slowest_seconds)
+    is_good = all(type(value) in (int, float) and 0 <= value < _MOST for value in numbers)
+    return sweep if is_good and isinstance(sweep.slowest_file, str) else None
 
 
 def _sweep(host: Host, hierarchy: Hierarchy, live: Sequence[bytes]) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file a recording travels in: a tar archive with one member, read without unpacking anything.
+
+An archive comes from a stranger: whatever in it is not a plain file with a plain name refuses the whole, and so does one that
+would not fit in memory once unpacked.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterable
+
+from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.facts.names import shown
+from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
+from zombiescope.host.replay import ReplayHost
+
+MOST_BYTES = 512 << 20
+MOST_MEMBERS = 100
+_BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, UnicodeError)
+
+
+def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
+    """Writes all or nothing, and returns the size."""
+    content = "\n".join(encode(header, answers)).encode() + b"\n"
+    folder = os.path.dirname(path) or "."
+    temporary = ""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".zombiescope-record-", delete=False) as file:
+            temporary = file.name
+            with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+                member = tarfile.TarInfo(MEMBER)
+                member.size, member.mode = len(content), 0o644
+                archive.addfile(member, io.BytesIO(content))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
+        why = (error.strerror or str(error)).lower()
+        raise ActionUndoneError(f"cannot write {path}", why, "give a file in a folder that has room") from error
+    return os.stat(path).st_size
+
+
+def open_bundle(path: bytes) -> ReplayHost:
+    """A recording as a file, or unpacked in a folder."""
+    name = shown(path)
+    content = _unpacked(path, name) if os.path.isdir(path) else _member_of(path, name)
+    if len(content) > MOST_BYTES:
+        raise _refused(name, f"it holds more than {MOST_BYTES >> 20} MiB")
+    _, answers = decode(content.splitlines(), name)
+    return ReplayHost(f"the recording {name}", answers)
+
+
+def _unpacked(folder: bytes, name: str) -> bytes:
+    try:
+        descriptor = os.open(os.path.join(folder, MEMBER.encode()), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _refused(name, f"its {MEMBER} cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def _member_of(path: bytes, name: str) -> bytes:
+    found: bytes | None = None
+    try:
+        with tarfile.open(os.fsdecode(path), "r:*") as archive:
+            for number, member in enumerate(archive):
+                why = _why_unsafe(member, number)
+                if why:
+                    raise _refused(name, why)
+                if member.name == MEMBER:
+                    file = archive.extractfile(member)
+                    found = file.read(MOST_BYTES + 1) if file else None
+    except _BROKEN as error:
+        raise _refused(name, f"it is no readable tar archive ({_first_line(error)})") from error
+    if found is None:
+        raise _refused(name, f"there is no {MEMBER} in it")
+    return found
+
+
+def _why_unsafe(member: tarfile.TarInfo, number: int) -> str:
+    name = shown(member.name.encode("utf-8", "surrogateescape"))
+    if number >= MOST_MEMBERS:
+        return f"it has more than {MOST_MEMBERS} members"
+    if member.issym() or member.islnk():
+        return f"its member {name} is a link (to {shown(member.linkname.encode('utf-8', 'surrogateescape'))})"
+    if not member.isfile():
+        return f"its member {name} is no plain file"
+    if member.name.startswith("/") or ".." in member.name.split("/"):
+        return f"its member {name} would leave the folder it is unpacked in"
+    return f"its member {name} holds more than {MOST_BYTES >> 20} MiB" if member.size > MOST_BYTES else ""
+
+
+def _refused(name: str, why: str) -> UsageError:
+    return UsageError(f"cannot replay {name}", why, "make a new one: zombiescope record FILE")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:120]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep what the readers read, scrubbed, in one file that replays to the same answer: `record`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zombiescope import __version__
+from zombiescope.diagnosis.case import Case
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.host.access import Host
+from zombiescope.host.bundle import open_bundle, write_bundle
+from zombiescope.host.recorder import RecordingHost
+from zombiescope.host.recording import Header
+from zombiescope.host.scrub import scrubber_for
+from zombiescope.pipeline.doctor import Examined, examine
+
+
+class Recorded(NamedTuple):
+    snapshot: Snapshot
+    size_bytes: int
+    answers: int
+    taken_out: int
+    """Different names and addresses that were replaced."""
+    verdict: str
+    replays: bool
+    """The file, opened again, gave the same counts and findings."""
+
+
+def record(host: Host, file: str, seconds: float, progress: Callable[[float], None] = lambda _: None) -> Recorded:
+    """One look and a window, as `doctor` takes them: `scan` and `doctor` ask for nothing else."""
+    scrubber = scrubber_for(host)
+    recorder = RecordingHost(host, scrubber)
+    seen = examine(recorder, seconds, progress)
+    size = write_bundle(file, Header(__version__, host.label), recorder.answers)
+    again = examine(open_bundle(file.encode("utf-8", "surrogateescape")), seconds)
+    snapshot = seen.case.observations[0].snapshot
+    replays = _gist(seen) == _gist(again)
+    return Recorded(snapshot, size, len(recorder.answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+
+
+def _gist(examined: Examined) -> tuple[object, ...]:
+    """What must not change by recording: counts and findings. Names may: they are scrubbed."""
+    findings = [(finding.id, finding.verdict, finding.severity) for finding in examined.diagnosis.findings]
+    return (*_counts(examined.case), *findings)
+
+
+def _counts(case: Case) -> list[object]:
+    populations = [observation.scan.population for observation in case.observations]
+    return [None if isinstance(population, Gap) else population for population in populations]
