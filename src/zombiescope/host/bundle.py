@@ -77,8 +77,10 @@ def _member_of(path: bytes, name: str) -> bytes:
                 if member.name == MEMBER:
                     file = archive.extractfile(member)
                     found = file.read(MOST_BYTES + 1) if file else None
+    except tarfile.ReadError as error:
+        raise _refused(name, "it is neither a folder nor a readable recording") from error
     except _BROKEN as error:
-        raise _refused(name, f"it is no readable tar archive ({_first_line(error)})") from error
+        raise _refused(name, f"it is damaged ({_first_line(error)})") from error
     if found is None:
         raise _refused(name, f"there is no {MEMBER} in it")
     return found
@@ -98,7 +100,7 @@ def _why_unsafe(member: tarfile.TarInfo, number: int) -> str:
 
 
 def _refused(name: str, why: str) -> UsageError:
-    return UsageError(f"cannot replay {name}", why, "make a new one: zombiescope record FILE")
+    return UsageError(f"cannot use {name} as a root", why, "make a new one: zombiescope record FILE")
 
 
 def _first_line(error: BaseException) -> str:

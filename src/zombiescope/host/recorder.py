@@ -100,7 +100,7 @@ class RecordingHost:
 
     def _is_there(self, path: bytes) -> bool:
         try:
-            self._host.inode(path)
+            self._host.subdirectories(path)
         except OSError:
             return False
         return True

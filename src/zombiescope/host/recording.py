@@ -72,7 +72,7 @@ def decode(lines: Iterable[bytes], name: str) -> tuple[Header, list[Answer]]:
 
 
 def _refused(name: str, why: str) -> UsageError:
-    return UsageError(f"cannot replay {name}", why, "make a new one: zombiescope record FILE")
+    return UsageError(f"cannot use {name} as a root", why, "make a new one: zombiescope record FILE")
 
 
 def _short(error: Exception) -> str:

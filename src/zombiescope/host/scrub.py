@@ -31,6 +31,7 @@ class Scrubber:
     def __init__(self, hosts: list[bytes], users: list[bytes]) -> None:
         self._substitutes: dict[bytes, bytes] = {}
         self._counts: dict[bytes, int] = {}
+        self._paths: dict[bytes, bytes] = {}
         names = {name: b"host" for name in hosts if name not in _ORDINARY_HOSTS}
         names |= {name: b"user" for name in users if name}
         for name in sorted(names, key=len, reverse=True):
@@ -40,7 +41,10 @@ class Scrubber:
         self._names = re.compile(rb"(?<![A-Za-z0-9_])(?:" + alternatives + rb")(?![A-Za-z0-9_])") if names else None
 
     def path(self, path: bytes) -> bytes:
-        return self._text(path)
+        found = self._paths.get(path)
+        if found is None:
+            found = self._paths[path] = self._text(path)
+        return found
 
     def content(self, path: bytes, content: bytes) -> bytes:
         if path == b"/proc/sys/kernel/hostname":
@@ -79,10 +83,15 @@ class Scrubber:
     def _text(self, text: bytes) -> bytes:
         if self._names:
             text = self._names.sub(self._known, text)
-        text = _MAIL.sub(self._mail, text)
+        # A host may have a hundred thousand paths: what cannot be there is not searched for.
+        if b"@" in text:
+            text = _MAIL.sub(self._mail, text)
+        if text.count(b".") >= 3:
+            text = _IPV4.sub(self._address(b"192.0.2.%d"), text)
+        if text.count(b":") < 2:
+            return text
         text = _MAC.sub(lambda match: self._substitute(match[0], b"02:00:00:00:00:%02x"), text)
-        text = _IPV4.sub(self._address(b"192.0.2.%d"), text)
-        return _IPV6.sub(self._address(b"2001:db8::%x"), text) if text.count(b":") > 1 else text
+        return _IPV6.sub(self._address(b"2001:db8::%x"), text)
 
     def _known(self, match: re.Match[bytes]) -> bytes:
         return self._substitutes[match[0]]

@@ -111,7 +111,9 @@ def test_an_empty_folder_is_a_document_of_gaps(tmp_path: Path, capsys: Capture) 
         assert document(capsys)["gaps"]
 
 
-@pytest.mark.parametrize(("name", "why"), [("none", "there is no such folder"), ("file", "it is not a folder")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("none", "there is no such folder"), ("file", "it is neither a folder nor a readable recording")]
+)
 @pytest.mark.parametrize("command", ["scan", "doctor"])
 def test_a_root_that_is_no_folder_is_a_usage_error(
     tmp_path: Path, capsys: Capture, command: str, name: str, why: str

@@ -26,7 +26,11 @@ def test_a_folder_without_a_mounted_proc_is_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("none", "there is no such folder"), ("file", "it is not a folder"), ("file/x", "not a directory")],
+    [
+        ("none", "there is no such folder"),
+        ("file", "it is neither a folder nor a readable recording"),
+        ("file/x", "not a directory"),
+    ],
 )
 def test_what_is_no_folder_is_a_usage_error(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "file").write_text("")
