@@ -23,6 +23,11 @@ class LiveHost:
         self._prefix = root.rstrip(b"/")
         self.label = "this host" if not self._prefix else f"the host mounted at {shown(self._prefix)}"
 
+    @property
+    def root(self) -> bytes:
+        """Where that machine's `/` is found on this one, without a slash at its end; empty for this host."""
+        return self._prefix
+
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
         descriptor = os.open(self._prefix + path, os.O_RDONLY | os.O_CLOEXEC)
         try:

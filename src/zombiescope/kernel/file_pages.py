@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which live memory cgroups the resident pages of many files are charged to.
+
+Files are opened read-only without a new access time. The kernel allows that to the owner of a file and to CAP_FOWNER alone,
+and to the same mincore(2) tells the truth; to anyone else it calls every page resident.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from zombiescope.kernel.page_frames import PageFrames
+from zombiescope.kernel.resident_window import PAGE_BYTES, PAGES, ResidentWindow, resident_pages
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME | os.O_NONBLOCK
+_MOST_FILES_LAID = 2000
+_NO_MORE = 1 << 62
+_GONE = (errno.ENOENT, errno.ESRCH, errno.ENXIO)
+
+
+class Candidate(NamedTuple):
+    door: bytes
+    """Where to open it now."""
+    path: bytes | None
+    """Where a person can open it, if it has a name."""
+    path_in_fs: bytes | None
+    fstype: str
+    holder: int | None = None
+    """The process through which it was found."""
+    is_link: bool = False
+    """`door` is a link of /proc that leads to the file itself, whatever its name is now."""
+
+
+class FoundFile(NamedTuple):
+    candidate: Candidate
+    path: bytes | None
+    """The candidate's path, if it still leads to this very file."""
+    device: str
+    inode: int
+    pages: Counter[int]
+    """Resident pages by inode of the closest live memory cgroup, of those that were asked for."""
+    resident: int
+    """Resident pages, whoever is charged."""
+    length: int
+    """In pages, holes included."""
+    is_part: bool
+    """The time was used up before the end of the file."""
+
+
+@dataclass(slots=True)
+class _Opened:
+    candidate: Candidate
+    status: os.stat_result
+    pages: Counter[int]
+    resident: int = 0
+    is_part: bool = False
+
+
+class _Stretch(NamedTuple):
+    """A part of a file in the window."""
+
+    file: _Opened
+    first: int
+    pages: int
+
+
+class FilePages:
+    def __init__(self, frames: PageFrames, window: ResidentWindow, wanted: Iterable[int]) -> None:
+        self._frames = frames
+        self._window = window
+        self._wanted = frozenset(wanted)
+        self._laid: list[_Stretch] = []
+        self._seen: set[tuple[int, int]] = set()
+        self.files_seen = 0
+        self.unreadable = 0
+
+    def look(self, candidates: Iterable[Candidate], is_over: Callable[[], bool]) -> Iterator[FoundFile]:
+        """Files with pages charged to the wanted ones. The same file is looked at once, however often it is offered."""
+        done: list[_Opened] = []
+        for candidate in candidates:
+            if is_over():
+                break
+            try:
+                with open_regular(candidate) as (descriptor, status):
+                    opened = self._new(candidate, status)
+                    if opened is not None:
+                        done.append(opened)
+                        opened.is_part = not self._lay(opened, descriptor, is_over)
+            except OSError as error:
+                self.unreadable += error.errno not in _GONE
+            if not self._laid:
+                yield from self._results(done)
+        self._flush()
+        yield from self._results(done)
+
+    def _new(self, candidate: Candidate, status: os.stat_result) -> _Opened | None:
+        key = (status.st_dev, status.st_ino)
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        self.files_seen += 1
+        return _Opened(candidate, status, Counter()) if status.st_size and status.st_blocks else None
+
+    def _lay(self, opened: _Opened, descriptor: int, is_over: Callable[[], bool]) -> bool:
+        end = pages_of(opened.status.st_size)
+        at = 0
+        while at < end:
+            if is_over():
+                return False
+            if not self._window.room or len(self._laid) >= _MOST_FILES_LAID:
+                self._flush()
+            if at:
+                at = _next_data(descriptor, at)
+            pages = min(end - at, self._window.room)
+            if pages <= 0:
+                break
+            self._laid.append(_Stretch(opened, self._window.lay(descriptor, at, pages), pages))
+            at += pages
+        if not self._window.room or len(self._laid) >= _MOST_FILES_LAID:
+            self._flush()
+        return True
+
+    def _flush(self) -> None:
+        resident = self._window.resident()
+        self._window.touch(resident)
+        frames = self._frames.at(self._window.address // PAGE_BYTES, self._window.used) if resident else []
+        self._window.clear()
+        owners = self._frames.owners(frame for frame in frames if frame)
+        for stretch in self._laid if owners else ():
+            for frame in frames[stretch.first : stretch.first + stretch.pages]:
+                if frame:
+                    stretch.file.resident += 1
+                    owner = owners.get(frame, 0)
+                    if owner in self._wanted:
+                        stretch.file.pages[owner] += 1
+        self._laid.clear()
+
+    def look_at(self, address: int, length: int) -> Counter[int]:
+        """The same for a mapping of somebody else's making, `length` pages long."""
+        found: Counter[int] = Counter()
+        for start in range(0, length, PAGES):
+            place, pages = address + start * PAGE_BYTES, min(PAGES, length - start)
+            resident = resident_pages(place, pages)
+            if resident:
+                self._window.touch_at(place, pages, resident)
+                owners = self._frames.owners(frame for frame in self._frames.at(place // PAGE_BYTES, pages) if frame)
+                found.update(owner for owner in owners.values() if owner in self._wanted)
+        return found
+
+    @staticmethod
+    def _results(done: list[_Opened]) -> Iterator[FoundFile]:
+        for opened in done:
+            if opened.pages:
+                status = opened.status
+                device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+                yield FoundFile(
+                    opened.candidate,
+                    _path_of(opened),
+                    device,
+                    status.st_ino,
+                    opened.pages,
+                    opened.resident,
+                    pages_of(status.st_size),
+                    opened.is_part,
+                )
+        done.clear()
+
+
+@contextmanager
+def open_regular(candidate: Candidate) -> Iterator[tuple[int, os.stat_result]]:
+    """The file behind a path or a link of /proc, if it is a regular one. Nothing else is opened: that could have effects."""
+    follow = 0 if candidate.is_link else os.O_NOFOLLOW
+    place = os.open(candidate.door, os.O_PATH | os.O_CLOEXEC | follow)
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise OSError(errno.ENOENT, "not a regular file")
+        descriptor = os.open(b"/proc/self/fd/%d" % place, _FLAGS)
+    finally:
+        os.close(place)
+    try:
+        yield descriptor, os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _path_of(opened: _Opened) -> bytes | None:
+    path = opened.candidate.path
+    try:
+        return path if path and os.path.samestat(os.lstat(path), opened.status) else None
+    except OSError:
+        return None
+
+
+def pages_of(length_bytes: int) -> int:
+    return -(-length_bytes // PAGE_BYTES)
+
+
+def _next_data(descriptor: int, page: int) -> int:
+    """The next page that the file system has anything for; huge sparse files are mostly holes."""
+    try:
+        return os.lseek(descriptor, page * PAGE_BYTES, os.SEEK_DATA) // PAGE_BYTES
+    except OSError as error:
+        return _NO_MORE if error.errno == errno.ENXIO else page

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names in folders that may change meanwhile: the files of one file system, and the open files of a process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+
+def files_below(top: bytes, device: str) -> Iterator[bytes]:
+    """Regular files of that file system at and below a folder, by path; links are not followed, other mounts not entered."""
+    pending = [top]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                if device_of(folder) != device:
+                    continue
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry.path
+                    elif entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            if folder == top:
+                raise
+
+
+def device_of(path: bytes) -> str:
+    number = os.stat(path, follow_symlinks=True).st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def open_files(process: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Each open file of a process folder in /proc: the link, and the name the kernel gives it."""
+    folder = process + b"/fd"
+    for name in os.listdir(folder):
+        link = folder + b"/" + name
+        try:
+            yield link, os.readlink(link)
+        except OSError:  # closed meanwhile
+            continue

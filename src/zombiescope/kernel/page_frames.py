@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Physical pages by number: whose they are (/proc/kpagecgroup) and what they are (/proc/kpageflags).
+
+kpagecgroup gives the inode of the closest live memory cgroup, 0 where nobody is charged. Kernels that know no folios give 0
+for all but the first page of a huge one, so there the first page is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
+
+WORD_BYTES = 8
+HEAD, TAIL = 1 << 15, 1 << 16
+_FRAME = (1 << 55) - 1
+_PRESENT = 1 << 63
+_NEAR = 512
+_LARGEST_ORDER = 9
+
+
+class PageFrames:
+    def __init__(self, owners: int, flags: int, own_map: int) -> None:
+        self._owners = owners
+        self._flags = flags
+        self._own_map = own_map
+
+    def at(self, first_page: int, pages: int) -> list[int]:
+        """Frames behind our own addresses; 0 where no page is mapped or the kernel hides the number."""
+        entries = memoryview(os.pread(self._own_map, pages * WORD_BYTES, first_page * WORD_BYTES)).cast("Q")
+        return [entry & _FRAME if entry & _PRESENT else 0 for entry in entries]
+
+    def owners(self, frames: Iterable[int]) -> dict[int, int]:
+        found = self._lookup(self._owners, frames)
+        ownerless = [frame for frame, owner in found.items() if not owner]
+        for frame, flags in self._lookup(self._flags, ownerless).items():
+            if flags & TAIL:
+                found[frame] = self._owner_of_head(frame)
+        return found
+
+    def chunk(self, first: int, count: int) -> tuple[bytes, bytes] | None:
+        """Owners and flags of consecutive frames; None where nobody is charged for any of them."""
+        owners = os.pread(self._owners, count * WORD_BYTES, first * WORD_BYTES)
+        if not owners.strip(b"\0"):
+            return None
+        return owners, os.pread(self._flags, len(owners), first * WORD_BYTES)
+
+    def _owner_of_head(self, frame: int) -> int:
+        for order in range(1, _LARGEST_ORDER + 1):
+            head = frame >> order << order
+            if self._lookup(self._flags, (head,)).get(head, 0) & HEAD:
+                return self._lookup(self._owners, (head,)).get(head, 0)
+        return 0
+
+    def _lookup(self, file: int, frames: Iterable[int]) -> dict[int, int]:
+        """Neighbours are read in one go."""
+        found: dict[int, int] = {}
+        for group in _neighbours(sorted(frames)):
+            first = group[0]
+            words = memoryview(os.pread(file, (group[-1] - first + 1) * WORD_BYTES, first * WORD_BYTES)).cast("Q")
+            found.update((frame, words[frame - first]) for frame in group if frame - first < len(words))
+        return found
+
+
+def _neighbours(frames: list[int]) -> Iterator[list[int]]:
+    start = 0
+    for index in range(1, len(frames) + 1):
+        if index == len(frames) or frames[index] - frames[index - 1] >= _NEAR:
+            yield frames[start:index]
+            start = index
+
+
+@contextmanager
+def open_page_frames(root: bytes = b"") -> Iterator[PageFrames]:
+    """`root` is where the machine's file systems are mounted. Raises ObservationError where pages cannot be seen."""
+    with (
+        _opened(root + b"/proc/kpagecgroup") as owners,
+        _opened(root + b"/proc/kpageflags") as flags,
+        _opened(b"/proc/self/pagemap") as own_map,
+    ):
+        yield PageFrames(owners, flags, own_map)
+
+
+@contextmanager
+def _opened(path: bytes) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        hint = (
+            "run as root" if isinstance(error, PermissionError) else "this kernel or this view of it has no such file"
+        )
+        raise ObservationError("cannot see whose pages are whose", f"{shown(path)}: {error.strerror}", hint) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files whose pages dead memory cgroups are charged for, where the kernel's own lists cannot be walked.
+
+Proof: file -> resident page -> frame -> closest live memory cgroup. That the page is a dead one's and not the parent's own: the
+parent owns none of that kind (v1), hands memory on to its children (v2), or the figures move below it only when we map it (v1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.page_pins import PagePins
+from zombiescope.facts.zombies import PinKind
+from zombiescope.host.access import Host
+from zombiescope.host.live import LiveHost
+from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile
+from zombiescope.kernel.page_frames import open_page_frames
+from zombiescope.kernel.resident_window import PAGE_BYTES, open_window
+from zombiescope.kernel.sysv_segments import attached, nameless_device
+from zombiescope.probes.kernel_text import number
+from zombiescope.probes.page_candidates import SHARED, Candidates
+from zombiescope.probes.page_jury import Hit, Jury
+from zombiescope.probes.processes import read_processes
+
+MOST_SECONDS = 30.0
+FACT = "zombies[].pins"
+
+Progress = Callable[[str], None]
+
+
+def read_page_pins(
+    host: Host,
+    hierarchy: Hierarchy,
+    residuals: Residuals,
+    seconds: float = MOST_SECONDS,
+    progress: Progress = lambda _: None,
+) -> PagePins | Gap:
+    """`residuals` says below which live parents there are pages to be explained."""
+    if not isinstance(host, LiveHost):
+        return Gap(FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    if not residuals.by_parent:
+        return PagePins((), {}, 0, 0, _unsplit_gaps(residuals))
+    processes = read_processes(host, FACT)
+    if isinstance(processes, Gap):
+        return processes
+    try:
+        with open_page_frames(host.root) as frames, open_window() as window:
+            parents = _inodes(host, hierarchy, residuals.by_parent)
+            look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
+            hits = look.all_hits(Candidates(host, processes), residuals.by_parent.values())
+            jury = Jury(host, hierarchy, window)
+            files, undecided = jury.decide(hits)
+            return PagePins(
+                tuple(files), undecided, look.pages.files_seen, look.attached, look.gaps + _unsplit_gaps(residuals)
+            )
+    except ObservationError as error:
+        return Gap(FACT, error.why, error.hint)
+    except OSError as error:
+        return Gap(FACT, f"the machine's pages could not be looked at: {error.strerror}", "run as root")
+
+
+class _Look:
+    """From candidates to hits, within the time."""
+
+    def __init__(
+        self, host: LiveHost, pages: FilePages, parents: dict[int, bytes], seconds: float, progress: Progress
+    ) -> None:
+        self._host = host
+        self.pages = pages
+        self._parents = parents
+        self._end = host.monotonic() + seconds
+        self._seconds = seconds
+        self._progress = progress
+        self._nameless = nameless_device()
+        self.attached = 0
+        self.gaps: tuple[Gap, ...] = ()
+
+    def all_hits(self, candidates: Candidates, wanted: Collection[MemoryUse]) -> list[Hit]:
+        hits: list[Hit] = []
+        if any(use.shmem for use in wanted):
+            self._progress("looking at shared memory")
+            hits += self._hits(self.pages.look(candidates.shared_memory(), self._is_over))
+            named = sum(hit.pages for hit in hits)
+            if named * PAGE_BYTES < sum(use.shmem for use in wanted):
+                hits += self._segments()
+        if any(use.file for use in wanted):
+            self._progress("looking at open, mapped and log files")
+            hits += self._hits(self.pages.look(candidates.disk_files(), self._is_over))
+        self.gaps += candidates.gaps()
+        if self._is_over():
+            reason = f"not every file was looked at within {self._seconds:g} s"
+            self.gaps += (Gap(FACT, reason, "give it more time"),)
+        if self.pages.unreadable:
+            self.gaps += (Gap(FACT, f"{self.pages.unreadable} files could not be opened or mapped"),)
+        return hits
+
+    def _is_over(self) -> bool:
+        return self._host.monotonic() > self._end
+
+    def _hits(self, files: Iterable[FoundFile]) -> Iterator[Hit]:
+        for found in files:
+            kind = self._kind(found)
+            for inode, pages in found.pages.items():
+                yield Hit(found, self._parents[inode], kind, pages)
+
+    def _kind(self, found: FoundFile) -> PinKind:
+        if found.device != self._nameless:
+            return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
+        return _nameless_kind(found.candidate.path_in_fs or b"")
+
+    def _segments(self) -> Iterator[Hit]:
+        """Those nobody has attached; the others were seen among the mappings."""
+        for segment in _detached_segments(self._host):
+            if self._is_over():
+                return
+            try:
+                with attached(segment.id) as address:
+                    self.attached += 1
+                    pages = self.pages.look_at(address, segment.pages)
+            except OSError:
+                continue
+            candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs", segment.creator)
+            found = FoundFile(
+                candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
+            )
+            yield from self._hits([found])
+
+
+def _nameless_kind(name: bytes) -> PinKind:
+    if name.startswith(b"memfd:"):
+        return PinKind.MEMFD
+    if name == b"dev/zero":
+        return PinKind.SHARED_ANON
+    return PinKind.SYSV_SHM if name.startswith(b"SYSV") else PinKind.OTHER
+
+
+class _Segment(NamedTuple):
+    key: int
+    id: int
+    pages: int
+    creator: int
+
+
+def _detached_segments(host: LiveHost) -> list[_Segment]:
+    """/proc/sysvipc/shm of our IPC namespace: resident and attached by nobody."""
+    try:
+        lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
+    except OSError:
+        return []
+    found = []
+    for line in lines[1:]:
+        fields = line.split()
+        if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
+            continue
+        identity, size, creator = number(fields[1]), number(fields[3]), number(fields[4])
+        if identity is not None and size and creator is not None and fields[0].lstrip(b"-").isdigit():
+            found.append(_Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES), creator))
+    return found
+
+
+def _inodes(host: LiveHost, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for path in paths:
+        try:
+            inode = host.inode(hierarchy.place(path))
+        except OSError:
+            continue
+        if inode is not None:
+            found[inode] = path
+    return found
+
+
+def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:
+    if not residuals.unsplit:
+        return ()
+    reason = (
+        f"{len(residuals.unsplit)} parents keep memory to themselves: a page cannot tell their own from their zombies'"
+    )
+    return (Gap(FACT, reason, "allow BPF or /proc/kcore"),)
