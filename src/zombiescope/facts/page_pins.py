@@ -89,11 +89,3 @@ class PagePins(NamedTuple):
 NO_ZOMBIES = Gap(
     "zombies", "pages name only the nearest live parent, not the zombie", "allow BPF or /proc/kcore to see each one"
 )
-
-
-def residual_walk(live_count: int) -> Walk:
-    """The last tier: bytes per live parent are all there is."""
-    reason = "plain files give bytes per live parent, neither zombies nor what pins them"
-    return Walk(
-        Tier.RESIDUAL, (), live_count, (Gap("zombies", reason, "run as root, with BPF, /proc/kcore or kpagecgroup"),)
-    )

@@ -36,7 +36,12 @@ def open_files(process: bytes) -> Iterator[tuple[bytes, bytes]]:
     folder = process + b"/fd"
     for name in os.listdir(folder):
         link = folder + b"/" + name
-        try:
-            yield link, os.readlink(link)
-        except OSError:  # closed meanwhile
-            continue
+        yield link, link_name(link)
+
+
+def link_name(link: bytes) -> bytes:
+    """The name behind a link; nothing where the link is gone."""
+    try:
+        return os.readlink(link)
+    except OSError:
+        return b""

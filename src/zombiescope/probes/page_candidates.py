@@ -13,8 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate
-from zombiescope.kernel.folders import device_of, files_below, open_files
-from zombiescope.probes.kernel_text import unoctal
+from zombiescope.kernel.folders import device_of, files_below, link_name, open_files
 from zombiescope.probes.mount_table import Mount, MountTable, path_in
 
 SHARED = frozenset({"tmpfs", "devtmpfs", "ramfs"})
@@ -148,7 +147,9 @@ class Candidates:
             first, _, last = fields[0].partition(b"-")
             # map_files writes addresses without the zeros that maps puts before short ones.
             link = self._host.root + folder + b"/map_files/%x-%x" % (int(first, 16), int(last, 16))
-            candidate = _held_candidate(link, unoctal(fields[5]), view, process)
+            # maps writes a newline as an escape and does not escape backslashes; the link has the name as it is.
+            name = link_name(link) if b"\\" in fields[5] else fields[5]
+            candidate = _held_candidate(link, name, view, process)
             if candidate and (candidate.fstype in LOCAL) is wants_disk:
                 yield candidate
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes whose memory cgroup was removed under them: mostly children that ended and that their parent never waits for.
+
+v2: /proc/PID/cgroup ends in ` (deleted)`. v1 shows every ended process at the root, whatever became of its cgroup, so there an
+unreaped one is only a candidate. A process on its way out reads the same for a moment: a second look must find it too.
+"""
+
+from __future__ import annotations
+
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.page_free_pins import DeletedTask, DeletedTasks
+from zombiescope.host.access import Host
+from zombiescope.probes.kernel_text import refusal
+from zombiescope.probes.memory_cgroup import unified_cgroup
+from zombiescope.probes.processes import parse_stat, read_processes
+
+SECONDS_BETWEEN_LOOKS = 0.2
+_FACT = "zombies[].pins"
+
+
+def read_deleted_tasks(host: Host, hierarchy: Hierarchy) -> DeletedTasks | Gap:
+    processes = read_processes(host, _FACT)
+    if isinstance(processes, Gap):
+        return processes
+    refusals: dict[int, Gap] = {}
+    found = [task for task in (_look(host, hierarchy, process, refusals) for process in processes) if task]
+    if len(refusals) == len(processes):
+        return next(iter(refusals.values()))
+    gaps = (_some_refused(refusals),) if refusals else ()
+    if not found:
+        return DeletedTasks((), gaps)
+    host.wait(SECONDS_BETWEEN_LOOKS)
+    again = (_look(host, hierarchy, task.process, {}) for task in found)
+    lasting = (task for task, before in zip(again, found, strict=True) if task and task.cgroup == before.cgroup)
+    return DeletedTasks(tuple(lasting), gaps)
+
+
+def _some_refused(refusals: dict[int, Gap]) -> Gap:
+    first = next(iter(refusals.values()))
+    return first._replace(reason=f"{len(refusals)} processes did not tell their cgroup, such as {first.reason}")
+
+
+def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Gap]) -> DeletedTask | None:
+    folder = b"/proc/%d" % process
+    try:
+        status = parse_stat(host.read(folder + b"/stat"))
+        if status is None or (hierarchy.version is HierarchyVersion.V1 and status.state != "Z"):
+            return None
+        text = host.read(folder + b"/cgroup")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        refusals[process] = refusal(_FACT, folder + b"/cgroup", error)
+        return None
+    unified = unified_cgroup(text)
+    former = unified.path if unified and unified.is_deleted else None
+    if hierarchy.version is HierarchyVersion.V1:
+        return DeletedTask(None, former, process, *status)
+    if former is None or _is_live(host, hierarchy, former + b" (deleted)"):
+        return None
+    return DeletedTask(former, None, process, *status)
+
+
+def _is_live(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:
+    """Somebody may call a directory so."""
+    try:
+        host.subdirectories(hierarchy.place(path))
+    except OSError:
+        return False
+    return True
