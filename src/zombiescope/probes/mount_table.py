@@ -22,8 +22,10 @@ class MountTable:
         self._by_point = {mount.point: mount for mount in self.mounts}  # the last mount on a point covers the others
 
     def of(self, path: bytes) -> Mount | None:
+        if not path.startswith(b"/"):
+            return None
         while path not in self._by_point:
-            if path in (b"", b"/"):
+            if path == b"/":
                 return None
             path = path.rpartition(b"/")[0] or b"/"
         return self._by_point[path]

@@ -110,11 +110,11 @@ class _Look:
     def _kind(self, found: FoundFile) -> PinKind:
         if found.device != self._nameless:
             return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
-        return _nameless_kind(found.candidate.path_in_fs or b"")
+        return nameless_kind(found.candidate.path_in_fs or b"")
 
     def _segments(self) -> Iterator[Hit]:
         """Those nobody has attached; the others were seen among the mappings."""
-        for segment in _detached_segments(self._host):
+        for segment in detached_segments(self._host):
             if self._is_over():
                 return
             try:
@@ -130,7 +130,7 @@ class _Look:
             yield from self._hits([found])
 
 
-def _nameless_kind(name: bytes) -> PinKind:
+def nameless_kind(name: bytes) -> PinKind:
     if name.startswith(b"memfd:"):
         return PinKind.MEMFD
     if name == b"dev/zero":
@@ -138,14 +138,14 @@ def _nameless_kind(name: bytes) -> PinKind:
     return PinKind.SYSV_SHM if name.startswith(b"SYSV") else PinKind.OTHER
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     key: int
     id: int
     pages: int
     creator: int
 
 
-def _detached_segments(host: LiveHost) -> list[_Segment]:
+def detached_segments(host: Host) -> list[Segment]:
     """/proc/sysvipc/shm of our IPC namespace: resident and attached by nobody."""
     try:
         lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
@@ -158,7 +158,7 @@ def _detached_segments(host: LiveHost) -> list[_Segment]:
             continue
         identity, size, creator = number(fields[1]), number(fields[3]), number(fields[4])
         if identity is not None and size and creator is not None and fields[0].lstrip(b"-").isdigit():
-            found.append(_Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES), creator))
+            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES), creator))
     return found
 
 

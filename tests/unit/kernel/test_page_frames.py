@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.kernel.frames import page_frames
+
+from zombiescope.errors import ObservationError
+from zombiescope.kernel.page_census import FrameKind, count_frames, kind_of
+from zombiescope.kernel.page_frames import HEAD, TAIL, open_page_frames
+
+LRU, ANON, SWAPBACKED, UNEVICTABLE, THP = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 22
+
+
+def test_owners_of_frames_near_and_far(tmp_path: Path) -> None:
+    frames = page_frames(tmp_path, {3: 7, 4: 8, 5000: 9})
+    assert frames.owners([5000, 3, 4, 6]) == {3: 7, 4: 8, 5000: 9, 6: 0}
+
+
+def test_frames_beyond_the_end_have_no_owner_to_tell(tmp_path: Path) -> None:
+    assert page_frames(tmp_path, {3: 7}).owners([3, 900_000]) == {3: 7}
+
+
+def test_the_first_page_answers_for_the_rest_of_a_huge_one(tmp_path: Path) -> None:
+    flags = {512: HEAD, **dict.fromkeys(range(513, 1024), TAIL), 1030: TAIL}
+    frames = page_frames(tmp_path, {512: 44, 2000: 1}, flags)
+    assert frames.owners([512, 513, 1023, 1030]) == {512: 44, 513: 44, 1023: 44, 1030: 0}
+
+
+def test_only_present_pages_have_a_frame(tmp_path: Path) -> None:
+    frames = page_frames(tmp_path, {}, own={10: 1 << 63 | 5, 11: 5, 12: 1 << 63 | 1 << 61 | 9})
+    assert frames.at(10, 3) == [5, 0, 9]
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        (ANON | SWAPBACKED | LRU, FrameKind.ANON),
+        (SWAPBACKED | LRU, FrameKind.SHMEM),
+        (LRU, FrameKind.FILE),
+        (UNEVICTABLE, FrameKind.FILE),
+        (1 << 7, FrameKind.OTHER),
+    ],
+)
+def test_flags_tell_the_kind(flags: int, kind: FrameKind) -> None:
+    assert kind_of(flags) is kind
+
+
+def test_every_frame_of_the_ranges_is_counted_once(tmp_path: Path) -> None:
+    owners = {1: 7, 2: 7, 3: 8, 100_000: 7, 100_001: 0}
+    flags = {1: LRU, 2: SWAPBACKED, 3: ANON, 100_000: LRU, 100_001: TAIL | THP}
+    count = count_frames(page_frames(tmp_path, owners, flags), [(1, 3), (100_000, 100_002)], lambda done: True)
+    assert count.by_owner == {(7, FrameKind.FILE): 2, (7, FrameKind.SHMEM): 1}
+    assert (count.seen, count.hidden_tails) == (4, 1)
+
+
+def test_counting_stops_when_told(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def go_on(done: int) -> bool:
+        asked.append(done)
+        return len(asked) < 3
+
+    count = count_frames(page_frames(tmp_path, {1: 7}, {1: LRU}), [(0, 1 << 20)], go_on)
+    assert count.seen == asked[-1] == 2 << 15
+    assert count.by_owner == {(7, FrameKind.FILE): 1}
+
+
+def test_a_kernel_without_the_files_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(ObservationError) as refused, open_page_frames(bytes(tmp_path)):
+        pass
+    assert "kpagecgroup" in refused.value.why and refused.value.hint
