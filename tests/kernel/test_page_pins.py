@@ -84,6 +84,8 @@ def test_shared_memory_of_every_kind_is_named_and_adds_up_to_the_residual(maker:
     assert found[PinKind.TMPFS].pin.path == os.fsencode(maker.shared) + b"/" + name
     assert found[PinKind.MEMFD].pin.path_in_fs == b"memfd:held"
     assert found[PinKind.MEMFD].holders == (os.getpid(),)
+    assert (found[PinKind.MEMFD].pin.holder or "").startswith(f"pid {os.getpid()} (")
+    assert found[PinKind.SYSV_SHM].pin.holder is None
     assert found[PinKind.SHARED_ANON].pin.path_in_fs == b"dev/zero"
     assert found[PinKind.SYSV_SHM].pin.path_in_fs == b"SYSV00000000"
     assert pins.segments_attached >= 1

@@ -29,9 +29,13 @@ class PageFrames:
         self._own_map = own_map
 
     def at(self, first_page: int, pages: int) -> list[int]:
-        """Frames behind our own addresses; 0 where no page is mapped or the kernel hides the number."""
+        """Frames behind our own addresses; 0 where no page is mapped in. Raises ObservationError where the kernel hides them."""
         entries = memoryview(os.pread(self._own_map, pages * WORD_BYTES, first_page * WORD_BYTES)).cast("Q")
-        return [entry & _FRAME if entry & _PRESENT else 0 for entry in entries]
+        frames = [entry & _FRAME if entry & _PRESENT else 0 for entry in entries]
+        if not any(frames) and any(entry & _PRESENT for entry in entries):
+            why = "/proc/self/pagemap hides the page frame numbers"
+            raise ObservationError("cannot see whose pages are whose", why, "run as root with CAP_SYS_ADMIN")
+        return frames
 
     def owners(self, frames: Iterable[int]) -> dict[int, int]:
         found = self._lookup(self._owners, frames)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.access import Host
@@ -46,6 +47,7 @@ class Jury:
         self._hierarchy = hierarchy
         self._window = window
         self._cpus = _online_cpus(host)
+        self._names: dict[int, str] = {}
 
     def decide(self, hits: Sequence[Hit]) -> tuple[list[PinnedFile], Counter[bytes]]:
         groups: dict[tuple[bytes, bool], list[Hit]] = {}
@@ -54,12 +56,12 @@ class Jury:
         proved: list[PinnedFile] = []
         undecided: Counter[bytes] = Counter()
         if self._hierarchy.version is HierarchyVersion.V2:
-            return [_pinned(hit, hit.pages, Proof.PARENT_HANDS_ON) for hit in hits], undecided
+            return [self._pinned(hit, hit.pages, Proof.PARENT_HANDS_ON) for hit in hits], undecided
         if groups:
             self._host.wait(_SECONDS_UNTIL_STATISTICS_ARE_TRUE)
         for (parent, is_shared), group in groups.items():
             if self._own_bytes(parent, is_shared) == 0:
-                proved += [_pinned(hit, hit.pages, Proof.PARENT_OWNS_NONE) for hit in group]
+                proved += [self._pinned(hit, hit.pages, Proof.PARENT_OWNS_NONE) for hit in group]
                 continue
             found = [file for part in _parts(group) for file in self._probe(parent, part)]
             proved += found
@@ -82,11 +84,40 @@ class Jury:
         if answer is None or not answer.below:
             return []
         if answer.own == 0 and answer.below == sum(hit.pages for hit in group):
-            return [_pinned(hit, hit.pages, Proof.MAPPED) for hit in group]
+            return [self._pinned(hit, hit.pages, Proof.MAPPED) for hit in group]
         if len(group) == 1:
-            return [_pinned(group[0], min(answer.below, group[0].pages), Proof.MAPPED)]
+            return [self._pinned(group[0], min(answer.below, group[0].pages), Proof.MAPPED)]
         middle = len(group) // 2
         return self._probe(parent, group[:middle]) + self._probe(parent, group[middle:])
+
+    def _pinned(self, hit: Hit, pages: int, proof: Proof) -> PinnedFile:
+        found = hit.found
+        candidate = found.candidate
+        path_in_fs = candidate.path_in_fs
+        if found.path is None and path_in_fs is not None:
+            path_in_fs = path_in_fs.removesuffix(b" (deleted)")
+        holder = None if candidate.holder is None else self._name(candidate.holder)
+        pin = Pin(
+            hit.kind,
+            found.path,
+            path_in_fs,
+            candidate.fstype,
+            found.device,
+            found.inode,
+            pages,
+            found.is_part,
+            holder=holder,
+        )
+        return PinnedFile(hit.parent, pin, proof, () if candidate.holder is None else (candidate.holder,))
+
+    def _name(self, process: int) -> str:
+        if process not in self._names:
+            try:
+                name = shown(self._host.read(b"/proc/%d/comm" % process).removesuffix(b"\n"))
+            except OSError:  # it ended meanwhile
+                name = "?"
+            self._names[process] = f"pid {process} ({name})"
+        return self._names[process]
 
     def _mapped(self, parent: bytes) -> Figures:
         values = self._stat(parent)
@@ -114,16 +145,6 @@ def _parts(group: list[Hit]) -> Iterator[list[Hit]]:
         room -= hit.found.length
     if part:
         yield part
-
-
-def _pinned(hit: Hit, pages: int, proof: Proof) -> PinnedFile:
-    found = hit.found
-    path_in_fs = found.candidate.path_in_fs
-    if found.path is None and path_in_fs is not None:
-        path_in_fs = path_in_fs.removesuffix(b" (deleted)")
-    pin = Pin(hit.kind, found.path, path_in_fs, found.candidate.fstype, found.device, found.inode, pages, found.is_part)
-    holder = found.candidate.holder
-    return PinnedFile(hit.parent, pin, proof, () if holder is None else (holder,))
 
 
 def _online_cpus(host: Host) -> int:

@@ -33,6 +33,14 @@ def test_only_present_pages_have_a_frame(tmp_path: Path) -> None:
     assert frames.at(10, 3) == [5, 0, 9]
 
 
+def test_hidden_frame_numbers_are_said_so_and_not_taken_for_nothing(tmp_path: Path) -> None:
+    frames = page_frames(tmp_path, {}, own={10: 1 << 63, 11: 1 << 63})
+    with pytest.raises(ObservationError) as refused:
+        frames.at(10, 2)
+    assert "CAP_SYS_ADMIN" in refused.value.hint
+    assert frames.at(8, 2) == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("flags", "kind"),
     [

@@ -123,7 +123,7 @@ class _Look:
                     pages = self.pages.look_at(address, segment.pages)
             except OSError:
                 continue
-            candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs", segment.creator)
+            candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs")
             found = FoundFile(
                 candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
             )
@@ -142,7 +142,6 @@ class Segment(NamedTuple):
     key: int
     id: int
     pages: int
-    creator: int
 
 
 def detached_segments(host: Host) -> list[Segment]:
@@ -156,9 +155,9 @@ def detached_segments(host: Host) -> list[Segment]:
         fields = line.split()
         if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
             continue
-        identity, size, creator = number(fields[1]), number(fields[3]), number(fields[4])
-        if identity is not None and size and creator is not None and fields[0].lstrip(b"-").isdigit():
-            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES), creator))
+        identity, size = number(fields[1]), number(fields[3])
+        if identity is not None and size and fields[0].lstrip(b"-").isdigit():
+            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
     return found
 
 
