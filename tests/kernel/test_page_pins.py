@@ -8,7 +8,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +16,14 @@ import pytest
 from tests.kernel.zombie_maker import Maker, drain, run_inside, void
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, MemoryUse, Residuals
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import UNNAMED_KINDS, PageCensus, PagePins, PinnedFile, Proof
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
+from zombiescope.pipeline.pages import look_at_pages, look_beside_pages
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.page_census import read_page_census
@@ -210,25 +212,28 @@ def test_a_parents_own_pages_are_told_from_its_zombies(maker: Maker) -> None:
 
 
 def test_looking_allocates_nothing_and_ages_nothing(maker: Maker) -> None:
+    """A few pages may age meanwhile: kernels with DAMON do that of their own accord. A look that aged would age all."""
     hole = maker.shared / "hole"
-    maker.die(b"hole", lambda: sparse(hole))
+    pages = range(0, 6400, 100)
+    maker.die(b"hole", lambda: sparse(hole, pages))
     drain()
     before = hole.stat()
-    aged = [flags_of(hole, page) for page in (0, 1000)]
+    aged = [flags_of(hole, page) for page in pages]
     (file,) = look(maker).files
-    assert file.pin.pages == 2
+    assert file.pin.pages == len(pages)
     after = hole.stat()
     assert (after.st_blocks, after.st_atime_ns, after.st_mtime_ns) == (
         before.st_blocks,
         before.st_atime_ns,
         before.st_mtime_ns,
     )
-    assert [flags_of(hole, page) for page in (0, 1000)] == aged
+    changed = [page for page, flags in zip(pages, aged, strict=True) if flags_of(hole, page) != flags]
+    assert len(changed) <= len(pages) // 8
 
 
-def sparse(path: Path) -> None:
+def sparse(path: Path, pages: Iterable[int]) -> None:
     with path.open("wb") as file:
-        for page in (0, 1000):
+        for page in pages:
             file.seek(page * 4096)
             file.write(b"z" * 4096)
         file.truncate(1 << 34)
@@ -300,3 +305,14 @@ def test_a_census_cut_short_says_so(maker: Maker) -> None:
     assert isinstance(census, PageCensus), census
     assert census.pages_seen < census.pages
     assert census.gaps and census.gaps[0].fact == "totals.pages"
+
+
+def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
+    maker.die(b"tmpfs", maker.tmpfs(b"file", 3))
+    told: list[str] = []
+    seen = look_at_pages(HOST, memory(), residuals_of(maker), told.append)
+    assert isinstance(seen.pins, PagePins) and isinstance(seen.census, PageCensus)
+    assert sum(file.pin.pages or 0 for file in seen.pins.files) == seen.census.by_parent[maker.prefix].shmem == 3
+    assert "counting the machine's pages, 100 %" in told
+    beside = look_beside_pages(HOST, memory(), [maker.prefix])
+    assert not any(isinstance(part, Gap) for part in beside)
