@@ -73,7 +73,7 @@ class Autopsy(NamedTuple):
 
 def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
     """Where no tier saw the zombies one by one there are no bodies: the totals are the census's and memory.stat's."""
-    if walk.tier is Tier.RESIDUAL:
+    if walk.tier in (Tier.PAGES, Tier.RESIDUAL):
         return _without_bodies(population, residuals, page_bytes)
     maker_of, below = Makers().of, _pins_of_children(walk)
     bodies = tuple(

@@ -62,7 +62,7 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
 
     `pins` are its own and, in the place of a dead child, the child's.
     """
-    choices = [{(action, _target(action, pin, zombie)) for action in actions_on(pin)} for pin in pins]
+    choices = [{(action, _target(action, pin, zombie.parent)) for action in actions_on(pin)} for pin in pins]
     if not choices:
         return (Remedy(Action.WAIT, shown(zombie.path)),)
     common = set(choices[0]).intersection(*choices[1:])
@@ -71,6 +71,12 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
     if any(choice == {(Action.REBOOT, _HOST)} for choice in choices):
         return (Remedy(Action.REBOOT, _HOST),)
     return _together(choices)
+
+
+def remedies_on(pin: Pin, parent: bytes) -> tuple[Remedy, ...]:
+    """What removes one pin of zombies below a live parent, where the zombies themselves could not be seen."""
+    choices = (Remedy(action, _target(action, pin, parent)) for action in actions_on(pin))
+    return tuple(sorted(choices, key=_least_harm))
 
 
 def actions_enough(choices: Sequence[frozenset[Action]]) -> frozenset[Action]:
@@ -113,10 +119,10 @@ def _on_page_cache(pin: Pin) -> frozenset[Action]:
     return _RECLAIM if cannot_drop else _RECLAIM_OR_DROP
 
 
-def _target(action: Action, pin: Pin, zombie: Zombie) -> str:
+def _target(action: Action, pin: Pin, parent: bytes) -> str:
     match action:
         case Action.RECLAIM_PARENT:
-            return shown(zombie.parent)
+            return shown(parent)
         case Action.REBOOT:
             return _HOST
         case Action.SWAP_IN:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from zombiescope.facts.holders import Holder
 from zombiescope.facts.names import shown
+from zombiescope.facts.page_free_pins import DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
 from zombiescope.facts.zombies import Pin, PinKind, Zombie
 
 _UNNAMED = (PinKind.OTHER, PinKind.SOCKET)
@@ -24,6 +25,31 @@ def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombi
     return tuple(_explained(zombie, by_serial.get(zombie.serial, ())) for zombie in zombies)
 
 
+def holders_beside_pages(zombies: Iterable[Zombie], found: PageFreePins) -> list[Holder]:
+    """Where processes cannot be walked in the kernel: a deleted task proves its zombie by former path, a socket by cgroup id.
+
+    Several zombies may have had the same path; each takes as many of its tasks as it has references to explain.
+    """
+    tasks = found.tasks.tasks if isinstance(found.tasks, DeletedTasks) else ()
+    sockets = found.sockets.dead if isinstance(found.sockets, SocketCandidates) else ()
+    waiting: dict[bytes, list[DeletedTask]] = {}
+    for task in tasks:
+        if task.cgroup is not None:
+            waiting.setdefault(task.cgroup, []).append(task)
+    holders = []
+    for zombie in filter(is_unexplained, zombies):
+        mine = waiting.get(zombie.path, [])
+        wanted = len(mine) if zombie.references.rest is None else zombie.references.rest
+        for _ in range(min(wanted, len(mine))):
+            task = mine.pop(0)
+            holders.append(Holder(zombie.serial, PinKind.TASK, task.process, task.name, task.parent, 0, ""))
+        for one in sockets:
+            if one.cgroup == zombie.id:
+                process = one.processes[0] if one.processes else 0
+                holders.append(Holder(zombie.serial, PinKind.SOCKET, process, b"", 0, one.inode, one.protocol))
+    return holders
+
+
 def _explained(zombie: Zombie, holders: Iterable[Holder]) -> Zombie:
     """Holders stand for the nameless references; if there are fewer of them than references, something else holds it too."""
     found = [_pin(holder) for holder in holders]
@@ -36,7 +62,8 @@ def _explained(zombie: Zombie, holders: Iterable[Holder]) -> Zombie:
 
 
 def _pin(holder: Holder) -> Pin:
-    who = f"pid {holder.process} ({shown(holder.name)})"
+    who = f"pid {holder.process}" if holder.process else "nobody that is known"
+    who += f" ({shown(holder.name)})" if holder.name else ""
     if holder.kind is PinKind.TASK:
         who += f", to be reaped by pid {holder.parent}"
     if holder.kind is PinKind.SOCKET:

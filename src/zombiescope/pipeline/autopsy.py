@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.analysis.census import Population, derive_population
-from zombiescope.analysis.held import explain, is_unexplained
+from zombiescope.analysis.held import explain, holders_beside_pages, is_unexplained
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Tier, Walk, Zombie
 from zombiescope.host.access import Host
+from zombiescope.pipeline.pages import look_at_pages, look_beside_pages
 from zombiescope.pipeline.scan import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -34,6 +36,7 @@ class Dissected(NamedTuple):
     walk: Walk
     autopsy: Autopsy
     gaps: tuple[Gap, ...]
+    beside: Beside
 
 
 class Choice(NamedTuple):
@@ -60,10 +63,9 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     walk = _walk(host, census)
     population = _nearest_count(host, hierarchy, census, walk)
     walk, population = _settled(host, walk, population)
-    progress("looking for who holds what no page explains")
-    walk, unheld = _explained(host, walk)
     progress("adding up the bytes that no live cgroup owns")
     residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
+    walk, beside, gaps = _look_further(host, hierarchy, walk, residuals, progress)
     snapshot = Snapshot(
         taken_at, host.label, read_identity(host), read_shape(host), hierarchy, census, residuals, *(_UNUSED,) * 2
     )
@@ -71,7 +73,26 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     chosen = _chosen(autopsy, choice, taken_at)
     if any(share.maker.startswith("pod:") for share in chosen.totals.by_maker):
         chosen = with_pod_names(chosen, read_pod_names(host))
-    return Dissected(snapshot, walk, chosen, (*_gaps(census, residuals), *unheld))
+    return Dissected(snapshot, walk, chosen, (*_gaps(census, residuals), *gaps), beside)
+
+
+def _look_further(
+    host: Host, hierarchy: Hierarchy, walk: Walk, residuals: Residuals | Gap, progress: Progress
+) -> tuple[Walk, Beside, tuple[Gap, ...]]:
+    """Past what the walk told: who holds what no page explains; and without a walk, the machine's pages."""
+    if walk.tier is not Tier.RESIDUAL:
+        if not any(map(is_unexplained, walk.zombies)):
+            return walk, NOTHING_BESIDE, ()
+        progress("looking for who holds what no page explains")
+        walk, gaps = _explained(host, hierarchy, walk)
+        return walk, NOTHING_BESIDE, gaps
+    if isinstance(residuals, Gap) or not host.is_live:
+        return walk, NOTHING_BESIDE, ()
+    seen = look_at_pages(host, hierarchy, residuals, progress)
+    beside = look_beside_pages(host, hierarchy, residuals.by_parent)
+    if isinstance(seen.pins, Gap):
+        return walk, Beside((), beside), (seen.pins.about("pinned_files"),)
+    return replace(walk, tier=Tier.PAGES), Beside(seen.pins.files, beside), seen.pins.gaps
 
 
 def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk: Walk) -> Population | None:
@@ -117,13 +138,12 @@ def _is_fleeting(zombie: Zombie) -> bool:
     return not any(pin.pages or pin.path_in_fs or zombie.references.children for pin in zombie.pins)
 
 
-def _explained(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
-    """Processes are searched only when a zombie has references that its pages do not account for."""
-    if not any(map(is_unexplained, walk.zombies)):
-        return walk, ()
+def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
+    """By the kernel's own lists, or by /proc where they cannot be walked."""
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
-        return walk, (found,)
+        holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
+        return replace(walk, zombies=explain(walk.zombies, holders)), gaps
     return replace(walk, zombies=explain(walk.zombies, found.holders)), found.gaps
 
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, Totals
-from zombiescope.analysis.freeing import COSTS, Remedy
+from zombiescope.analysis.freeing import COSTS, Remedy, remedies_on
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.facts.page_free_pins import DeletedTasks, PageFreePins, SocketCandidates
+from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, PinnedFile
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.zombies import Pin, Walk
+from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import Json, document, null_fields, rfc3339
 
 _NO_FILE = "a pin of this kind has no file"
@@ -24,11 +26,14 @@ _REASONS: Mapping[str, str] = {
     "zombies[].pins[].mapped": "this pin has no pages, or the tier does not see who maps them",
     "zombies[].pins[].dirty": "this pin has no pages, or the tier does not see which are dirty",
 }
+_REASONS_OF_FILES = {field.replace("zombies[].pins[]", "pinned_files[]"): why for field, why in _REASONS.items()}
 _PARENTS = 50
 _UNTOLD = "the tier that answered does not tell"
 
 
-def render_autopsy(snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Iterable[Gap], limit: int) -> Json:
+def render_autopsy(
+    snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Iterable[Gap], limit: int, beside: Beside = NOTHING_BESIDE
+) -> Json:
     shown_bodies = autopsy.bodies[:limit] if limit else autopsy.bodies
     body: Json = {
         "tier": walk.tier,
@@ -42,13 +47,21 @@ def render_autopsy(snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Itera
             "longest_run_seconds": _seconds(walk.longest_run_nanoseconds),
         },
     }
+    if walk.tier is Tier.PAGES:
+        body["pinned_files"] = [_pinned_file(file) for file in (beside.files[:limit] if limit else beside.files)]
+    if beside.pins is not None:
+        body["page_free_pins"] = _page_free(beside.pins)
     known = [*walk.gaps, *gaps]
     return document("autopsy/1", snapshot, body, [*known, *_further_gaps(body, known)])
 
 
 def _further_gaps(body: Json, known: Iterable[Gap]) -> list[Gap]:
     told = {gap.fact for gap in known}
-    return [Gap(field, _REASONS.get(field, _UNTOLD)) for field in null_fields(body) if field not in told]
+    return [
+        Gap(field, _REASONS.get(field) or _REASONS_OF_FILES.get(field, _UNTOLD))
+        for field in null_fields(body)
+        if field not in told
+    ]
 
 
 def render_body(entry: Body) -> Json:
@@ -89,6 +102,29 @@ def _pin(pin: Pin) -> Json:
         "mapped": pin.mapped,
         "dirty": pin.dirty,
         "holder": pin.holder,
+    }
+
+
+def _pinned_file(file: PinnedFile) -> Json:
+    return {
+        "parent": shown(file.parent),
+        **_pin(file.pin),
+        "proof": file.proof,
+        "holders": list(file.holders),
+        "freed_by": [_remedy(remedy) for remedy in remedies_on(file.pin, file.parent)],
+    }
+
+
+def _page_free(pins: PageFreePins) -> Json:
+    """Candidates where no walk could join them to their zombies; a task with a former path is proof."""
+    tasks = pins.tasks.tasks if isinstance(pins.tasks, DeletedTasks) else ()
+    sockets = pins.sockets.dead if isinstance(pins.sockets, SocketCandidates) else ()
+    return {
+        "tasks": [
+            {"path": shown(task.cgroup or b"?"), "process": task.process, "state": task.state, "parent": task.parent}
+            for task in tasks
+        ],
+        "sockets": [{"id": one.cgroup, "protocol": one.protocol, "inode": one.inode} for one in sockets],
     }
 
 

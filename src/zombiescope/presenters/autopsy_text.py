@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -14,6 +14,7 @@ from zombiescope.analysis.autopsy import Autopsy, Body, pages_of
 from zombiescope.analysis.freeing import COSTS
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pin, Walk
 from zombiescope.presenters.document import one_per_field
@@ -25,8 +26,15 @@ _PINS = 3
 _PAGE_BYTES = 4096
 
 
-def render_autopsy_text(
-    snapshot: Snapshot, walk: Walk, autopsy: Autopsy, gaps: Iterable[Gap], *, limit: int, group: str | None
+def render_autopsy_text(  # noqa: PLR0913 (what was found, and how to show it)
+    snapshot: Snapshot,
+    walk: Walk,
+    autopsy: Autopsy,
+    gaps: Iterable[Gap],
+    *,
+    limit: int,
+    group: str | None,
+    files: Sequence[PinnedFile] = (),
 ) -> list[RenderableType]:
     totals, found = autopsy.totals, autopsy.reconciliation
     parts: list[RenderableType] = [Text(_headline(autopsy)), _reconciled(walk, autopsy)]
@@ -36,9 +44,20 @@ def render_autopsy_text(
         parts += [Text(), _examples(examples, snapshot.taken_at)]
         if len(examples) < totals.zombies:
             parts.append(Text(f"  and {totals.zombies - len(examples):,} more (--limit 0 shows all)", style="dim"))
+    if files:
+        parts += [Text(), _files_table(files[:limit] if limit else files)]
     if found.agree is False:
         parts += [Text(), Text(f"the counts do not agree: {found.why}", style="yellow")]
     return parts + gap_lines(one_per_field([*walk.gaps, *gaps]))
+
+
+def _files_table(files: Iterable[PinnedFile]) -> Table:
+    table = _table("file that pins zombies", "kind", "pages", "below", left=("kind", "below"))
+    for file in files:
+        table.add_row(
+            Text(_file(file.pin) or "(no name)"), file.pin.kind, count(file.pin.pages), Text(shown(file.parent))
+        )
+    return table
 
 
 def _headline(autopsy: Autopsy) -> str:

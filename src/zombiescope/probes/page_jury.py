@@ -96,6 +96,8 @@ class Jury:
         path_in_fs = candidate.path_in_fs
         if found.path is None and path_in_fs is not None:
             path_in_fs = path_in_fs.removesuffix(b" (deleted)")
+        if path_in_fs is not None and not path_in_fs.startswith(b"/"):
+            path_in_fs = b"/" + path_in_fs  # memfd, SysV and shared anonymous memory, as /proc/PID/maps writes them
         holder = None if candidate.holder is None else self._name(candidate.holder)
         pin = Pin(
             hit.kind,

@@ -72,11 +72,13 @@ def _answer(found: Dissected, *, group: str | None, limit: int, form: str) -> An
     if form == "json":
         from zombiescope.presenters.autopsy_json import render_autopsy  # noqa: PLC0415
 
-        return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, limit))
+        return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, limit, found.beside))
     from zombiescope.presenters.autopsy_text import render_autopsy_text  # noqa: PLC0415
 
     return TextAnswer(
-        render_autopsy_text(found.snapshot, found.walk, found.autopsy, found.gaps, limit=limit, group=group)
+        render_autopsy_text(
+            found.snapshot, found.walk, found.autopsy, found.gaps, limit=limit, group=group, files=found.beside.files
+        )
     )
 
 
