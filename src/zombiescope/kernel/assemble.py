@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
-from zombiescope.kernel.pins import PinNamer, pins_without_folios
+from zombiescope.kernel.pins import PinNamer, pins_without_folios, without_explained
 from zombiescope.kernel.raw import CSS_DYING, SHAPE, RawMemcg, RawPin, RawWalk
 
 _PAGE_BYTES = 4096
@@ -77,7 +77,7 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
         references, pages, others = shapes.of(memcg, count)
         pins = namer.of_folios(memcg) + others
         if css in writeback:
-            pins += namer.of_writeback(writeback[css])
+            pins = without_explained(pins, references, writeback[css]) + namer.of_writeback(writeback[css])
         life = (memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None)
         add(make((*life, references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id)))
     runs = raw.runs_nanoseconds

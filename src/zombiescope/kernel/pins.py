@@ -99,6 +99,14 @@ def pins_without_folios(memcg: RawMemcg, references: References) -> tuple[Pin, .
     return tuple(pins)
 
 
+def without_explained(pins: tuple[Pin, ...], references: References, writeback: list[RawPin]) -> tuple[Pin, ...]:
+    """Each writeback structure, one a device, holds a reference: what they explain is no longer something else."""
+    structures = len({pin.device for pin in writeback})
+    if references.rest is None or references.rest > structures:
+        return pins
+    return tuple(pin for pin in pins if pin.kind is not PinKind.OTHER or pin.pages is not None)
+
+
 def _nameless(kind: PinKind, pages: int | None) -> Pin:
     return Pin(kind, None, None, None, None, None, pages, sampled=False)
 

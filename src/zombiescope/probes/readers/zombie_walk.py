@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
@@ -24,17 +25,35 @@ _RECORDED = "a recording holds files, not the kernel's memory"
 def read_zombie_walk(host: Host) -> Walk | Gap:
     if not host.is_live:
         return Gap("zombies", _RECORDED, "run zombiescope on the host itself")
-    mounts = MountPaths(parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo")))
+    with _collector_paused():
+        found = _by_bpf(host)
+        return found if isinstance(found, Walk) else _by_kcore(host, found)
+
+
+def _by_bpf(host: Host) -> Walk | Gap:
     try:
-        with _collector_paused():
-            return _walk(host, mounts)
+        return assemble(walk_memcgs(_nodes(host), host.wall_clock), _mounts(host), Tier.BPF)
     except ObservationError as error:
-        return Gap("zombies", error.why, error.hint)
+        return Gap("tier", error.why, error.hint)
 
 
-def _walk(host: Host, mounts: MountPaths) -> Walk:
-    nodes = count_nodes(_read_or_nothing(host, b"/sys/devices/system/node/possible"))
-    return assemble(walk_memcgs(nodes, host.wall_clock), mounts, Tier.BPF)
+def _by_kcore(host: Host, refused: Gap) -> Walk | Gap:
+    """Where BPF was refused; the reason stays among the gaps."""
+    from zombiescope.kernel.kcore_walk import walk_kcore  # noqa: PLC0415 (most hosts do not pay for it)
+
+    try:
+        walk = assemble(walk_kcore(host, _nodes(host), host.wall_clock), _mounts(host), Tier.KCORE)
+    except ObservationError as error:
+        return Gap("zombies", f"{refused.reason}; {error.why}", refused.hint or error.hint)
+    return replace(walk, gaps=(refused, *walk.gaps))
+
+
+def _mounts(host: Host) -> MountPaths:
+    return MountPaths(parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo")))
+
+
+def _nodes(host: Host) -> int:
+    return count_nodes(_read_or_nothing(host, b"/sys/devices/system/node/possible"))
 
 
 @contextmanager

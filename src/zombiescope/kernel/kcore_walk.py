@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same walk as with BPF, through /proc/kcore: for kernels before 5.17, and where bpf(2) is refused.
+
+Nothing holds the tree still, so every cgroup is read twice over where it matters: it counts only if its serial number is the
+same after the last read as before the first. A place that changed under us ends that branch and is said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from zombiescope.host.access import Host
+from zombiescope.kernel.btf import BtfError
+from zombiescope.kernel.kcore import KcoreError, KernelMemory, UnreadableError, read_symbols
+from zombiescope.kernel.kcore_files import FileNames
+from zombiescope.kernel.kcore_folios import Folios, Holdings
+from zombiescope.kernel.kcore_layout import Layout
+from zombiescope.kernel.kcore_writeback import read_writeback
+from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, CSS_RELEASED, Clock, RawMemcg, RawWalk
+
+_MOST_MEMCGS = 1 << 20
+_BTF_LIMIT = 64 << 20
+# (folios looked at so far, folios of one zombie): whole zombies while it is cheap, samples when there are many.
+_DEPTHS = ((50_000, 1024), (150_000, 64), (1 << 62, 8))
+_ATOMIC = 1
+
+
+@dataclass(slots=True)
+class _Tree:
+    memory: KernelMemory
+    layout: Layout
+    folios: Folios
+    memcgs: list[RawMemcg] = field(default_factory=list)
+    broken: int = 0
+
+
+def walk_kcore(host: Host, nodes: int, wall_clock: Callable[[], float]) -> RawWalk:
+    try:
+        layout = Layout(host.read(b"/sys/kernel/btf/vmlinux", _BTF_LIMIT))
+    except OSError:
+        raise BtfError("/sys/kernel/btf/vmlinux cannot be read") from None
+    symbols = read_symbols(host, ("root_mem_cgroup", "jiffies_64", "super_blocks"))
+    if "root_mem_cgroup" not in symbols:
+        raise KcoreError("cannot read the kernel's memory", "/proc/kallsyms does not list root_mem_cgroup")
+    memory = KernelMemory()
+    try:
+        return _walk(memory, layout, symbols, nodes, wall_clock)
+    except UnreadableError:
+        raise KcoreError(
+            "cannot read the kernel's memory", "the root of the memory cgroups is not where it should be"
+        ) from None
+    finally:
+        memory.close()
+
+
+def _walk(
+    memory: KernelMemory, layout: Layout, symbols: dict[str, int], nodes: int, wall_clock: Callable[[], float]
+) -> RawWalk:
+    files = FileNames(memory, layout)
+    tree = _Tree(memory, layout, Folios(memory, layout, files, nodes))
+    root = memory.pointer(symbols["root_mem_cgroup"]) + layout.at["css"]
+    cgroup = memory.pointer(root + layout.at["css.cgroup"])
+    is_v2 = memory.number(memory.pointer(cgroup + layout.at["cgroup.root"]) + layout.at["root.hierarchy"]) == 0
+    for css in _tree_order(tree, root):
+        _take(tree, css)
+    memory.forget()
+    dead = {memcg.css for memcg in tree.memcgs if memcg.flags & CSS_DYING}
+    writeback = read_writeback(memory, layout, files, symbols.get("super_blocks"), dead) if is_v2 and dead else []
+    jiffies = memory.pointer(symbols["jiffies_64"]) if "jiffies_64" in symbols else 0
+    clock = Clock(jiffies, time.monotonic(), wall_clock())
+    notes = [f"{tree.broken} cgroups changed while they were read and are left out"] if tree.broken else []
+    return RawWalk(tree.memcgs, writeback, clock, is_v2, [], notes)
+
+
+def _tree_order(tree: _Tree, root: int) -> Iterator[int]:
+    """Parents before children, siblings in order of birth. No css is followed twice, whatever the links say."""
+    memory, at = tree.memory, tree.layout.at
+    pending, seen = [root], {root}
+    while pending and len(seen) < _MOST_MEMCGS:
+        css = pending.pop()
+        yield css
+        children = []
+        try:
+            head = css + at["css.children"]
+            link = memory.pointer(head)
+            while link not in (head, 0):
+                child = link - at["css.sibling"]
+                if child in seen or memory.pointer(child + at["css.parent"]) != css:
+                    tree.broken += 1
+                    break
+                seen.add(child)
+                children.append(child)
+                link = memory.pointer(link)
+        except UnreadableError:
+            tree.broken += 1
+        pending.extend(reversed(children))
+
+
+def _take(tree: _Tree, css: int) -> None:
+    try:
+        flags = tree.memory.number(css + tree.layout.at["css.flags"])
+        if not flags & (CSS_ONLINE | CSS_DYING) or flags & CSS_RELEASED:
+            return
+        memcg = _read(tree, css, flags)
+        if tree.memory.fresh(css + tree.layout.at["css.serial"]) == memcg.serial:
+            tree.memcgs.append(memcg)
+        else:
+            tree.broken += 1
+    except UnreadableError:
+        tree.broken += 1
+
+
+def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
+    memory, at, memcg = tree.memory, tree.layout.at, css - tree.layout.at["css"]
+    cgroup = memory.pointer(css + at["css.cgroup"])
+    kn = memory.pointer(cgroup + at["cgroup.kn"])
+    parent = memory.pointer(css + at["css.parent"])
+    dead = bool(flags & CSS_DYING)
+    held = tree.folios.of(memcg, css, _limit_after(tree.folios.looked_at)) if dead else Holdings()
+    return RawMemcg(
+        css=css,
+        parent=parent,
+        id=memory.pointer(kn + at["kn.id"]),
+        serial=memory.pointer(css + at["css.serial"]),
+        peak=memory.pointer(memcg + at["memcg.peak"]) if dead else 0,
+        oom_kills=_oom_kills(tree, memcg) if dead else 0,
+        born=memory.pointer(memcg + at["memcg.born"]) if "memcg.born" in at else 0,
+        psi_born=0,
+        refs=_references(tree, css) if dead else -1,
+        swap=memory.number(memcg + at["memcg.swap"]) if dead and "memcg.swap" in at else -1,
+        tcp=memory.pointer(memcg + at["memcg.tcp"]) if dead and "memcg.tcp" in at else 0,
+        lru_anon=held.lru_anon,
+        lru_file=held.lru_file,
+        unevictable=held.unevictable,
+        shmem=held.shmem,
+        anon=held.anon,
+        file=held.file,
+        bare=held.bare,
+        folios=held.folios,
+        walked=held.walked,
+        flags=flags,
+        level=memory.number(cgroup + at["cgroup.level"]),
+        name=memory.text(memory.pointer(kn + at["kn.name"])) if parent else b"",
+        pins=tuple(held.pins.values()),
+    )
+
+
+def _limit_after(looked_at: int) -> int:
+    return next(limit for most, limit in _DEPTHS if looked_at < most)
+
+
+def _references(tree: _Tree, css: int) -> int:
+    """-1 until the count has moved to one place, without the bias it carries on the way there."""
+    memory, at = tree.memory, tree.layout.at
+    if not memory.pointer(css + at["css.mode"]) & _ATOMIC:
+        return -1
+    if tree.layout.has("css.data", "css.count"):
+        count = memory.signed(memory.pointer(css + at["css.data"]) + at["css.count"])
+    elif tree.layout.has("css.count_inside"):
+        count = memory.signed(css + at["css.count_inside"])
+    else:
+        return -1
+    return count if count >= 0 else -1
+
+
+def _oom_kills(tree: _Tree, memcg: int) -> int:
+    if tree.layout.oom_kill is None or not tree.layout.has("memcg.events"):
+        return 0
+    return tree.memory.pointer(memcg + tree.layout.at["memcg.events"] + 8 * tree.layout.oom_kill)
