@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
+from tests.kernel.exact_tiers import IN_MACHINE, told_if
 from tools.build_bpf import SOURCES, build, differences
 
 pytestmark = pytest.mark.kernel
 
 
-@pytest.mark.skipif(not shutil.which("clang") or not shutil.which("bpftool"), reason="needs clang and bpftool")
+@told_if(not IN_MACHINE)
 def test_a_rebuild_gives_the_same_object(tmp_path: Path) -> None:
     rebuilt = build(SOURCES / "memcg_walk.bpf.c", tmp_path)
     assert differences((SOURCES / "memcg_walk.blob").read_bytes(), rebuilt) == []
 
 
-@pytest.mark.skipif(not shutil.which("clang") or not shutil.which("bpftool"), reason="needs clang and bpftool")
+@told_if(not IN_MACHINE)
 def test_another_source_is_noticed(tmp_path: Path) -> None:
     """Whatever tools built it, one more field read from the kernel must show."""
     for name in ("kernel_fields.h", "memcg_walk.bpf.c"):

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
+from tests.kernel.exact_tiers import HAS_SWAP, IS_V2, PAGES_PIN, TIERS, told_if
 from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_until
 
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
 from zombiescope.host.live import LiveHost
+from zombiescope.kernel.bpf_syscall import refusal
+from zombiescope.probes.readers import zombie_walk
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -23,6 +28,21 @@ pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="
 def maker() -> Iterator[Maker]:
     with Maker(f"exact-{os.getpid()}-{time.monotonic_ns() % 1_000_000}") as made:
         yield made
+
+
+@pytest.fixture(params=TIERS, autouse=True)
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tier:
+    """Every test is run by every tier; a lower one is reached by refusing the one above."""
+    wanted: Tier = request.param
+    if wanted is not Tier.BPF:
+
+        def refused(*_: object) -> None:
+            raise refusal("PROG_LOAD", errno.EPERM)
+
+        monkeypatch.setattr(zombie_walk, "walk_memcgs", refused)
+    found = read_zombie_walk(LiveHost())
+    assert isinstance(found, Walk) and found.tier is wanted
+    return wanted
 
 
 def walked() -> Walk:
@@ -49,6 +69,7 @@ def settled(maker: Maker, count: int) -> dict[bytes, Zombie]:
     return zombies_of(maker)
 
 
+@told_if(PAGES_PIN)
 def test_every_kind_is_called_by_its_name(maker: Maker) -> None:
     begun = time.time()
     work, limit = maker.sockets()
@@ -96,6 +117,7 @@ def test_every_kind_is_called_by_its_name(maker: Maker) -> None:
     assert found[b"parent"].level + 1 == found[b"parent/child"].level
 
 
+@told_if(PAGES_PIN)
 def test_each_pin_taken_away_releases_its_zombie(maker: Maker) -> None:
     maker.die(b"one", maker.tmpfs(b"one", 1))
     maker.die(b"two", maker.tmpfs(b"two", 1))
@@ -104,6 +126,7 @@ def test_each_pin_taken_away_releases_its_zombie(maker: Maker) -> None:
     assert settled(maker, 1).keys() == {b"two"}
 
 
+@told_if(PAGES_PIN)
 def test_large_zombies_are_sampled_and_say_so(maker: Maker) -> None:
     maker.die(b"large", maker.tmpfs(b"large", 9000))
     (zombie,) = settled(maker, 1).values()
@@ -115,6 +138,7 @@ def test_large_zombies_are_sampled_and_say_so(maker: Maker) -> None:
         assert pages == 9000
 
 
+@told_if(PAGES_PIN)
 def test_a_cgroup_name_as_long_as_names_go(maker: Maker) -> None:
     name = b"n" * 254 + b"\xff"
     maker.die(name, maker.tmpfs(b"f" * 255, 1))
@@ -123,6 +147,7 @@ def test_a_cgroup_name_as_long_as_names_go(maker: Maker) -> None:
     assert zombie.pins[0].path == os.fsencode(maker.shared) + b"/" + b"f" * 255
 
 
+@told_if(PAGES_PIN)
 def test_a_file_thirty_folders_down(maker: Maker) -> None:
     folder = maker.shared
     for level in range(30):
@@ -133,6 +158,7 @@ def test_a_file_thirty_folders_down(maker: Maker) -> None:
     assert zombie.pins[0].path == os.fsencode(folder / "file")
 
 
+@told_if(PAGES_PIN)
 def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
     """The process lives on, in the root: its pages stay charged where they were born."""
     place = maker.make(b"moved")
@@ -160,6 +186,7 @@ def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
         os.waitpid(child, 0)
 
 
+@told_if(PAGES_PIN)
 def test_locked_pages_are_unevictable(maker: Maker) -> None:
     ready, go = os.pipe(), os.pipe()
     path = os.fsencode(maker.shared) + b"/locked"
@@ -187,12 +214,62 @@ def test_locked_pages_are_unevictable(maker: Maker) -> None:
         os.waitpid(child, 0)
 
 
-def test_the_walk_of_a_host_reports_its_cost() -> None:
+def test_the_walk_of_a_host_reports_its_cost(tier: Tier) -> None:
     found = walked()
-    assert found.tier is Tier.BPF
     assert found.live_count >= 1
-    assert found.kernel_nanoseconds and found.longest_run_nanoseconds
-    assert found.longest_run_nanoseconds <= found.kernel_nanoseconds
+    if tier is Tier.BPF:
+        assert found.kernel_nanoseconds and found.longest_run_nanoseconds
+        assert found.longest_run_nanoseconds <= found.kernel_nanoseconds
+    else:
+        assert found.kernel_nanoseconds is None
+        assert any(gap.fact == "tier" and "EPERM" in gap.reason for gap in found.gaps)
+
+
+def test_sockets_hold_a_zombie_without_pages(maker: Maker) -> None:
+    """On every kernel, those that hand pages on included."""
+    work, limit = maker.sockets()
+    number = maker.die(b"socket\x1b[2J\xff", work, limit)
+    (zombie,) = settled(maker, 1).values()
+    assert (zombie.id, zombie.path) == (number, maker.prefix + b"/socket\x1b[2J\xff")
+    assert (zombie.references.rest or 0) >= 1
+    assert zombie.pins[-1].kind in {PinKind.SOCKET, PinKind.OTHER}
+
+
+@told_if(IS_V2)
+def test_a_file_dirty_at_death_is_held_by_its_writeback_structure(maker: Maker) -> None:
+    path = os.fsencode(maker.disk) + b"/dirty\nlog"
+
+    def leave_dirty() -> None:
+        with open(path, "wb") as file:
+            file.write(b"x" * 8192)
+
+    os.sync()
+    maker.die(b"dirty", leave_dirty)
+    (zombie,) = settled(maker, 1).values()
+    held = {pin.path: pin for pin in zombie.pins if pin.kind is PinKind.WRITEBACK}
+    assert path in held, zombie.pins
+    assert (held[path].inode, held[path].pages) == (os.stat(path).st_ino, None)
+    assert PinKind.OTHER not in {pin.kind for pin in zombie.pins if pin.pages is None}
+
+
+@told_if(HAS_SWAP and (HIERARCHY / "memory.reclaim").exists())
+def test_pages_swapped_out_while_alive_hold_the_zombie_by_its_id(maker: Maker) -> None:
+    place = maker.make(b"swapped")
+    run_inside(place, maker.tmpfs(b"cold", 20))
+    drain()
+
+    def is_out() -> bool:
+        with suppress(OSError), open(place + b"/memory.reclaim", "w") as file:
+            file.write("1M")
+        with open(place + b"/memory.swap.current") as file:
+            return int(file.read()) >= 20 * 4096
+
+    assert wait_until(is_out)
+    os.rmdir(place)
+    (zombie,) = settled(maker, 1).values()
+    assert zombie.pages.swap == 20
+    assert zombie.references.swap == 1
+    assert PinKind.SWAP in {pin.kind for pin in zombie.pins}
 
 
 def test_processes_run_where_the_maker_says(maker: Maker) -> None:

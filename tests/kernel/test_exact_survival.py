@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.kernel.confined import CAP_BPF, CAP_PERFMON, answer_of_child, keep_only, refuse_bpf
+from tests.kernel.exact_tiers import HAS_BPF, IN_MACHINE, PAGES_PIN, told_if
 from tests.kernel.zombie_maker import Maker, wait_until
 
 from zombiescope.facts.gap import Gap
@@ -52,6 +53,7 @@ def dead_names(raw: RawWalk) -> list[bytes]:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EACCES])
+@told_if(HAS_BPF)
 def test_a_refused_system_call_is_named(number: int) -> None:
     def work() -> list[str]:
         refuse_bpf(number)
@@ -82,6 +84,7 @@ def test_a_refused_walk_is_a_gap_or_a_lower_tier_that_says_why() -> None:
         assert "EPERM" in answer["reason"] and answer["hint"]
 
 
+@told_if(HAS_BPF and PAGES_PIN)
 def test_two_capabilities_are_enough_for_an_ordinary_user(maker: Maker) -> None:
     maker.many(20)
     assert wait_until(lambda: len(names_of(walked(), maker)) == 20)
@@ -99,6 +102,7 @@ def test_two_capabilities_are_enough_for_an_ordinary_user(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [(), (CAP_BPF,), (CAP_PERFMON,)])
+@told_if(HAS_BPF)
 def test_fewer_capabilities_give_a_gap(capabilities: tuple[int, ...]) -> None:
     def work() -> list[str]:
         keep_only(*capabilities)
@@ -109,6 +113,7 @@ def test_fewer_capabilities_give_a_gap(capabilities: tuple[int, ...]) -> None:
     assert "bpf(" in reason and hint
 
 
+@told_if(HAS_BPF)
 def test_nothing_is_left_in_the_kernel_after_a_kill() -> None:
     reading, writing = os.pipe()
     child = os.fork()
@@ -149,6 +154,7 @@ def test_a_walk_closes_what_it_opened() -> None:
     assert descriptors() == before
 
 
+@told_if(PAGES_PIN and not IN_MACHINE)
 def test_births_and_releases_during_walks(maker: Maker) -> None:
     """Those that stay are seen exactly once in every walk, whatever comes and goes around them."""
     with Maker(maker.top.name + "-churn") as churning:
@@ -185,6 +191,7 @@ def churn(maker: Maker, number: int, stop: float) -> int:
     return child
 
 
+@told_if(HAS_BPF and PAGES_PIN)
 def test_a_place_released_between_two_chunks_is_found_again(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time a chunk ends at one of ours, that one is released before the next chunk begins."""
     monkeypatch.setattr(bpf_walk, "_CHUNK_RECORDS", 7)
@@ -215,6 +222,7 @@ def test_a_place_released_between_two_chunks_is_found_again(maker: Maker, monkey
     assert sorted(names) == sorted(ours), "every one was a zombie when the walk passed it"
 
 
+@told_if(not IN_MACHINE)
 def test_sixty_thousand(maker: Maker) -> None:
     count = 60_000
     maker.many(count)
@@ -226,6 +234,7 @@ def test_sixty_thousand(maker: Maker) -> None:
     assert found.longest_run_nanoseconds < 10_000_000
 
 
+@told_if(HAS_BPF)
 def test_a_tree_as_deep_as_paths_go(maker: Maker) -> None:
     """Cgroups nested far beyond any fixed bound of a loop in the kernel."""
     depth, here = 300, os.open(maker.top, os.O_RDONLY)
