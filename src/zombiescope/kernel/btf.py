@@ -107,13 +107,15 @@ class Btf:
             number = size
         raise BtfError("a type is an alias of itself")
 
-    def _size(self, number: int) -> int:
+    def _size(self, number: int, depth: int = 0) -> int:
+        if depth > _MOST_ALIASES:
+            raise BtfError("an array holds itself")
         number, kind, _, size = self._plain(number)
         if kind == _POINTER:
             return 8
         if kind == _ARRAY:
             element, _, count = struct.unpack_from("<III", self._content, self._places[number] + 12)
-            return self._size(element) * int(count)
+            return self._size(element, depth + 1) * int(count)
         return size
 
     def _find(self, path: str) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
 
 from zombiescope.errors import ObservationError
@@ -19,6 +20,7 @@ _MOST_SEGMENTS = 65536
 _LOAD = 1
 _WHAT = "cannot read the kernel's memory"
 _SYMBOLS_LIMIT = 64 << 20
+_SYMBOL = re.compile(rb"([0-9a-f]{1,16}) [A-Za-z]")
 
 
 class UnreadableError(Exception):
@@ -105,10 +107,9 @@ def read_symbols(host: Host, names: tuple[str, ...]) -> dict[str, int]:
     found = {}
     for name in names:
         place = table.find(b" " + name.encode() + b"\n")
-        line = table[table.rfind(b"\n", 0, place) + 1 : place] if place >= 0 else b""
-        address = int(line.split()[0], 16) if line[:1].isalnum() else 0
-        if address:
-            found[name] = address
+        match = _SYMBOL.fullmatch(table[table.rfind(b"\n", 0, place) + 1 : place]) if place >= 0 else None
+        if match and int(match[1], 16):
+            found[name] = int(match[1], 16)
     if not found and table.count(b"\n0000000000000000 ", 0, 4096) > 3:
         raise KcoreError(_WHAT, "/proc/kallsyms hides the addresses", "run as root; see kernel.kptr_restrict")
     return found

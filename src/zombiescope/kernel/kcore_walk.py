@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import BtfError
@@ -27,6 +28,10 @@ _DEPTHS = ((50_000, 1024), (150_000, 64), (1 << 62, 8))
 _ATOMIC = 1
 
 
+# Reading the types is half of a walk's time; a second look finds them read.
+_layout = lru_cache(maxsize=1)(Layout)
+
+
 @dataclass(slots=True)
 class _Tree:
     memory: KernelMemory
@@ -38,7 +43,7 @@ class _Tree:
 
 def walk_kcore(host: Host, nodes: int, wall_clock: Callable[[], float]) -> RawWalk:
     try:
-        layout = Layout(host.read(b"/sys/kernel/btf/vmlinux", _BTF_LIMIT))
+        layout = _layout(host.read(b"/sys/kernel/btf/vmlinux", _BTF_LIMIT))
     except OSError:
         raise BtfError("/sys/kernel/btf/vmlinux cannot be read") from None
     symbols = read_symbols(host, ("root_mem_cgroup", "jiffies_64", "super_blocks"))
