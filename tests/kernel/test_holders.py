@@ -41,6 +41,16 @@ def test_lab_kinds_without_a_page(lab: LabDriver, witness: Witness, kind: str, p
         assert body.remedies[0].action == action
 
 
+@pytest.mark.parametrize("kind", ["memfd", "shared-anon"])
+def test_shared_memory_without_a_name_is_given_its_holder(lab: LabDriver, witness: Witness, kind: str) -> None:
+    truth = lab.zombies(kind, 2)
+    witness.wait_for_ordinary_deaths()
+    for body in bodies_below(truth["subtree"]):
+        (pin,) = body.zombie.pins
+        assert (pin.holder or "").startswith("pid ")
+        assert [(remedy.action, remedy.target) for remedy in body.remedies] == [("restart_process", pin.holder)]
+
+
 @contextmanager
 def namespace_made_in(directory: str, then: str) -> Iterator[int]:
     """A process in `then` that keeps the cgroup namespace it made while it was in `directory`."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from zombiescope.facts.holders import Holder
 from zombiescope.facts.names import shown
@@ -23,6 +23,28 @@ def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombi
     for holder in holders:
         by_serial.setdefault(holder.serial, []).append(holder)
     return tuple(_explained(zombie, by_serial.get(zombie.serial, ())) for zombie in zombies)
+
+
+def nameless_files(zombies: Iterable[Zombie]) -> set[tuple[str, int]]:
+    """Shared memory that no name leads to, by device and inode: only whoever has it open or mapped can let it go."""
+    return {
+        (pin.device, pin.inode)
+        for zombie in zombies
+        for pin in zombie.pins
+        if _is_nameless(pin) and pin.device is not None and pin.inode is not None
+    }
+
+
+def with_file_holders(zombies: Iterable[Zombie], holders: Mapping[tuple[str, int], str]) -> tuple[Zombie, ...]:
+    def named(pin: Pin) -> Pin:
+        who = holders.get((pin.device or "", pin.inode or 0)) if _is_nameless(pin) else None
+        return pin._replace(holder=who) if who else pin
+
+    return tuple(zombie._replace(pins=tuple(map(named, zombie.pins))) for zombie in zombies)
+
+
+def _is_nameless(pin: Pin) -> bool:
+    return pin.kind in (PinKind.MEMFD, PinKind.SHARED_ANON) or (pin.kind is PinKind.TMPFS and pin.path is None)
 
 
 def holders_beside_pages(zombies: Iterable[Zombie], found: PageFreePins) -> list[Holder]:

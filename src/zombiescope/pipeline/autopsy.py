@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.analysis.census import Population, derive_population
-from zombiescope.analysis.held import explain, holders_beside_pages, is_unexplained
+from zombiescope.analysis.held import (
+    explain,
+    holders_beside_pages,
+    is_unexplained,
+    nameless_files,
+    with_file_holders,
+)
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
@@ -24,6 +30,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.pod_names import read_pod_names
+from zombiescope.probes.readers.shared_memory_holders import read_shared_memory_holders
 from zombiescope.probes.readers.zombie_holders import read_zombie_holders
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
@@ -81,11 +88,10 @@ def _look_further(
 ) -> tuple[Walk, Beside, tuple[Gap, ...]]:
     """Past what the walk told: who holds what no page explains; and without a walk, the machine's pages."""
     if walk.tier is not Tier.RESIDUAL:
-        if not any(map(is_unexplained, walk.zombies)):
-            return walk, NOTHING_BESIDE, ()
-        progress("looking for who holds what no page explains")
+        progress("looking for who holds what no page or name explains")
         walk, gaps = _explained(host, hierarchy, walk)
-        return walk, NOTHING_BESIDE, gaps
+        walk, more = _with_file_holders(host, walk)
+        return walk, NOTHING_BESIDE, gaps + more
     if isinstance(residuals, Gap) or not host.is_live:
         return walk, NOTHING_BESIDE, ()
     seen = look_at_pages(host, hierarchy, residuals, progress)
@@ -139,12 +145,22 @@ def _is_fleeting(zombie: Zombie) -> bool:
 
 
 def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
-    """By the kernel's own lists, or by /proc where they cannot be walked."""
+    """By the kernel's own lists, or by /proc where they cannot be walked; not at all where pages explain every reference."""
+    if not any(map(is_unexplained, walk.zombies)):
+        return walk, ()
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
         holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
         return replace(walk, zombies=explain(walk.zombies, holders)), gaps
     return replace(walk, zombies=explain(walk.zombies, found.holders)), found.gaps
+
+
+def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
+    wanted = nameless_files(walk.zombies)
+    found = read_shared_memory_holders(host, wanted) if wanted else {}
+    if isinstance(found, Gap):
+        return walk, (found,)
+    return (replace(walk, zombies=with_file_holders(walk.zombies, found)) if found else walk), ()
 
 
 def _chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:

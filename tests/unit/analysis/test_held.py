@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.held import explain, is_unexplained
+from zombiescope.analysis.held import explain, holders_beside_pages, is_unexplained, nameless_files, with_file_holders
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.holders import Holder
+from zombiescope.facts.page_free_pins import DeadCgroupSocket, DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
 
 NAMELESS = Pin(PinKind.OTHER, None, None, None, None, None, None, sampled=False)
@@ -52,3 +54,36 @@ def test_holders_of_others_and_pins_that_are_explained_change_nothing() -> None:
 def test_an_unreaped_task_says_who_should_reap_it() -> None:
     (found,) = explain([zombie(NAMELESS)], [Holder(77, PinKind.TASK, 12, b"job", 3, 0, "")])
     assert found.pins[0].holder == "pid 12 (job), to be reaped by pid 3"
+
+
+def test_shared_memory_without_a_name_is_asked_for_and_given_its_holder() -> None:
+    memfd = Pin(PinKind.MEMFD, None, b"/memfd:x", "tmpfs", "0:1", 9, 1, sampled=False)
+    unlinked = FILE._replace(path=None)
+    assert nameless_files([zombie(memfd), zombie(FILE), zombie(unlinked)]) == {("0:1", 9), ("0:5", 3)}
+    named, unlinked_too = with_file_holders([zombie(memfd), zombie(unlinked)], {("0:1", 9): "pid 5 (x)"})
+    assert named.pins[0].holder == "pid 5 (x)"
+    assert unlinked_too.pins[0].holder is None
+
+
+NOTHING = Gap("x", "not asked")
+
+
+def beside(tasks: tuple[DeletedTask, ...] = (), sockets: tuple[DeadCgroupSocket, ...] = ()) -> PageFreePins:
+    return PageFreePins(DeletedTasks(tasks), NOTHING, SocketCandidates(sockets, None, {}), NOTHING)
+
+
+def test_without_the_kernels_lists_tasks_are_shared_out_by_former_path() -> None:
+    tasks = tuple(DeletedTask(b"/a/z", None, 10 + n, b"job", "Z", 1) for n in range(3))
+    twins = [zombie(NAMELESS), zombie(NAMELESS)._replace(serial=78)]
+    found = holders_beside_pages(twins, beside(tasks))
+    assert [(holder.serial, holder.process) for holder in found] == [(77, 10), (78, 11)]
+
+
+def test_without_the_kernels_lists_a_socket_proves_its_zombie_by_id() -> None:
+    dead = DeadCgroupSocket(9, "tcp", "a", "b", 555, (42,))
+    (found,) = explain([zombie(NAMELESS)], holders_beside_pages([zombie(NAMELESS)], beside(sockets=(dead,))))
+    assert found.pins[0].holder == "pid 42, tcp socket 555"
+
+
+def test_refused_readers_give_no_holders() -> None:
+    assert holders_beside_pages([zombie(NAMELESS)], PageFreePins(NOTHING, NOTHING, NOTHING, NOTHING)) == []
