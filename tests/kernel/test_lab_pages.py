@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,9 @@ def pins_below(truths: Iterable[dict[str, Any]]) -> PagePins:
 
 
 @pytest.mark.kernel
+@pytest.mark.skipif(
+    b" lru_reparent_memcg\n" in Path("/proc/kallsyms").read_bytes(), reason="this kernel hands dead cgroups' pages on"
+)
 def test_kinds_with_a_file_are_named_page_for_page(lab: LabDriver) -> None:
     truths = {kind: lab.zombies(kind, COUNT) for kind in NAMED}
     found = pins_below(truths.values())
@@ -60,7 +64,7 @@ def _tells_the_truth(kind: str, truth: dict[str, Any], files: list[PinnedFile]) 
     if NAMED[kind] in (PinKind.TMPFS, PinKind.PAGE_CACHE):
         assert {file.pin.path for file in files} == names
     elif names:
-        assert {b"/" + (file.pin.path_in_fs or b"") for file in files} == names
+        assert {b"/" + (file.pin.path_in_fs or b"").lstrip(b"/") for file in files} == names
     else:
         assert len({file.pin.inode for file in files}) == COUNT
 

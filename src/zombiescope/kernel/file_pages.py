@@ -191,7 +191,10 @@ def open_regular(candidate: Candidate) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def _path_of(opened: _Opened) -> bytes | None:
+    """What was opened by its path has it; what came through a link of /proc may be called otherwise by now."""
     path = opened.candidate.path
+    if not opened.candidate.is_link:
+        return path
     try:
         return path if path and os.path.samestat(os.lstat(path), opened.status) else None
     except OSError:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Internet sockets with the id of the v2 cgroup they were made in, dead or alive, asked of the kernel by sock_diag(7).
 
-The id comes with every answer (kernels from 5.8). Each network namespace is asked by a thread that enters it and ends there.
+The id comes with every answer (kernels from 5.8). Each network namespace is asked from inside.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from zombiescope.kernel.namespaces import NETWORK, run_inside
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -24,9 +24,7 @@ _HEADER = struct.Struct("=IHHII")
 _ASKED = struct.Struct("=BBBBI48x")
 _ANSWER = struct.Struct("=4xHH16s16s12x16xI")
 _ATTRIBUTE = struct.Struct("=HH")
-_CLONE_NEWNET = 0x40000000
 _PROTOCOLS = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class DiagSocket(NamedTuple):
@@ -40,33 +38,14 @@ class DiagSocket(NamedTuple):
 def sockets_of(namespace: bytes) -> list[DiagSocket]:
     """All of one network namespace, given as a link in /proc. Raises OSError where it cannot be entered or asked."""
     found: list[DiagSocket] = []
-    failure: list[OSError] = []
 
-    def work() -> None:
-        try:
-            _enter(namespace)
-            for family in (socket.AF_INET, socket.AF_INET6):
-                for protocol in _PROTOCOLS:
-                    found.extend(_ask(family, protocol))
-        except OSError as error:
-            failure.append(error)
+    def ask_for_all() -> None:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for protocol in _PROTOCOLS:
+                found.extend(_ask(family, protocol))
 
-    thread = threading.Thread(target=work, name="zombiescope-sockets")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
+    run_inside(namespace, NETWORK, ask_for_all)
     return found
-
-
-def _enter(namespace: bytes) -> None:
-    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-    finally:
-        os.close(descriptor)
 
 
 def _ask(family: int, protocol: int) -> Iterator[DiagSocket]:

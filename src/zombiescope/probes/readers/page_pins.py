@@ -18,6 +18,7 @@ from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile
+from zombiescope.kernel.namespaces import IPC, run_inside
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import PAGE_BYTES, open_window
 from zombiescope.kernel.sysv_segments import attached, nameless_device
@@ -28,6 +29,12 @@ from zombiescope.probes.processes import read_processes
 
 MOST_SECONDS = 30.0
 FACT = "zombies[].pins"
+_LARGEST_SYMBOL_TABLE = 128 << 20
+_NO_PAGE_PINS = Gap(
+    FACT,
+    "this kernel hands the pages of a dead cgroup on to its parent: no file's page holds a zombie here",
+    "look at sockets, tasks, namespaces, swap and files not yet on disk",
+)
 
 Progress = Callable[[str], None]
 
@@ -39,11 +46,14 @@ def read_page_pins(
     seconds: float = MOST_SECONDS,
     progress: Progress = lambda _: None,
 ) -> PagePins | Gap:
-    """`residuals` says below which live parents there are pages to be explained."""
+    """`residuals` says below which live parents there are pages to be explained. A figure of 0 is no reason not to look: older
+    kernels print memory.stat up to 32 pages a CPU too low."""
     if not isinstance(host, LiveHost):
         return Gap(FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
     if not residuals.by_parent:
         return PagePins((), {}, 0, 0, _unsplit_gaps(residuals))
+    if _hands_pages_on(host):
+        return PagePins((), {}, 0, 0, (_NO_PAGE_PINS,))
     processes = read_processes(host, FACT)
     if isinstance(processes, Gap):
         return processes
@@ -51,7 +61,7 @@ def read_page_pins(
         with open_page_frames(host.root) as frames, open_window() as window:
             parents = _inodes(host, hierarchy, residuals.by_parent)
             look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
-            hits = look.all_hits(Candidates(host, processes), residuals.by_parent.values())
+            hits = look.all_hits(Candidates(host, processes), residuals.by_parent.values(), processes)
             jury = Jury(host, hierarchy, window)
             files, undecided = jury.decide(hits)
             return PagePins(
@@ -79,17 +89,13 @@ class _Look:
         self.attached = 0
         self.gaps: tuple[Gap, ...] = ()
 
-    def all_hits(self, candidates: Candidates, wanted: Collection[MemoryUse]) -> list[Hit]:
-        hits: list[Hit] = []
-        if any(use.shmem for use in wanted):
-            self._progress("looking at shared memory")
-            hits += self._hits(self.pages.look(candidates.shared_memory(), self._is_over))
-            named = sum(hit.pages for hit in hits)
-            if named * PAGE_BYTES < sum(use.shmem for use in wanted):
-                hits += self._segments()
-        if any(use.file for use in wanted):
-            self._progress("looking at open, mapped and log files")
-            hits += self._hits(self.pages.look(candidates.disk_files(), self._is_over))
+    def all_hits(self, candidates: Candidates, wanted: Collection[MemoryUse], processes: list[int]) -> list[Hit]:
+        self._progress("looking at shared memory")
+        hits = list(self._hits(self.pages.look(candidates.shared_memory(), self._is_over)))
+        if sum(hit.pages for hit in hits) * PAGE_BYTES < sum(use.shmem for use in wanted):
+            hits += self._all_segments(processes)
+        self._progress("looking at open, mapped and log files")
+        hits += self._hits(self.pages.look(candidates.disk_files(), self._is_over))
         self.gaps += candidates.gaps()
         if self._is_over():
             reason = f"not every file was looked at within {self._seconds:g} s"
@@ -111,6 +117,19 @@ class _Look:
         if found.device != self._nameless:
             return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
         return nameless_kind(found.candidate.path_in_fs or b"")
+
+    def _all_segments(self, processes: list[int]) -> list[Hit]:
+        hits: list[Hit] = []
+        refused = 0
+        for link in _ipc_namespaces(self._host, processes):
+            try:
+                run_inside(self._host.root + link, IPC, lambda: hits.extend(self._segments()))
+            except OSError:
+                refused += 1
+        if refused:
+            reason = f"{refused} IPC namespaces could not be entered to look at SysV segments that nobody has attached"
+            self.gaps += (Gap(FACT, reason, "run as root"),)
+        return hits
 
     def _segments(self) -> Iterator[Hit]:
         """Those nobody has attached; the others were seen among the mappings."""
@@ -144,8 +163,19 @@ class Segment(NamedTuple):
     pages: int
 
 
+def _ipc_namespaces(host: LiveHost, processes: list[int]) -> list[bytes]:
+    """A link to each that anybody shows."""
+    found: dict[int, bytes] = {}
+    for link in [b"/proc/self/ns/ipc", *(b"/proc/%d/ns/ipc" % process for process in processes)]:
+        try:
+            found.setdefault(host.inode(link) or 0, link)
+        except OSError:
+            continue
+    return list(found.values())
+
+
 def detached_segments(host: Host) -> list[Segment]:
-    """/proc/sysvipc/shm of our IPC namespace: resident and attached by nobody."""
+    """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
     try:
         lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
     except OSError:
@@ -171,6 +201,14 @@ def _inodes(host: LiveHost, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dic
         if inode is not None:
             found[inode] = path
     return found
+
+
+def _hands_pages_on(host: LiveHost) -> bool:
+    """Kernels from 7.1 give a dead cgroup's pages to its parent, on v2 without a difference that a file would show."""
+    try:
+        return b" lru_reparent_memcg\n" in host.read(b"/proc/kallsyms", _LARGEST_SYMBOL_TABLE)
+    except OSError:
+        return False
 
 
 def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:

@@ -36,6 +36,14 @@ def test_a_machine_that_hides_its_pages_is_a_gap(tmp_path: Path) -> None:
     assert isinstance(hidden, Gap) and hidden.hint == "run as root"
 
 
+def test_a_kernel_that_hands_pages_on_has_no_page_that_pins(tmp_path: Path) -> None:
+    (tmp_path / "proc" / "1").mkdir(parents=True)
+    (tmp_path / "proc" / "kallsyms").write_bytes(b"0 T lru_gen_reparent_memcg\n0 T lru_reparent_memcg\n")
+    found = read_page_pins(LiveHost(bytes(tmp_path)), V1, SOME)
+    assert isinstance(found, PagePins) and found.files == ()
+    assert "hands the pages" in found.gaps[0].reason and found.gaps[0].hint
+
+
 def test_nothing_to_explain_needs_no_look(tmp_path: Path) -> None:
     unsplit = Residuals({}, frozenset({b"/leaf"}))
     found = read_page_pins(LiveHost(bytes(tmp_path)), V1, unsplit)
