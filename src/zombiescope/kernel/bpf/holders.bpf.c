@@ -11,6 +11,7 @@
 #include "kernel_fields.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "kernel_reads.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -42,22 +43,6 @@ struct state state;
 
 struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(map_flags, BPF_F_MMAPABLE); __uint(max_entries, HOLDERS);
 	__type(key, u32); __type(value, struct holder); } holders SEC(".maps");
-
-#define OFFSET(type, field) bpf_core_field_offset(struct type, field)
-
-static __always_inline u64 load(u64 address)
-{
-	u64 value = 0;
-	bpf_probe_read_kernel(&value, sizeof value, (void *)address);
-	return value;
-}
-
-static __always_inline u32 load32(u64 address)
-{
-	u32 value = 0;
-	bpf_probe_read_kernel(&value, sizeof value, (void *)address);
-	return value;
-}
 
 static __always_inline u64 memory_css(u64 set)
 {

@@ -12,6 +12,7 @@
 #include "kernel_fields.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "kernel_reads.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -65,24 +66,9 @@ struct arena { char bytes[ARENA + NAME]; };
 struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(map_flags, BPF_F_MMAPABLE); __uint(max_entries, 1);
 	__type(key, u32); __type(value, struct arena); } arena SEC(".maps");
 
-#define OFFSET(type, field) bpf_core_field_offset(struct type, field)
 #define HAS(type, field) bpf_core_field_exists(((struct type *)0)->field)
 #define SIZE(type, field) bpf_core_field_size(((struct type *)0)->field)
 #define BIT(name) (1UL << bpf_core_enum_value(enum pageflags, name))
-
-static __always_inline u64 load(u64 address)
-{
-	u64 value = 0;
-	bpf_probe_read_kernel(&value, sizeof value, (void *)address);
-	return value;
-}
-
-static __always_inline u32 load32(u64 address)
-{
-	u32 value = 0;
-	bpf_probe_read_kernel(&value, sizeof value, (void *)address);
-	return value;
-}
 
 /* Appends a name to the arena; its size with the NUL, or 0. */
 static __always_inline u32 keep_name(u64 address)

@@ -17,10 +17,10 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import flat_keyed, refusal
+from zombiescope.probes.live_cgroups import GONE, children_of
 from zombiescope.probes.proc_cgroups import read_controller_row
 
 SECONDS_BETWEEN_LOOKS = 1.0
-_GONE = (errno.ENOENT, errno.ENODEV)
 _PARENTS = "parents[].zombies"
 
 
@@ -161,7 +161,11 @@ class _DyingCounts:
         pending = [(b"/", self._at_and_below(b"/"))]
         while pending:
             path, dying = pending.pop()
-            below = [(child, self._at_and_below(child)) for child in self._children(path)] if dying else []
+            below = (
+                [(child, self._at_and_below(child)) for child in children_of(self._host, self._hierarchy, path)]
+                if dying
+                else []
+            )
             own = dying - sum(count for _, count in below)
             if own > 0:
                 parents[path] = own
@@ -183,21 +187,12 @@ class _DyingCounts:
         try:
             values = flat_keyed(self._host.read(file))
         except OSError as error:
-            if error.errno in _GONE:  # it died meanwhile: its zombies are its parent's now
+            if error.errno in GONE:  # it died meanwhile: its zombies are its parent's now
                 return 0
             raise
         if self._key not in values:
             raise OSError(errno.EBADMSG, f"Has no {shown(self._key)}", file)
         return values[self._key]
-
-    def _children(self, path: bytes) -> list[bytes]:
-        prefix = b"" if path == b"/" else path
-        try:
-            return [prefix + b"/" + name for name in self._host.subdirectories(self._hierarchy.place(path))]
-        except OSError as error:
-            if error.errno in _GONE:
-                return []
-            raise
 
 
 def _with_ancestors(paths: dict[bytes, int]) -> set[bytes]:

@@ -17,11 +17,11 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, MemoryUse, Re
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.live_cgroups import GONE, children_of
 
 SAMPLES = 3
 SECONDS_BETWEEN_SAMPLES = 1.0
 _FACT = "parents[].bytes"
-_GONE = (errno.ENOENT, errno.ENODEV)
 
 # file, shmem, anon, unevictable, swap: plain tuples, for a host may have ten thousand live cgroups. Swap is last and may be absent.
 _Use = tuple[int, ...]
@@ -67,19 +67,10 @@ class _Reader(ABC):
         try:
             words = self._host.read(self._hierarchy.place(path, b"memory.stat")).split()
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 return None
             raise
         return dict(zip(words[::2], words[1::2], strict=False))
-
-    def _children(self, path: bytes) -> list[bytes]:
-        prefix = b"" if path == b"/" else path
-        try:
-            return [prefix + b"/" + name for name in self._host.subdirectories(self._hierarchy.place(path))]
-        except OSError as error:
-            if error.errno in _GONE:
-                return []
-            raise
 
     def _residual(self, path: bytes, above: _Use, children: list[bytes]) -> _Parent | None:
         """What `above` holds at `path` beyond the children's totals; None when one of them could not be understood."""
@@ -119,7 +110,7 @@ class _V1(_Reader):
             beneath = self._below.pop(path, None)
             if beneath is None or not any(beneath):
                 continue
-            children = self._children(path)
+            children = children_of(self._host, self._hierarchy, path)
             parent = self._residual(path, beneath, children)
             if parent and any(parent.residual):
                 found[path] = parent
@@ -162,7 +153,7 @@ class _V2(_Reader):
             if not self._hands_memory_on(path):
                 self.unsplit.add(path)
                 continue
-            parent = self._sample(path, self._children(path))
+            parent = self._sample(path, children_of(self._host, self._hierarchy, path))
             if parent:
                 found[path] = parent
         return found

@@ -19,6 +19,7 @@ from zombiescope.kernel.page_census import FrameCount, FrameKind, count_frames
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import PAGE_BYTES
 from zombiescope.probes.kernel_text import refusal
+from zombiescope.probes.live_cgroups import paths_by_inode
 
 MOST_SECONDS = 20.0
 _FACT = "totals.pages"
@@ -56,24 +57,12 @@ def read_page_census(
     except OSError as error:
         return refusal(_FACT, b"/proc/kpagecgroup", error)
     progress(1.0)
-    return _census(count, total, _paths_by_inode(host, hierarchy, live))
+    return _census(count, total, paths_by_inode(host, hierarchy, live))
 
 
 def frame_ranges(iomem: bytes) -> list[tuple[int, int]]:
     """First frame, and the one after the last, of each stretch of memory."""
     return [(int(first, 16) // PAGE_BYTES, (int(last, 16) + 1) // PAGE_BYTES) for first, last in _MEMORY.findall(iomem)]
-
-
-def _paths_by_inode(host: LiveHost, hierarchy: Hierarchy, live: Iterable[bytes]) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    for path in live:
-        try:
-            inode = host.inode(hierarchy.place(path))
-        except OSError:
-            continue
-        if inode is not None:
-            found[inode] = path
-    return found
 
 
 def _census(count: FrameCount, total: int, paths: dict[int, bytes]) -> PageCensus:

@@ -23,6 +23,7 @@ from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import PAGE_BYTES, open_window
 from zombiescope.kernel.sysv_segments import attached, nameless_device
 from zombiescope.probes.kernel_text import number
+from zombiescope.probes.live_cgroups import paths_by_inode
 from zombiescope.probes.page_candidates import SHARED, Candidates
 from zombiescope.probes.page_jury import Hit, Jury
 from zombiescope.probes.processes import read_processes
@@ -59,7 +60,7 @@ def read_page_pins(
         return processes
     try:
         with open_page_frames(host.root) as frames, open_window() as window:
-            parents = _inodes(host, hierarchy, residuals.by_parent)
+            parents = paths_by_inode(host, hierarchy, residuals.by_parent)
             look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
             hits = look.all_hits(Candidates(host, processes), residuals.by_parent.values(), processes)
             jury = Jury(host, hierarchy, window)
@@ -188,18 +189,6 @@ def detached_segments(host: Host) -> list[Segment]:
         identity, size = number(fields[1]), number(fields[3])
         if identity is not None and size and fields[0].lstrip(b"-").isdigit():
             found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
-    return found
-
-
-def _inodes(host: LiveHost, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    for path in paths:
-        try:
-            inode = host.inode(hierarchy.place(path))
-        except OSError:
-            continue
-        if inode is not None:
-            found[inode] = path
     return found
 
 

@@ -15,6 +15,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel.folders import open_files
 from zombiescope.kernel.socket_diag import DiagSocket, sockets_of
 from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.live_cgroups import children_seen
 from zombiescope.probes.processes import read_processes
 
 _FACT = "zombies[].pins"
@@ -60,7 +61,9 @@ def _unaccounted(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:
     pending = [(b"/", number(host.read(hierarchy.place(b"/", _TCP))) or 0)]
     while pending:
         path, used = pending.pop()
-        below = [(child, _used(host, hierarchy, child)) for child in _children(host, hierarchy, path)] if used else []
+        below = (
+            [(child, _used(host, hierarchy, child)) for child in children_seen(host, hierarchy, path)] if used else []
+        )
         rest = used - sum(amount for _, amount in below)
         if rest > 0:
             found[path] = rest
@@ -73,14 +76,6 @@ def _used(host: Host, hierarchy: Hierarchy, path: bytes) -> int:
         return number(host.read(hierarchy.place(path, _TCP))) or 0
     except OSError:  # removed meanwhile
         return 0
-
-
-def _children(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
-    prefix = b"" if path == b"/" else path
-    try:
-        return [prefix + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
-    except OSError:
-        return []
 
 
 def _sockets(host: LiveHost, processes: list[int], gaps: list[Gap]) -> list[DiagSocket]:

@@ -14,6 +14,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_free_pins import DirtyResidual, WritebackTrace
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import flat_keyed
+from zombiescope.probes.live_cgroups import children_seen
 
 _FACT = "zombies[].pins"
 _V1 = (b"dirty", b"writeback")
@@ -45,7 +46,7 @@ def _residual(host: Host, hierarchy: Hierarchy, path: bytes) -> DirtyResidual | 
     if above is None or own is None:
         return None
     dirty, writeback = above[0] - own[0], above[1] - own[1]
-    for child in _children(host, hierarchy, path) if dirty or writeback else ():
+    for child in children_seen(host, hierarchy, path) if dirty or writeback else ():
         below = _figures(host, hierarchy, child, _V1 if is_v1 else _V2, b"total_" if is_v1 else b"")
         if below is not None:
             dirty, writeback = dirty - below[0], writeback - below[1]
@@ -61,11 +62,3 @@ def _figures(
         return None
     dirty, writeback = (values.get(prefix + name) for name in names)
     return None if dirty is None or writeback is None else (dirty, writeback)
-
-
-def _children(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
-    prefix = b"" if path == b"/" else path
-    try:
-        return [prefix + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
-    except OSError:
-        return []
