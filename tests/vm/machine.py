@@ -2,7 +2,8 @@
 """Boots one cell under QEMU's software emulation, runs a job folder in it, brings the results back.
 
 Root, job, results and swap are NVMe namespaces 1 to 4; two serial ports carry the console and the job's live output.
-`-accel tcg` always: that /dev/kvm exists proves nothing about running a stock kernel on it.
+`-accel tcg` always: that /dev/kvm exists proves nothing about running a stock kernel on it. One thread for all CPUs: with a
+thread each, a CPU can execute an instruction that another is patching (jump labels), and the guest panics, mostly at boot.
 A boot is repeated once, and only when the kernel never reached the job.
 """
 
@@ -55,7 +56,10 @@ def run_job(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: 
     if status == NEVER_STARTED:
         say(f"{cell.name}: {reason}; booting once more")
         boots = 2
+        first = [(path.name, path.read_bytes()) for path in (folder / "console", folder / "qemu") if path.exists()]
         status, reason = _boot(store, cell, job, folder, timeout_seconds)
+        for name, text in first:
+            (folder / f"{name}-of-first-boot").write_bytes(text)
     return Outcome(cell, status, reason, folder, time.monotonic() - started, boots)
 
 
@@ -70,7 +74,7 @@ def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: fl
         _grow(disks / "result", _RESULT_MEGABYTES)
         if cell.swap_megabytes:
             _grow(disks / "spare", cell.swap_megabytes)
-        finished = _run_qemu(_command(store, cell, folder), timeout_seconds)
+        finished = _run_qemu(_command(store, cell, folder), folder / "qemu", timeout_seconds)
         return _read_result(folder, finished, timeout_seconds)
     finally:
         shutil.rmtree(disks, ignore_errors=True)
@@ -81,8 +85,8 @@ def _grow(path: Path, megabytes: int) -> None:
         disk.truncate(megabytes * _MEGABYTE)
 
 
-def _run_qemu(command: list[str], timeout_seconds: float) -> bool:
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as machine:
+def _run_qemu(command: list[str], words: Path, timeout_seconds: float) -> bool:
+    with words.open("wb") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as machine:
         try:
             machine.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
@@ -95,7 +99,8 @@ def _run_qemu(command: list[str], timeout_seconds: float) -> bool:
 def _read_result(folder: Path, finished: bool, timeout_seconds: float) -> tuple[int, str]:
     console = (folder / "console").read_text(errors="replace") if (folder / "console").exists() else ""
     if "VM-JOB-START" not in console:
-        return NEVER_STARTED, "the kernel never reached the job (see console)"
+        words = (folder / "qemu").read_text(errors="replace").strip()[-500:]
+        return NEVER_STARTED, "the kernel never reached the job (see console)" + (f": {words}" if words else "")
     end = _END.search(console)
     if not end:
         return (
@@ -132,7 +137,7 @@ def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
         "5",
         "qemu-system-x86_64",
         "-accel",
-        "tcg,thread=multi,tb-size=512",
+        "tcg,thread=single,tb-size=512",
     ]
     command += [
         "-machine",
