@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from tests.kernel.exact_tiers import HAS_SWAP, IS_V2, PAGES_PIN, TIERS, told_if
+from tests.kernel.exact_tiers import HAS_SWAP, IN_MACHINE, IS_V2, PAGES_PIN, TIERS, told_if
 from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_until
 
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
@@ -127,15 +127,24 @@ def test_each_pin_taken_away_releases_its_zombie(maker: Maker) -> None:
 
 
 @told_if(PAGES_PIN)
-def test_large_zombies_are_sampled_and_say_so(maker: Maker) -> None:
+def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker, tier: Tier) -> None:
+    """Small ones go before and after it: it gets a run of its own and costs them nothing."""
+    maker.many(5)
     maker.die(b"large", maker.tmpfs(b"large", 9000))
-    (zombie,) = settled(maker, 1).values()
-    assert zombie.pins[0].path == os.fsencode(maker.shared) + b"/large"
-    pages = zombie.pages.shmem
-    if pages is None:
-        assert zombie.pins[0].sampled
+    maker.many(5, 5)
+    found = settled(maker, 11)
+    zombie = found[b"large"]
+    (pin,) = zombie.pins
+    assert pin.path == os.fsencode(maker.shared) + b"/large"
+    assert zombie.references.total == zombie.references.lru_folios == 9000
+    if zombie.pages.shmem is None:
+        assert pin.sampled and (pin.pages or 0) > 0
+        assert "zombies[].pages.shmem" in {gap.fact for gap in walked().gaps}
     else:
-        assert pages == 9000
+        assert (zombie.pages.shmem, pin.pages, pin.sampled) == (9000, 9000, False)
+    assert all(found[b"z%d" % number].pages.shmem == 1 for number in range(10))
+    if tier is Tier.BPF and not IN_MACHINE:
+        assert (walked().longest_run_nanoseconds or 0) < 10_000_000
 
 
 @told_if(PAGES_PIN)

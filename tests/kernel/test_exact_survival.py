@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.kernel.confined import CAP_BPF, CAP_PERFMON, answer_of_child, keep_only, refuse_bpf
 from tests.kernel.exact_tiers import HAS_BPF, IN_MACHINE, PAGES_PIN, told_if
-from tests.kernel.zombie_maker import Maker, wait_until
+from tests.kernel.zombie_maker import Maker, drain, wait_until
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Tier, Walk
@@ -88,6 +88,7 @@ def test_a_refused_walk_is_a_gap_or_a_lower_tier_that_says_why() -> None:
 def test_two_capabilities_are_enough_for_an_ordinary_user(maker: Maker) -> None:
     maker.many(20)
     assert wait_until(lambda: len(names_of(walked(), maker)) == 20)
+    drain()
 
     def work() -> list[str]:
         keep_only(CAP_BPF, CAP_PERFMON)
@@ -191,35 +192,40 @@ def churn(maker: Maker, number: int, stop: float) -> int:
     return child
 
 
+@pytest.mark.parametrize("count", [1, 3, 7])
 @told_if(HAS_BPF and PAGES_PIN)
-def test_a_place_released_between_two_chunks_is_found_again(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time a chunk ends at one of ours, that one is released before the next chunk begins."""
+def test_a_place_released_between_two_chunks_is_found_again(maker: Maker, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Each time a chunk ends at one of ours, that one and those before it are released before the next chunk begins."""
     monkeypatch.setattr(bpf_walk, "_CHUNK_RECORDS", 7)
     maker.many(100)
     ours = {b"z%d" % number for number in range(100)}
     assert wait_until(lambda: len(ours.intersection(names_of(walked(), maker))) == 100)
-    run, released = bpf_walk.Walker.run, set[bytes]()
+    released: set[bytes] = set()
 
-    def run_and_release(self: bpf_walk.Walker, program: str, *arguments: Any) -> Any:
-        answer = run(self, program, *arguments)
-        if answer.records:
-            chunk = self.copy(answer)
-            place, size = struct.unpack_from("<II", chunk.records, len(chunk.records) - 16)
-            name = chunk.arena[place : place + size - 1]
-            if name in ours and len(released) < 10:
-                monkeypatch.setattr(bpf_walk.Walker, "run", run)
-                os.unlink(os.fsencode(maker.shared) + b"/" + name)
-                assert wait_until(lambda: name not in dead_names(walk_memcgs(1, time.time, COUNT_ONLY)))
-                monkeypatch.setattr(bpf_walk.Walker, "run", run_and_release)
-                released.add(name)
-        return answer
+    class Releasing(bpf_walk.Walker):
+        def run(self, program: str, *arguments: Any) -> Any:
+            answer = super().run(program, *arguments)
+            last = [name for name in chunk_names(self.copy(answer)) if name in ours][-count:]
+            if len(released) < 40:
+                release(last)
+            return answer
 
-    monkeypatch.setattr(bpf_walk.Walker, "run", run_and_release)
-    raw = walk_memcgs(1, time.time, COUNT_ONLY)
-    monkeypatch.undo()
+    def release(names: list[bytes]) -> None:
+        for name in names:
+            os.unlink(os.fsencode(maker.shared) + b"/" + name)
+        gone = set(names)
+        assert wait_until(lambda: not gone.intersection(dead_names(walk_memcgs(1, time.time, COUNT_ONLY))))
+        released.update(gone)
+
+    raw = walk_memcgs(1, time.time, COUNT_ONLY, Releasing)
     assert released and not raw.notes
     names = [name for name in dead_names(raw) if name in ours]
     assert sorted(names) == sorted(ours), "every one was a zombie when the walk passed it"
+
+
+def chunk_names(chunk: Any) -> list[bytes]:
+    places = [struct.unpack_from("<II", chunk.records, end - 16) for end in range(160, len(chunk.records) + 1, 160)]
+    return [chunk.arena[place : place + size - 1] for place, size in places]
 
 
 @told_if(not IN_MACHINE)
@@ -227,6 +233,7 @@ def test_sixty_thousand(maker: Maker) -> None:
     count = 60_000
     maker.many(count)
     assert wait_until(lambda: len(names_of(walked(), maker)) == count)
+    drain()
     found = walked()
     files = {zombie.pins[0].path for zombie in found.zombies if zombie.parent == maker.prefix and zombie.pins}
     assert len(files) == count

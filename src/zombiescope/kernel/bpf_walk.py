@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives the BPF walk: chunk after chunk, so that no run holds its core for long, and copies out what each one found.
 
-A run resumes at the css where the last one stopped. If that was released meanwhile, the walk goes on among its siblings,
-which the kernel keeps in order of birth; if its parent went too, one level higher, and so on.
+A run resumes at the css where the last one stopped. If that was released meanwhile, the walk goes on beyond the sibling
+before it (the kernel keeps them in order of birth); if all went, from their parent, and so on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Depth:
 
 COUNT_ONLY = Depth(0, 0)
 # (kernel time spent so far, depth): whole zombies while the walk is cheap, samples when there are too many of them.
-_DEPTHS = ((60_000_000, Depth(16, 4096)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
+_DEPTHS = ((60_000_000, Depth(16, 1 << 20)), (110_000_000, Depth(4, 256)), (1 << 63, Depth(1, 16)))
 
 
 @dataclass(slots=True)
@@ -61,9 +61,8 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    position: int
-    position_serial: int
-    position_parent: int
+    following: _Place
+    """Where the next run goes on."""
     ran_ns: int
     jiffies: int
     monotonic_ns: int
@@ -75,11 +74,23 @@ class _Answer:
     hierarchy: int
 
 
-@dataclass(slots=True)
+class How(IntEnum):
+    """How to go on from a place."""
+
+    START = 0
+    BELOW = 1
+    AGAIN = 2
+    BEYOND = 3
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
-    position: int = 0
+    how: How = How.START
+    css: int = 0
     serial: int = 0
+    parent: int = 0
     after: int = 0
+    """Below: only children born after this one."""
 
 
 class Walker:
@@ -99,18 +110,16 @@ class Walker:
         self.object.close()
 
     def run(self, program: str, place: _Place, depth: Depth, skip: int = 0) -> _Answer:
-        how = 1 if place.position else 0
-        asked = (place.position, place.serial, place.after, RUN_LIMIT_NANOSECONDS)
-        limits = (how, _CHUNK_RECORDS, depth.pins, depth.folios, self._nodes, skip)
+        asked = (place.css, place.serial, place.after, RUN_LIMIT_NANOSECONDS)
+        limits = (place.how, _CHUNK_RECORDS, depth.pins, depth.folios, self._nodes, skip)
         _ASKED.pack_into(self._state, 0, *asked, *limits)
         self.object.run(program)
-        position, serial, *_ = _ASKED.unpack_from(self._state)
+        css, serial, after, _, how, *_ = _ASKED.unpack_from(self._state)
         parent, ran, jiffies, now, seen, status, records, pins, arena, _, hierarchy = _ANSWERED.unpack_from(
             self._state, _ASKED.size
         )
-        return _Answer(
-            position, serial, parent, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy
-        )
+        following = _Place(How(how), css, serial, parent, after)
+        return _Answer(following, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
 
     def copy(self, answer: _Answer) -> _Chunk:
         def first(memory: mmap.mmap, size: int) -> bytes:
@@ -169,10 +178,11 @@ def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Ans
             raise BpfRefusedError("cannot walk the memory cgroups with BPF", "this kernel has no memory controller")
         _take(progress, walker.copy(answer))
         if answer.status is Status.MORE:
-            place = _Place(answer.position, answer.position_serial)
+            place = answer.following
         elif answer.status is Status.LOST and lost < _MOST_LOST:
             lost += 1
-            place = _place_above(progress, answer)
+            has_moved = answer.following.css != place.css
+            place = _place_before(progress.memcgs, answer.following if has_moved else place)
         else:
             if answer.status is not Status.DONE:
                 progress.notes.append(
@@ -185,12 +195,15 @@ def _depth_after(spent: int) -> Depth:
     return next(depth for limit, depth in _DEPTHS if spent < limit)
 
 
-def _place_above(progress: _Progress, answer: _Answer) -> _Place:
-    """The lost css was visited and its children went before it did: go on with its younger siblings."""
-    known = {memcg.css: memcg for memcg in progress.memcgs}
-    lost = known.get(answer.position)
-    parent = known.get(lost.parent if lost else answer.position_parent)
-    return _Place(parent.css, parent.serial, answer.position_serial) if parent else _Place()
+def _place_before(memcgs: list[RawMemcg], lost: _Place) -> _Place:
+    """A place that was released, and all below it before: go on beyond its next elder sibling that we saw, or, where it had
+    none, with the children of its parent that are younger."""
+    for memcg in reversed(memcgs):
+        if memcg.parent == lost.parent and memcg.serial < lost.serial:
+            return _Place(How.BEYOND, memcg.css, memcg.serial, memcg.parent)
+        if memcg.css == lost.parent:
+            return _Place(How.BELOW, memcg.css, memcg.serial, memcg.parent, lost.serial)
+    return _Place()
 
 
 def _take(progress: _Progress, chunk: _Chunk) -> None:
@@ -209,7 +222,10 @@ def _pins_of(chunk: _Chunk) -> list[RawPin]:
 
 def _once(memcgs: list[RawMemcg]) -> list[RawMemcg]:
     """Each cgroup once, as it was seen first: a walk that began again has seen some twice."""
-    return list({memcg.serial: memcg for memcg in reversed(memcgs)}.values())[::-1]
+    first: dict[int, RawMemcg] = {}
+    for memcg in memcgs:
+        first.setdefault(memcg.serial, memcg)
+    return list(first.values())
 
 
 def _walk_writeback(walker: Walker, progress: _Progress) -> list[RawPin]:

@@ -3,8 +3,8 @@
  *
  * walk_memcg: pre-order over css->children/sibling from the root of the current task's memory css: one tree, whatever
  * the hierarchy (v1, v2). One run is one chunk: it ends at max_records, when its buffers are nearly full, or after run_ns.
- * The next run goes on with the children of `position` born after `after`, if that css is still the one we saw and still
- * linked. Siblings are kept in order of serial_nr, so a place that was released is found again from its parent.
+ * The next run goes on from a place (a css), if that is still the one we saw and still linked: below it, with the children
+ * born after `after`; with itself again; or beyond it, with its next sibling.
  * walk_writeback: dead groups' writeback structures, by super block and backing device, and the inodes on them.
  *
  * Never attached: BPF_PROG_TEST_RUN holds the RCU read lock, under which no css, inode or dentry that we can reach is
@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum { RECORDS = 1024, PINS = 4096, ARENA = 1 << 20, NAME = 256, SLACK = 65536, STEPS = 1 << 22 };
 enum { CSS_ONLINE = 2, CSS_RELEASED = 4, CSS_DYING = 16 };
-enum { START = 0, GO_ON = 1 };                                         /* how */
+enum { START = 0, BELOW = 1, AGAIN = 2, BEYOND = 3 };                  /* how to go on from a place */
 enum { MORE = 0, DONE = 1, LOST = 2, NO_MEMCG = 3, RUNNING = 4 };      /* status */
 enum { VISIT, UP, SEARCH };
 enum { WALKED = 1 };                                                   /* record: every list was followed to its end */
@@ -50,7 +50,7 @@ struct state {
 	u32 status, records, pins, arena, steps, hierarchy;
 	/* of this run */
 	u64 started, root, at, memcg, css, list, end, dentry, top, wb;
-	u32 mode, last_css_pins, broken, path_flags;
+	u32 mode, last_css_pins, broken, path_flags, late, pad;
 	u64 heads[160];
 	u64 zones[64];
 	u64 page[8];
@@ -243,6 +243,11 @@ static __always_inline void count_folio(struct record *r, u64 folio)
 		p->mapped += count;
 }
 
+static __always_inline bool is_late(void)
+{
+	return bpf_ktime_get_ns() - state.started > state.run_ns;
+}
+
 static long visit_folio(u32 i, void *ctx)
 {
 	u32 index = state.records;
@@ -250,6 +255,10 @@ static long visit_folio(u32 i, void *ctx)
 	if (!r || state.list == state.end)
 		return 1;
 	u64 folio = state.list - OFFSET(folio, lru);
+	if (is_late()) {
+		state.late = state.broken = 1;
+		return 1;
+	}
 	if (r->folios >= state.max_folios || bpf_probe_read_kernel(state.page, sizeof state.page, (void *)folio) ||
 	    !charged_here(PAGE(memcg_data))) {
 		state.broken = 1;
@@ -384,7 +393,7 @@ static __always_inline void describe_dead(struct record *r, u64 css)
 			    8 * bpf_core_enum_value(enum memcg_memory_event, MEMCG_OOM_KILL));
 	if (HAS(mem_cgroup, tcpmem))
 		r->tcp = load(memcg + OFFSET(mem_cgroup, tcpmem.usage.counter));
-	state.broken = 0;
+	state.broken = state.late = 0;
 	state.last_css_pins = state.pins;
 	bpf_loop(1024, visit_node, 0, 0);
 	r->walked = state.broken ? 0 : WALKED;
@@ -422,8 +431,18 @@ static __always_inline void emit(u64 css)
 
 static __always_inline bool is_full(void)
 {
-	return state.records >= state.max_records || state.pins + state.max_pins >= PINS || state.arena > ARENA - SLACK ||
-	       bpf_ktime_get_ns() - state.started > state.run_ns;
+	return state.records >= state.max_records || state.pins + state.max_pins >= PINS || state.arena > ARENA - SLACK || is_late();
+}
+
+/* A large zombie that ran out of time begins the next run, which then is all its own. */
+static __always_inline bool postpone(void)
+{
+	if (!state.late || state.records < 2)
+		return 0;
+	state.records--;
+	state.how = AGAIN;
+	state.status = MORE;
+	return 1;
 }
 
 static long step(u32 i, void *ctx)
@@ -432,10 +451,15 @@ static long step(u32 i, void *ctx)
 	state.steps = i;
 	switch (state.mode) {
 	case VISIT:
+		state.late = 0;
 		emit(at);
+		state.how = BELOW;
+		state.after = 0;
 		state.position = at;
 		state.position_serial = load(at + OFFSET(cgroup_subsys_state, serial_nr));
 		state.position_parent = load(at + OFFSET(cgroup_subsys_state, parent));
+		if (postpone())
+			return 1;
 		if (is_full()) {
 			state.status = MORE;
 			return 1;
@@ -542,9 +566,14 @@ int walk_memcg(void *ctx)
 			state.status = LOST;
 			return 0;
 		}
-		state.end = state.position + OFFSET(cgroup_subsys_state, children);
-		state.at = load(state.end);
-		state.mode = SEARCH;
+		state.at = state.position;
+		if (state.how == BEYOND) {
+			state.mode = UP;
+		} else if (state.how == BELOW) {
+			state.end = state.position + OFFSET(cgroup_subsys_state, children);
+			state.at = load(state.end);
+			state.mode = SEARCH;
+		}
 	}
 	bpf_loop(STEPS, step, 0, 0);
 	state.ran_ns = bpf_ktime_get_ns() - state.started;
@@ -597,8 +626,7 @@ static long visit_wb(u32 i, void *ctx)
 	if (state.seen <= state.skip || !css || !(load32(css + OFFSET(cgroup_subsys_state, flags)) & CSS_DYING))
 		return 0;
 	visit_dead_wb(wb, css);
-	if (state.pins + 5 * state.max_pins + 1 >= PINS || state.arena > ARENA - SLACK ||
-	    bpf_ktime_get_ns() - state.started > state.run_ns)
+	if (state.pins + 5 * state.max_pins + 1 >= PINS || state.arena > ARENA - SLACK || is_late())
 		state.status = MORE;
 	return 0;
 }
