@@ -194,7 +194,9 @@ def churn(maker: Maker, number: int, stop: float) -> int:
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 @told_if(HAS_BPF and PAGES_PIN)
-def test_a_place_released_between_two_chunks_is_found_again(maker: Maker, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_a_place_released_between_two_chunks_is_found_again(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
     """Each time a chunk ends at one of ours, that one and those before it are released before the next chunk begins."""
     monkeypatch.setattr(bpf_walk, "_CHUNK_RECORDS", 7)
     maker.many(100)
