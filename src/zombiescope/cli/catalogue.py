@@ -7,6 +7,7 @@ COMMANDS: dict[str, str] = {
     "scan": "How many zombies, below which parents, how many bytes, what they cost.",
     "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
     "doctor": "Look for a short window; findings with their evidence.",
+    "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
     "completion": "Print a shell's completion script.",

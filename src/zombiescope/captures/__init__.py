@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures on disk: importing files, the ring of recorded segments, the recorder."""

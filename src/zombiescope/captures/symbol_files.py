@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that name functions: binaries, separate debug files, code maps of running compilers, kallsyms. Each is opened once.
+
+A binary counts only when its build id is the recorded one: a name from another build is worse than none.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass, field
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import unshown
+from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
+from zombiescope.profiling.jit_map import JitMap, read_jit_map
+from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
+
+_DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
+_MOST_MAP_BYTES = 256 << 20
+RUNNING_KALLSYMS = b"/proc/kallsyms"
+
+
+@dataclass(slots=True)
+class SymbolFiles:
+    """Opens what an import asks for; keeps it until the import is over."""
+
+    root: bytes = b""
+    _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
+    _jits: dict[int, JitMap | None] = field(default_factory=dict)
+
+    def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
+        key = (path, build_id)
+        if key not in self._elfs:
+            self._elfs[key] = self._open_elf(unshown(path), build_id, pid)
+        return self._elfs[key]
+
+    def _open_elf(self, path: bytes, build_id: str, pid: int) -> ElfSymbols | Gap:
+        reason, hint = "", ""
+        for place in (self.root + path, b"/proc/%d/root" % pid + path):
+            try:
+                elf = open_elf(map_file(place))
+                if build_id and not build_id.startswith(elf.build_id() or "-") and not _same(elf, build_id):
+                    reason = reason or "the file there now is of another build"
+                    hint = hint or "import where it was recorded, before the program is replaced"
+                    continue
+                return read_symbols(elf, self._debug(elf))
+            except OSError as error:
+                reason = reason or (error.strerror or str(error)).lower()
+            except BrokenElf as error:
+                reason = reason or str(error)
+        return Gap("frames[].name", reason, hint or "import where it was recorded, while the program runs")
+
+    def _debug(self, elf: Elf) -> Elf | None:
+        build_id = elf.build_id().encode()
+        if b".symtab" in elf.by_name or len(build_id) < 4:
+            return None
+        for folder in _DEBUG_FOLDERS:
+            try:
+                return open_elf(map_file(self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])))
+            except (OSError, BrokenElf):
+                continue
+        return None
+
+    def jit(self, pid: int) -> JitMap | None:
+        if pid not in self._jits:
+            self._jits[pid] = self._open_jit(pid)
+        return self._jits[pid]
+
+    def _open_jit(self, pid: int) -> JitMap | None:
+        for place in (self.root + b"/tmp/perf-%d.map" % pid, b"/proc/%d/root/tmp/perf-%d.map" % (pid, pid)):
+            try:
+                return read_jit_map(read_bounded(place, _MOST_MAP_BYTES))
+            except OSError:
+                continue
+        return None
+
+
+def _same(elf: Elf, build_id: str) -> bool:
+    """perf keeps 20 bytes of a build id, padded with zeros."""
+    mine = elf.build_id()
+    return bool(mine) and build_id.ljust(40, "0") == mine[:40].ljust(40, "0")
+
+
+def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols | Gap:
+    """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
+    path = saved or RUNNING_KALLSYMS
+    try:
+        symbols = read_kallsyms(read_bounded(path, _MOST_MAP_BYTES))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Gap("frames[].name", f"cannot read {os.fsdecode(path)}: {why}", "give a saved one with --kallsyms")
+    if isinstance(symbols, Gap) or text_began is None:
+        return symbols
+    now = symbols.address_of(b"_text") or symbols.address_of(b"_stext")
+    if now is not None and now != text_began:
+        return Gap(
+            "frames[].name",
+            f"{os.fsdecode(path)} is of another boot than the capture",
+            "save /proc/kallsyms when recording and give it with --kallsyms",
+        )
+    return symbols
+
+
+def map_file(path: bytes) -> memoryview:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        size = os.fstat(descriptor).st_size
+        return memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)) if size else memoryview(b"")
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: bytes, limit: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(limit)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""zstd where it can be had: Python's own module, the `zstandard` package, or the system's library. None is required."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable
+
+Decompress = Callable[[bytes], bytes]
+_PIECE = 1 << 17
+_MOST_FROM_ONE_RECORD = 64 << 20
+
+
+def decompressor_factory() -> Callable[[], Decompress] | None:
+    """A function that begins a new stream, or None."""
+    return _from_module("compression.zstd", "ZstdDecompressor") or _from_package() or _from_library()
+
+
+def _from_module(module: str, name: str) -> Callable[[], Decompress] | None:
+    try:
+        maker = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        return None
+    return lambda: _guarded(maker().decompress)
+
+
+def _from_package() -> Callable[[], Decompress] | None:
+    try:
+        package = importlib.import_module("zstandard")
+    except ImportError:
+        return None
+    return lambda: _guarded(package.ZstdDecompressor().decompressobj().decompress)
+
+
+def _guarded(decompress: Callable[[bytes], bytes]) -> Decompress:
+    def run(piece: bytes) -> bytes:
+        try:
+            return decompress(piece)
+        except Exception as error:
+            raise ValueError(f"it cannot be unpacked: {error}") from error
+
+    return run
+
+
+class _Piece(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("done", ctypes.c_size_t))
+
+
+def _from_library() -> Callable[[], Decompress] | None:
+    try:
+        library = ctypes.CDLL("libzstd.so.1")
+        library.ZSTD_createDStream.restype = ctypes.c_void_p
+        library.ZSTD_freeDStream.argtypes = (ctypes.c_void_p,)
+        library.ZSTD_decompressStream.restype = ctypes.c_size_t
+        library.ZSTD_decompressStream.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Piece), ctypes.POINTER(_Piece))
+        library.ZSTD_isError.argtypes = (ctypes.c_size_t,)
+    except (OSError, AttributeError):
+        return None
+    return lambda: _Stream(library).next
+
+
+class _Stream:
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._stream = library.ZSTD_createDStream()
+        self._out = ctypes.create_string_buffer(_PIECE)
+
+    def next(self, piece: bytes) -> bytes:
+        source = ctypes.create_string_buffer(piece, len(piece))
+        taken = _Piece(ctypes.addressof(source), len(piece), 0)
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            given = _Piece(ctypes.addressof(self._out), _PIECE, 0)
+            result = self._library.ZSTD_decompressStream(self._stream, ctypes.byref(given), ctypes.byref(taken))
+            if self._library.ZSTD_isError(result):
+                raise ValueError("it cannot be unpacked: the zstd stream is damaged")
+            parts.append(self._out.raw[: given.done])
+            size += given.done
+            if size > _MOST_FROM_ONE_RECORD:
+                raise ValueError("it unpacks to more than a record can hold")
+            if taken.done == taken.size and given.done < _PIECE:
+                return b"".join(parts)
+
+    def __del__(self) -> None:
+        self._library.ZSTD_freeDStream(self._stream)

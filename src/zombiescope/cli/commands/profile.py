@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope profile`: rolling captures, a heat map per core, flame graphs, what changed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+import click
+
+from zombiescope.errors import UsageError
+
+EPILOG = """\b
+Examples:
+  zombiescope profile import perf.data
+  zombiescope profile heatmap perf.data
+  zombiescope profile find
+  zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
+  zombiescope profile diff latest@0..10 latest@12..14
+  zombiescope profile export --form speedscope --output out.json
+"""
+_COMMANDS = {
+    "import": (
+        "bring_in",
+        "bring_in",
+        "Read perf.data, perf script text, collapsed stacks, pprof or speedscope, and store it.",
+    ),
+    "list": ("bring_in", "list_captures", "The stored captures."),
+    "heatmap": ("asking", "heatmap", "Samples by time and core: terminal, SVG or PNG."),
+    "flame": ("asking", "flame", "The stacks of any range: a tree in the terminal, or SVG."),
+    "diff": ("asking", "diff", "What takes more or less time than before."),
+    "find": ("asking", "find", "The moments when a core left its own quiet baseline for kernel work."),
+    "export": ("giving_out", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        if find_spec("numpy") is None:
+            raise UsageError("cannot work on profiles", "numpy is not installed", "pip install 'zombiescope[profile]'")
+        module, name, _ = _COMMANDS[cmd_name]
+        command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, _, about) in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, epilog=EPILOG)
+def profile() -> None:
+    """Look at processor time the way the incident was found: by moment and by core, down to the kernel stack.
+
+    A CAPTURE is a file (perf.data and others can be asked directly), the name of a stored one, or `latest`. Needs numpy.
+    """

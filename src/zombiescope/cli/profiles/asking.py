@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profile heatmap`, `flame`, `diff` and `find`."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.cli.profiles.files import write_file
+from zombiescope.cli.profiles.options import (
+    capture_argument,
+    captures_option,
+    filter_options,
+    named_range,
+    range_options,
+    selection_of,
+)
+from zombiescope.pipeline import profile as pipeline
+
+svg_option = click.option("--svg", type=click.Path(path_type=bytes), metavar="FILE", help="Write an SVG picture.")
+png_option = click.option("--png", type=click.Path(path_type=bytes), metavar="FILE", help="Write a PNG picture.")
+_PICTURE_ROWS, _TERMINAL_ROWS, _SIDE_COLUMNS = 50, 10, 4
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+@click.command()
+@capture_argument
+@range_options
+@filter_options
+@click.option("--per-core/--summed", default=True, show_default=True, help="A strip a core, or one for all.")
+@click.option("--rows", type=click.IntRange(1, 1000), help="Parts of a column; 50 in pictures, 10 in the terminal.")
+@svg_option
+@png_option
+@captures_option
+@json_option
+def heatmap(
+    *,
+    capture: str,
+    begin: float | None,
+    end: float | None,
+    per_core: bool,
+    rows: int | None,
+    svg: bytes | None,
+    png: bytes | None,
+    captures: bytes,
+    as_json: bool,
+    **given: Any,
+) -> Answer:
+    """Samples by time: a column a second, upwards within it, a strip a core.
+
+    Idle samples are left out: those whose innermost function is an idle routine. Interrupt work on an idle core stays.
+    """
+    opened = pipeline.open_capture(captures, capture)
+    picture = bool(svg or png or as_json)
+    seconds = opened.capture.seconds if end is None else end
+    width = 1.0 if picture else _column_seconds(seconds - (begin or 0.0))
+    found = pipeline.ask_heat_map(
+        opened,
+        selection_of(given, begin, end),
+        rows=rows or (_PICTURE_ROWS if picture else _TERMINAL_ROWS),
+        column_seconds=width,
+    )
+    title = f"{opened.name}: processor time by moment"
+    if svg:
+        from zombiescope.presenters.heat_map_svg import render_heat_map_svg  # noqa: PLC0415 (each form loads only what it needs)
+
+        return write_file(svg, render_heat_map_svg(found, title, per_core=per_core).encode())
+    if png:
+        from zombiescope.presenters.heat_map_png import render_heat_map_png  # noqa: PLC0415
+
+        return write_file(png, render_heat_map_png(found, per_core=per_core))
+    if as_json:
+        from zombiescope.presenters.profile_json import render_heat_map  # noqa: PLC0415
+
+        return JsonAnswer(render_heat_map(found, opened.name, opened.capture))
+    from zombiescope.presenters.profile_text import render_heat_map_text  # noqa: PLC0415
+
+    return TextAnswer(render_heat_map_text(found, title, per_core=per_core, gaps=opened.capture.about.gaps))
+
+
+def _column_seconds(seconds: float) -> float:
+    """So that the whole range fits the terminal."""
+    room = max(20, shutil.get_terminal_size().columns - _SIDE_COLUMNS)
+    return float(next((step for step in _STEPS if seconds / step <= room), seconds / room))
+
+
+@click.command()
+@capture_argument
+@range_options
+@filter_options
+@click.option(
+    "--least",
+    type=click.FloatRange(0, 100),
+    default=1.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Leave out what is below, in the terminal.",
+)
+@svg_option
+@captures_option
+@json_option
+def flame(
+    *,
+    capture: str,
+    begin: float | None,
+    end: float | None,
+    least: float,
+    svg: bytes | None,
+    captures: bytes,
+    as_json: bool,
+    **given: Any,
+) -> Answer:
+    """The stacks of a range: which call takes how much of the time, and through whom."""
+    opened = pipeline.open_capture(captures, capture)
+    found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
+    title = f"{opened.name}{_range_text(begin, end)}"
+    if svg:
+        from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
+
+        note = f"{found.graph.samples:,} samples; orange: kernel, blue: user code"
+        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
+    if as_json:
+        from zombiescope.presenters.profile_json import render_flame  # noqa: PLC0415
+
+        return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
+    from zombiescope.presenters.profile_text import render_flame_text  # noqa: PLC0415
+
+    parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=opened.capture.about.gaps)
+    return TextAnswer(parts)
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@filter_options
+@svg_option
+@captures_option
+@json_option
+def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json: bool, **given: Any) -> Answer:
+    """What takes a larger or smaller share in AFTER than in BEFORE.
+
+    Each is a CAPTURE, or a range of one: `latest@10..14.5`, `monday@..60`.
+    """
+    (first_name, *first_range), (second_name, *second_range) = named_range(before), named_range(after)
+    first = pipeline.open_capture(captures, first_name)
+    second = first if second_name == first_name else pipeline.open_capture(captures, second_name)
+    found = pipeline.ask_difference(
+        (first, selection_of(given, *first_range)), (second, selection_of(given, *second_range))
+    )
+    title = f"{before} → {after}"
+    if svg:
+        from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
+
+        note = "red: a larger share than before, blue: a smaller one; a box is as wide as the larger of both"
+        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
+    if as_json:
+        from zombiescope.presenters.profile_json import render_flame  # noqa: PLC0415
+
+        return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
+    from zombiescope.presenters.profile_text import render_difference_text  # noqa: PLC0415
+
+    gaps = [*first.capture.about.gaps, *(() if second is first else second.capture.about.gaps)]
+    return TextAnswer(render_difference_text(found.graph, found.frames, title, gaps))
+
+
+@click.command()
+@capture_argument
+@captures_option
+@json_option
+def find(*, capture: str, captures: bytes, as_json: bool) -> Answer:
+    """The moments when one core left its own quiet baseline for kernel work, the stack of each, what differs from before."""
+    opened = pipeline.open_capture(captures, capture)
+    moments = pipeline.ask_moments(opened)
+    if as_json:
+        from zombiescope.presenters.profile_json import render_moments  # noqa: PLC0415
+
+        return JsonAnswer(render_moments(moments, opened.name, opened.capture))
+    from zombiescope.presenters.profile_text import render_moments_text  # noqa: PLC0415
+
+    title = f"{opened.name}: {len(moments)} moments in {opened.capture.seconds:.0f} s"
+    return TextAnswer(render_moments_text(moments, title, opened.capture.about.gaps))
+
+
+def _range_text(begin: float | None, end: float | None) -> str:
+    if begin is None and end is None:
+        return ""
+    return f", {begin or 0:g} s to {'the end' if end is None else f'{end:g} s'}"

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that the profile commands share: where captures are, which samples count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from zombiescope.captures.reading import Choices
+from zombiescope.captures.store import LATEST
+from zombiescope.errors import UsageError
+from zombiescope.profiling.selection import Selection
+
+Command = Callable[..., Any]
+_RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
+
+captures_option = click.option(
+    "--captures",
+    type=click.Path(path_type=bytes),
+    default="/var/lib/zombiescope/captures",
+    show_default=True,
+    envvar="ZOMBIESCOPE_CAPTURES",
+    metavar="DIR",
+    help="Where captures are stored.",
+)
+capture_argument = click.argument("capture", default=LATEST)
+kallsyms_option = click.option(
+    "--kallsyms", type=click.Path(path_type=bytes), metavar="FILE", help="Kernel symbols saved when it was recorded."
+)
+perf_names_option = click.option(
+    "--perf-names", is_flag=True, help="Name callers as `perf script` does (by the address after the call)."
+)
+
+
+def filter_options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option(
+                "--core", "cores", type=click.IntRange(0, 65_534), multiple=True, help="Only this core; repeatable."
+            ),
+            click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
+            click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
+            click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
+            click.option("--cgroup", "cgroups", multiple=True, metavar="GLOB", help="Only this cgroup."),
+            click.option("--event", "events", multiple=True, metavar="GLOB", help="Only samples of this event."),
+            click.option("--kernel", "side", flag_value="kernel", help="Only samples taken in the kernel."),
+            click.option("--user", "side", flag_value="user", help="Only samples taken in user code."),
+            click.option("--idle", "with_idle", is_flag=True, help="Count idle cores too."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def range_options(command: Command) -> Command:
+    begin = click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range.")
+    end = click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range.")
+    return begin(end(command))
+
+
+def selection_of(given: dict[str, Any], begin: float | None = None, end: float | None = None) -> Selection:
+    if begin is not None and end is not None and end <= begin:
+        raise UsageError(
+            f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"
+        )
+    return Selection(
+        begin,
+        end,
+        tuple(given["cores"]),
+        tuple(given["comms"]),
+        tuple(given["pids"]),
+        tuple(given["tids"]),
+        tuple(given["cgroups"]),
+        tuple(given["events"]),
+        given["side"] or "both",
+        given["with_idle"],
+    )
+
+
+def named_range(text: str) -> tuple[str, float | None, float | None]:
+    """`NAME`, or `NAME@FROM..TO` with either end left out."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return text, None, None
+    try:
+        begin, end = (float(part) if part else None for part in (match["begin"], match["end"]))
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read the range of {text!r}", "its ends are no numbers", "such as latest@10..14.5"
+        ) from error
+    return match["name"] or LATEST, begin, end
+
+
+def choices_of(kallsyms: bytes | None, *, perf_names: bool) -> Choices:
+    return Choices(kallsyms, perf_names)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a file or a stored capture to an answer: open, ask, compare, find, write elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from zombiescope.captures import store
+from zombiescope.captures.reading import Choices, read_capture
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.names import shown
+from zombiescope.profiling.broken import BrokenCapture
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.capture_codec import encode
+from zombiescope.profiling.comparison import Key, compare
+from zombiescope.profiling.flame_graph import NARROWEST, FlameGraph, Shape, difference, flame_graph, shape_of
+from zombiescope.profiling.formats.collapsed import write_collapsed
+from zombiescope.profiling.formats.firefox import write_firefox
+from zombiescope.profiling.formats.otlp import write_otlp
+from zombiescope.profiling.formats.pprof import write_pprof
+from zombiescope.profiling.formats.speedscope import write_speedscope
+from zombiescope.profiling.heat_map import HeatMap, heat_map
+from zombiescope.profiling.saturation import Explained, explain, find_moments
+from zombiescope.profiling.selection import Selection
+
+Writer = Callable[[Capture, Selection], Iterator[bytes]]
+WRITERS: dict[str, Writer] = {
+    "collapsed": write_collapsed,
+    "pprof": write_pprof,
+    "speedscope": write_speedscope,
+    "firefox": write_firefox,
+    "otlp": write_otlp,
+}
+_FINER = 8
+"""Captures compared by name are cut this much finer first, so that a box wide in one is seldom missing in the other."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A capture and what is made of it once."""
+
+    name: str
+    capture: Capture
+    _shape: Shape | None = field(default=None)
+
+    @property
+    def shape(self) -> Shape:
+        if self._shape is None:
+            self._shape = shape_of(self.capture.tree)
+        return self._shape
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    graph: FlameGraph
+    frames: list[Key]
+
+
+def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Opened:
+    path = store.find(folder, name)
+    stem = os.path.basename(path)
+    shown_name = shown(stem.removesuffix(store.SUFFIX))
+    return Opened(shown_name, read_capture(path, choices or Choices()))
+
+
+def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
+    capture = read_capture(path, choices)
+    stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
+    if not stem or b"/" in stem or stem.startswith(b"."):
+        raise UsageError(
+            f"cannot store a capture as {shown(stem)!r}", "it is no plain file name", "give one with --name"
+        )
+    return store.save(folder, stem, encode(capture)), capture
+
+
+def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seconds: float) -> HeatMap:
+    with _refused(opened):
+        return heat_map(opened.capture, selection, rows=rows, column_seconds=column_seconds)
+
+
+def ask_flame_graph(opened: Opened, selection: Selection, narrowest: float = NARROWEST) -> Compared:
+    graph = flame_graph(opened.capture, opened.shape, selection, narrowest)
+    return Compared(graph, frames_of(opened.capture))
+
+
+def ask_difference(
+    before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float = NARROWEST
+) -> Compared:
+    (first, earlier), (second, later) = before, after
+    if first.capture is second.capture:
+        return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
+    graphs = [
+        (opened.capture, flame_graph(opened.capture, opened.shape, selection, narrowest / _FINER))
+        for opened, selection in (before, after)
+    ]
+    return Compared(*compare(graphs[0], graphs[1]))
+
+
+def ask_moments(opened: Opened) -> list[Explained]:
+    with _refused(opened):
+        return [explain(opened.capture, opened.shape, moment) for moment in find_moments(opened.capture)]
+
+
+def write_elsewhere(opened: Opened, selection: Selection, form: str) -> Iterator[bytes]:
+    with _refused(opened):
+        yield from WRITERS[form](opened.capture, selection)
+
+
+def frames_of(capture: Capture) -> list[Key]:
+    return list(zip(capture.frame_names, capture.frame_files, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _refused:  # noqa: N801 (reads as a clause: with _refused(opened))
+    """A question that this capture cannot answer is an error with a way on, not a bug."""
+
+    opened: Opened
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BrokenCapture):
+            raise ObservationError(
+                f"cannot answer from the capture {self.opened.name}", error.why, error.hint
+            ) from error

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`. Columns rather than rows, for size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.presenters.flame_layout import Key
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.flame_graph import FlameGraph
+from zombiescope.profiling.heat_map import HeatMap
+from zombiescope.profiling.saturation import Explained
+
+
+def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
+    about = capture.about
+    clock = about.clock
+    began = (
+        None if clock is None or not len(capture) else (clock.wall_ns + int(capture.time[0]) - clock.sample_ns) / 1e9
+    )
+    return {
+        "schema": f"zombiescope.{schema}",
+        "taken_at": None if began is None else rfc3339(began),
+        "capture": {
+            "name": name,
+            "source": about.source,
+            "host": about.host,
+            "kernel": about.kernel,
+            "samples": len(capture),
+            "seconds": round(capture.seconds, 6),
+            "rate_hz": about.rate_hz,
+            "lost": about.lost,
+            "throttled": about.throttled,
+        },
+        **body,
+        "gaps": [gap._asdict() for gap in about.gaps],
+    }
+
+
+def render_capture(name: str, capture: Capture, stored: str) -> Json:
+    body = {
+        "stored": stored,
+        "cores": sorted(set(capture.cpu.tolist())),
+        "comms": list(capture.comms),
+        "events": list(capture.events),
+        "cgroups": [path for path in capture.cgroups if path],
+        "stacks": len(capture.tree.frame),
+        "frames": len(capture.frame_names),
+    }
+    return _document("capture/1", name, capture, body)
+
+
+def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
+    cores = [
+        {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
+        for index, cpu in enumerate(found.cpus)
+    ]
+    body = {
+        "begin_seconds": found.begin,
+        "column_seconds": found.column_seconds,
+        "rows": found.rows,
+        "expected_per_cell": found.expected,
+        "cores": cores,
+    }
+    return _document("heatmap/1", name, capture, body)
+
+
+def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
+    """Only the frames that are used, numbered anew."""
+    used = sorted({number for number in graph.frame.tolist() if number < len(frames)})
+    place = {number: index + 1 for index, number in enumerate(used)}
+    body = {
+        "samples": graph.samples,
+        "before_samples": graph.before_samples if graph.before is not None else None,
+        "frames": [["all", ""], *([*frames[number]] for number in used)],
+        "boxes": {
+            "parent": graph.parent.tolist(),
+            "frame": [place.get(number, 0) for number in graph.frame.tolist()],
+            "total": graph.total.tolist(),
+            "self": graph.self.tolist(),
+            "before": None if graph.before is None else graph.before.tolist(),
+        },
+    }
+    return _document("flame/1", name, capture, body)
+
+
+def render_moments(moments: Sequence[Explained], name: str, capture: Capture) -> Json:
+    found = [
+        {
+            "core": one.moment.cpu,
+            "begin_seconds": round(one.moment.begin, 3),
+            "end_seconds": round(one.moment.end, 3),
+            "kernel_share": round(one.moment.share, 4),
+            "quiet_share": round(one.moment.quiet_share, 4),
+            "score": round(one.moment.score, 2),
+            "comm": one.comm,
+            "stack": list(one.stack),
+            "stack_share": round(one.stack_share, 4),
+            "risen": [
+                {
+                    "name": risen.name,
+                    "file": risen.file,
+                    "before": round(risen.before, 4),
+                    "during": round(risen.during, 4),
+                }
+                for risen in one.risen
+            ],
+        }
+        for one in moments
+    ]
+    return _document("moments/1", name, capture, {"moments": found})

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which file lay where in which process at which time, and what each thread was called.
+
+An address space is a list of maps that do not overlap. Exec, fork, and a map laid over another begin a new one, so that
+every sample finds the maps of its own moment.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zombiescope.profiling.arrays import I64, U32, U64, dense_ids
+from zombiescope.profiling.perf_side import Change, Forked, Mapped, Renamed
+
+NOWHERE = -1
+_MOST_SPACES = 200_000
+_MOST_MAPS = 65_536
+
+
+@dataclass(slots=True)
+class Space:
+    pid: int
+    maps: list[Mapped] = field(default_factory=list)
+    """By start address."""
+
+    def overlapped(self, mapped: Mapped) -> slice:
+        first = bisect.bisect_right(self.maps, mapped.start, key=lambda other: other.start + other.length)
+        last = bisect.bisect_left(self.maps, mapped.start + mapped.length, key=lambda other: other.start)
+        return slice(first, max(first, last))
+
+
+@dataclass(slots=True)
+class Spaces:
+    all: list[Space] = field(default_factory=list)
+    since: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By pid: from when on, which space."""
+    names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+    """By tid: from when on, which name."""
+
+    def of_samples(self, pids: U32, times: U64) -> I64:
+        return _by_time(pids, times, self.since)
+
+    def names_of_samples(self, tids: U32, times: U64) -> tuple[I64, list[str]]:
+        """An index into the names returned, for each sample."""
+        known: dict[str, int] = {}
+        numbered = {
+            tid: [(time, known.setdefault(name, len(known))) for time, name in history]
+            for tid, history in self.names.items()
+        }
+        found = _by_time(tids, times, numbered)
+        unnamed = found == NOWHERE
+        if unnamed.any():
+            idle = known.setdefault("swapper", len(known))
+            stranger = known.setdefault("[unknown]", len(known))
+            found[unnamed] = np.where(tids[unnamed] == 0, idle, stranger)
+        return found, list(known)
+
+
+def follow(changes: list[Change]) -> Spaces:
+    """Replays names, forks and maps, which are in time order."""
+    spaces = Spaces()
+    current: dict[int, int] = {}
+    for change in changes:
+        match change:
+            case Renamed():
+                spaces.names.setdefault(change.tid, []).append((change.time, change.name))
+                if change.is_exec and change.pid == change.tid:
+                    _begin(spaces, current, change.pid, change.time, [])
+            case Forked():
+                if change.pid != change.parent_pid:
+                    inherited = spaces.all[current[change.parent_pid]].maps if change.parent_pid in current else []
+                    _begin(spaces, current, change.pid, change.time, inherited)
+                history = spaces.names.get(change.parent_tid) or spaces.names.get(change.parent_pid)
+                if history:
+                    spaces.names.setdefault(change.tid, []).append((change.time, history[-1][1]))
+            case Mapped():
+                _lay(spaces, current, change)
+    return spaces
+
+
+def _begin(spaces: Spaces, current: dict[int, int], pid: int, time: int, maps: list[Mapped]) -> None:
+    if len(spaces.all) < _MOST_SPACES:
+        current[pid] = len(spaces.all)
+        spaces.all.append(Space(pid, maps.copy()))
+        spaces.since.setdefault(pid, []).append((time, current[pid]))
+
+
+def _lay(spaces: Spaces, current: dict[int, int], mapped: Mapped) -> None:
+    if mapped.pid not in current:
+        _begin(spaces, current, mapped.pid, 0, [])
+    if mapped.pid not in current or not mapped.length:
+        return
+    space = spaces.all[current[mapped.pid]]
+    below = space.overlapped(mapped)
+    covered = space.maps[below]
+    if covered and any(_is_other(old, mapped) for old in covered):
+        _begin(spaces, current, mapped.pid, mapped.time, space.maps)
+        space = spaces.all[current[mapped.pid]]
+    if len(space.maps) < _MOST_MAPS:
+        space.maps[below] = [*_left_over(covered, mapped), mapped, *_right_over(covered, mapped)]
+
+
+def _is_other(old: Mapped, new: Mapped) -> bool:
+    return (old.path, old.start - old.offset) != (new.path, new.start - new.offset)
+
+
+def _left_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
+    return [old._replace(length=mapped.start - old.start) for old in covered[:1] if old.start < mapped.start]
+
+
+def _right_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
+    end = mapped.start + mapped.length
+    return [
+        old._replace(start=end, length=old.start + old.length - end, offset=old.offset + end - old.start)
+        for old in covered[-1:]
+        if old.start + old.length > end
+    ]
+
+
+def _by_time(owners: U32, times: U64, history: dict[int, list[tuple[int, int]]]) -> I64:
+    """The value that each owner had at each time: most owners never changed and need no search."""
+    ids, chosen = dense_ids(owners.astype(np.uint64))
+    distinct = owners[chosen].tolist()
+    first = np.array([history[owner][0][1] if owner in history else NOWHERE for owner in distinct], np.int64)
+    found = first[ids] if len(ids) else ids
+    changed = [number for number, owner in enumerate(distinct) if len(history.get(owner, ())) > 1]
+    if not changed:
+        return found
+    # Small numbers are sorted by counting, which is several times quicker.
+    ids = ids.astype(np.uint16) if len(distinct) < 1 << 16 else ids
+    order = np.argsort(ids, kind="stable")
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(ids, minlength=len(distinct)))])
+    for number in changed:
+        mine = order[bounds[number] : bounds[number + 1]]
+        begins = np.array([time for time, _ in history[distinct[number]]], np.uint64)
+        values = np.array([value for _, value in history[distinct[number]]], np.int64)
+        found[mine] = values[np.maximum(np.searchsorted(begins, times[mine], side="right") - 1, 0)]
+    return found

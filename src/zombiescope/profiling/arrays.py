@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of numbers, and the two things done with them everywhere: equal values to dense ids, equal sequences to equal hashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+U64 = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
+U16 = NDArray[np.uint16]
+U8 = NDArray[np.uint8]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+Numbers = NDArray[Any]
+
+_SPREADS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)
+_BASE = 0x9E3779B97F4A7C15
+_BASE_INVERSE = pow(_BASE, -1, 1 << 64)
+_CHUNK_WORDS = 1 << 17
+_TABLE_BITS = 22
+
+
+def dense_ids(keys: U64) -> tuple[I64, I64]:
+    """An id for every element, equal for equal keys, and the place of one element of each id.
+
+    A hash table of array operations, piece by piece: whoever finds the slot of its key free writes its place there; whoever
+    finds a place compares the key there with its own; the few that meet a stranger go on with another spread of the slots.
+    No sort, no false match.
+    """
+    same_as = _places_of_equals(keys, 0)
+    chosen = np.flatnonzero(same_as == np.arange(len(keys), dtype=np.int32))
+    number = np.empty(len(keys), np.int32)
+    number[chosen] = np.arange(len(chosen), dtype=np.int32)
+    return number[same_as].astype(np.int64), chosen
+
+
+def _places_of_equals(keys: U64, attempt: int) -> I32:
+    """For each element the place of one that is equal: the same one for all equal ones."""
+    count = len(keys)
+    if attempt == len(_SPREADS):
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        return first[inverse].astype(np.int32)
+    bits = min(max(8, count.bit_length() + 1), _TABLE_BITS)
+    spread, shift = np.uint64(_SPREADS[attempt]), np.uint64(64 - bits)
+    table = np.zeros(1 << bits, np.int32)
+    same_as = np.empty(count, np.int32)
+    strangers: list[I64] = []
+    for begin in range(0, count, _CHUNK_WORDS):
+        mine = keys[begin : begin + _CHUNK_WORDS]
+        slots = mine >> np.uint64(32)
+        slots ^= mine
+        slots *= spread
+        slots >>= shift
+        found = table[slots]
+        free = np.flatnonzero(found == 0)
+        table[slots[free]] = free + (begin + 1)
+        found[free] = table[slots[free]]
+        found -= 1
+        same_as[begin : begin + _CHUNK_WORDS] = found
+        differ = np.flatnonzero(keys[found] != mine)
+        if len(differ):
+            strangers.append(differ + begin)
+    if strangers:
+        again = np.concatenate(strangers)
+        same_as[again] = again[_places_of_equals(keys[again], attempt + 1)]
+    return same_as
+
+
+def ranges(starts: I64, lengths: I64) -> I64:
+    """All of starts[0], starts[0]+1 … starts[0]+lengths[0]-1, starts[1] … one after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    places: I64 = np.repeat(starts - (ends - lengths), lengths)
+    places += np.arange(total, dtype=np.int64)
+    return places
+
+
+def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
+    """One hash a sequence `words[start:start + length]`; sequences ascend and do not overlap.
+
+    A polynomial hash modulo 2**64 as the difference of two prefix sums, in pieces that fit the cache.
+    """
+    out = np.zeros(len(starts), np.uint64)
+    ends = starts + lengths
+    ascending = np.cumprod(np.full(_CHUNK_WORDS, _BASE, np.uint64))
+    descending = np.cumprod(np.full(_CHUNK_WORDS + 1, _BASE_INVERSE, np.uint64))
+    first, total = 0, len(starts)
+    sums = np.zeros(_CHUNK_WORDS + 1, np.uint64)
+    while first < total:
+        begin = int(starts[first])
+        last = max(first + 1, int(np.searchsorted(ends, begin + _CHUNK_WORDS, side="right")))
+        if int(ends[last - 1]) - begin > _CHUNK_WORDS:
+            out[first] = _hash_one(words[begin : int(ends[first])])
+            first += 1
+            continue
+        mixed = words[begin : int(ends[last - 1])].copy()
+        mixed ^= mixed >> np.uint64(31)
+        mixed *= np.uint64(_SPREADS[1])
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= ascending[: len(mixed)]
+        np.cumsum(mixed, out=sums[1 : len(mixed) + 1])
+        here = starts[first:last] - begin
+        out[first:last] = (sums[ends[first:last] - begin] - sums[here]) * descending[here]
+        first = last
+    return _finish(out, lengths, salts)
+
+
+def _hash_one(words: U64) -> np.uint64:
+    """A sequence longer than a piece: no two of those are worth telling apart quickly."""
+    return np.uint64(hash(words.tobytes()) & 0xFFFFFFFFFFFFFFFF)
+
+
+def _finish(out: U64, lengths: I64, salts: U64) -> U64:
+    out ^= lengths.astype(np.uint64) * np.uint64(_SPREADS[2]) + salts * np.uint64(0x165667B19E3779F9)
+    out ^= out >> np.uint64(33)
+    out *= np.uint64(_SPREADS[3])
+    out ^= out >> np.uint64(33)
+    return out

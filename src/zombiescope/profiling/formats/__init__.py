@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other tools' profiles, in and out: one format a file."""

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenTelemetry profiles (v1development, still in development there): one dictionary of stacks, a sample with all its times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.formats import protobuf
+from zombiescope.profiling.formats.stacks import paths, taken
+from zombiescope.profiling.selection import Selection
+
+# ProfilesData
+_RESOURCE_PROFILES, _DICTIONARY = 1, 2
+# ProfilesDictionary
+_MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _STRINGS, _ATTRIBUTES, _STACKS = 1, 2, 3, 4, 5, 6, 7
+
+
+def write_otlp(capture: Capture, selection: Selection) -> Iterator[bytes]:
+    chosen = taken(capture, selection)
+    yield protobuf.message(_DICTIONARY, b"".join(_dictionary(capture, list(paths(capture, chosen.nodes)))))
+    order = np.argsort(chosen.node_of, kind="stable")
+    bounds = np.cumsum(np.bincount(chosen.node_of, minlength=len(chosen.nodes))).tolist()
+    times = _wall_times(capture, chosen.rows[order])
+    weights = chosen.weights[order].tolist()
+    samples: list[bytes] = []
+    begin = 0
+    for number, end in enumerate(bounds):
+        # Sample: stack_index 1, values 4, timestamps_unix_nano 5.
+        content = protobuf.number(1, number + 1)
+        if times is None or capture.weight is not None:
+            content += protobuf.packed(4, [sum(weights[begin:end])] if times is None else weights[begin:end])
+        if times is not None:
+            content += protobuf.fixed64(5, times[begin:end])
+        samples.append(protobuf.message(2, content))
+        begin = end
+    yield protobuf.message(
+        _RESOURCE_PROFILES, protobuf.message(2, protobuf.message(2, _heading(capture) + b"".join(samples)))
+    )
+
+
+def _wall_times(capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int] | None:
+    if not capture.about.has_time:
+        return None
+    clock = capture.about.clock
+    shift = 0 if clock is None else clock.wall_ns - clock.sample_ns
+    return [int(time) + shift for time in capture.time[rows].tolist()]
+
+
+def _heading(capture: Capture) -> bytes:
+    """Profile: sample_type 1, time_unix_nano 3, duration_nano 4, period_type 5, period 6."""
+    times = _wall_times(capture, np.zeros(1, np.int64)) if len(capture) else None
+    period = round(1e9 / capture.about.rate_hz) if capture.about.rate_hz else 0
+    content = protobuf.message(1, protobuf.number(1, 1) + protobuf.number(2, 2))
+    if times:
+        content += protobuf.varint(3 << 3 | protobuf.FIXED64) + times[0].to_bytes(8, "little")
+    content += protobuf.number(4, round(capture.seconds * 1e9))
+    if period:
+        content += protobuf.message(5, protobuf.number(1, 3) + protobuf.number(2, 4)) + protobuf.number(6, period)
+    return content
+
+
+def _dictionary(capture: Capture, stacks: list[tuple[int, ...]]) -> Iterator[bytes]:
+    """Entry 0 of each table is empty, as the format wants it."""
+    texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4}
+    for table in (_MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _ATTRIBUTES, _STACKS):
+        yield protobuf.message(table, b"")
+    for name, file in zip(capture.frame_names, capture.frame_files, strict=True):
+        named = texts.setdefault(name, len(texts))
+        in_file = texts.setdefault(file, len(texts))
+        function = protobuf.number(1, named) + protobuf.number(2, named) + protobuf.number(3, in_file)
+        yield protobuf.message(_FUNCTIONS, function)
+    for frame in range(len(capture.frame_names)):
+        # Location: lines 3, whose first field is the function.
+        yield protobuf.message(_LOCATIONS, protobuf.message(3, protobuf.number(1, frame + 1)))
+    for path in stacks:
+        yield protobuf.message(_STACKS, protobuf.packed(1, [frame + 1 for frame in reversed(path)]))
+    for content in texts:
+        yield protobuf.text(_STRINGS, content)
