@@ -86,10 +86,10 @@ def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
     """
     out = np.zeros(len(starts), np.uint64)
     ends = starts + lengths
-    ascending = np.cumprod(np.full(_CHUNK_WORDS, _BASE, np.uint64))
-    descending = np.cumprod(np.full(_CHUNK_WORDS + 1, _BASE_INVERSE, np.uint64))
+    longest = min(_CHUNK_WORDS, int(ends.max() - starts.min()) if len(starts) else 0)
+    ascending, descending = _powers(_BASE, longest), _powers(_BASE_INVERSE, longest + 1)
     first, total = 0, len(starts)
-    sums = np.zeros(_CHUNK_WORDS + 1, np.uint64)
+    sums = np.zeros(longest + 1, np.uint64)
     while first < total:
         begin = int(starts[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + _CHUNK_WORDS, side="right")))
@@ -107,6 +107,11 @@ def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
         out[first:last] = (sums[ends[first:last] - begin] - sums[here]) * descending[here]
         first = last
     return _finish(out, lengths, salts)
+
+
+def _powers(base: int, count: int) -> U64:
+    powers: U64 = np.cumprod(np.full(count, base, np.uint64), dtype=np.uint64)
+    return powers
 
 
 def _hash_one(words: U64) -> np.uint64:

@@ -14,7 +14,7 @@ from zombiescope.profiling.perf_file import Clock
 
 KERNEL_MODE, USER_MODE, GUEST_KERNEL_MODE, GUEST_USER_MODE = 1, 2, 4, 5
 _IDLE_ROUTINES = frozenset(
-    [
+    (
         "pv_native_safe_halt",
         "native_safe_halt",
         "acpi_safe_halt",
@@ -43,7 +43,7 @@ _IDLE_ROUTINES = frozenset(
         "io_idle",
         "amd_e400_idle",
         "xen_safe_halt",
-    ]
+    )
 )
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from zombiescope.profiling.arrays import I64
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture
-from zombiescope.profiling.flame_graph import FlameGraph, Shape, difference, flame_graph
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiling.flame_graph import FlameGraph, Shape, difference
+from zombiescope.profiling.selection import Selection, row_numbers
 
 Shares = NDArray[np.float64]
 
@@ -162,29 +162,59 @@ def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> lis
 
 def explain(capture: Capture, shape: Shape, moment: Moment) -> Explained:
     during = Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel")
-    graph = flame_graph(capture, shape, during)
-    stack, share = _dominating(capture, graph)
+    stack, share, comm = _dominating(capture, shape, during)
     length = moment.end - moment.begin
     before = Selection(max(0.0, moment.begin - max(length, 2.0)), moment.begin, cpus=(moment.cpu,), with_idle=True)
     risen = _risen(
         capture, difference(capture, shape, before, Selection(moment.begin, moment.end, (moment.cpu,), with_idle=True))
     )
-    return Explained(moment, stack[1:], share, stack[0] if stack else "", risen)
+    return Explained(moment, stack, share, comm, risen)
 
 
-def _dominating(capture: Capture, graph: FlameGraph) -> tuple[tuple[str, ...], float]:
-    """From the root, always the widest child, while it holds at least half of the moment."""
-    at, path = 0, []
-    while True:
-        children = np.flatnonzero(graph.parent == at)
-        if not len(children):
+def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tuple[str, ...], float, str]:
+    """The kernel's part of the stacks alone, whoever called it: outermost first, the widest child while it holds half of its
+    parent; its share of the moment; and the thread that ran most."""
+    rows = row_numbers(capture, during)
+    if not len(rows):
+        return (), 0.0, ""
+    nodes, counts = np.unique(capture.node[rows], return_counts=True)
+    stacks = [
+        [
+            frame
+            for frame in path
+            if capture.frame_files[frame].startswith("[kernel") or capture.frame_files[frame] == "[bpf]"
+        ]
+        for path in _paths(capture, shape, nodes.astype(np.int64))
+    ]
+    left = [(stack, int(count)) for stack, count in zip(stacks, counts.tolist(), strict=True) if stack]
+    path: list[str] = []
+    share = whole = sum(count for _, count in left)
+    while left:
+        children: dict[int, int] = {}
+        for stack, count in left:
+            if len(stack) > len(path):
+                children[stack[len(path)]] = children.get(stack[len(path)], 0) + count
+        widest = max(children, key=children.__getitem__, default=None)
+        if widest is None or children[widest] * 2 < share:
             break
-        widest = int(children[np.argmax(graph.total[children])])
-        if graph.total[widest] * 2 < graph.samples:
+        share = children[widest]
+        left = [(stack, count) for stack, count in left if len(stack) > len(path) and stack[len(path)] == widest]
+        path.append(capture.frame_names[widest])
+    comm = capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
+    return tuple(path), share / max(1, whole), comm
+
+
+def _paths(capture: Capture, shape: Shape, nodes: I64) -> list[list[int]]:
+    """The frames of each node, root first: its ancestor on a level is the last node there that does not come after it."""
+    paths: list[list[int]] = [[] for _ in nodes]
+    for level in shape.by_level[1:]:
+        above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
+        inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
+        if not len(inside):
             break
-        at = widest
-        path.append(capture.frame_names[int(graph.frame[at])])
-    return tuple(path), float(graph.total[at]) / max(1, graph.samples)
+        for place, frame in zip(inside.tolist(), capture.tree.frame[above[inside]].tolist(), strict=True):
+            paths[place].append(frame)
+    return paths
 
 
 def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, ...]:

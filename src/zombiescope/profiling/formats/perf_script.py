@@ -14,7 +14,9 @@ _HEADING = re.compile(
     rb"^\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?\d+)/\s*)?(?P<tid>-?\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?"
     rb"(?P<seconds>\d{1,10})\.(?P<part>\d{1,9}):"
 )
-_FRAME = re.compile(rb"^\s*[0-9a-f]+\s+(?P<name>.*?)(?:\+0x[0-9a-f]+)?\s+\((?P<file>.*)\)\s*$")
+_FRAME = re.compile(
+    rb"^\s*[0-9a-f]+\s+(?:(?P<name>.*?)\+0x[0-9a-f]+|(?P<plain>.*?))\s+\((?P<file>[^()]*(?:\([^()]*\))?[^()]*)\)\s*$"
+)
 _KERNEL_FILES = (b"[kernel.kallsyms]", b"[guest.kernel.kallsyms]")
 _LOOK_LINES = 200
 
@@ -71,6 +73,11 @@ def _frames(stack: bytes) -> list[Frame]:
         match = _FRAME.match(line)
         if match is not None:
             file = match["file"]
-            frames.append((shown(match["name"]), "[kernel]" if file in _KERNEL_FILES else shown(file)))
+            frames.append(
+                (
+                    shown(match["name"] or match["plain"] or b"[unknown]"),
+                    "[kernel]" if file in _KERNEL_FILES else shown(file),
+                )
+            )
     frames.reverse()
     return frames

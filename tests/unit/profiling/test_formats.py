@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other tools' formats: what we write, another reader reads; what we read back is what we had."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from opentelemetry.proto.profiles.v1development import profiles_pb2
+from tests.unit.profiling.perf_files import TOOLS, small_capture
+
+from zombiescope.profiling.broken import BrokenCapture
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.formats.collapsed import read_collapsed, write_collapsed
+from zombiescope.profiling.formats.firefox import write_firefox
+from zombiescope.profiling.formats.otlp import write_otlp
+from zombiescope.profiling.formats.perf_script import looks_like_perf_script, read_perf_script
+from zombiescope.profiling.formats.pprof import looks_like_pprof, read_pprof, write_pprof
+from zombiescope.profiling.formats.speedscope import read_speedscope, write_speedscope
+from zombiescope.profiling.formats.stacks import paths
+from zombiescope.profiling.perf_import import import_perf
+from zombiescope.profiling.selection import Selection
+
+BUSY = {
+    ("reader", "[unknown]"): 100,
+    ("reader", "[unknown]", "do_syscall_64", "vfs_read"): 100,
+    ("swapper", "net_rx_action"): 1,
+}
+
+
+def small() -> Capture:
+    return import_perf(small_capture().file(), TOOLS, "small")
+
+
+def counted(capture: Capture) -> dict[tuple[str, ...], int]:
+    found: Counter[tuple[str, ...]] = Counter()
+    weights = np.ones(len(capture), np.uint64) if capture.weight is None else capture.weight
+    for path, weight in zip(paths(capture, capture.node.astype(np.int64)), weights.tolist(), strict=True):
+        found[tuple(capture.frame_names[frame] for frame in path)] += weight
+    return dict(found)
+
+
+def test_collapsed_there_and_back() -> None:
+    text = b"".join(write_collapsed(small(), Selection()))
+    assert b"reader;[unknown];do_syscall_64_[k];vfs_read_[k] 100\n" in text
+    assert counted(read_collapsed(text, "c")) == BUSY
+
+
+def test_pprof_there_and_back() -> None:
+    raw = gzip.decompress(b"".join(write_pprof(small(), Selection())))
+    assert looks_like_pprof(raw)
+    assert {key[1:]: value for key, value in counted(read_pprof(raw, "p")).items()} == BUSY
+
+
+def test_speedscope_there_and_back_with_cores_and_times() -> None:
+    capture = small()
+    raw = b"".join(write_speedscope(capture, Selection()))
+    again = read_speedscope(raw, "s")
+    assert set(counted(again)) == set(BUSY)
+    assert again.cpu.tolist().count(1) == 200
+    document = json.loads(raw)
+    assert [profile["name"] for profile in document["profiles"]] == ["cpu 0", "cpu 1"]
+    busy = document["profiles"][1]
+    assert busy["endValue"] - busy["startValue"] == sum(busy["weights"])
+    assert 1.9e9 < sum(busy["weights"]) < 2.1e9
+
+
+def test_evented_speedscope_is_read() -> None:
+    document = {
+        "shared": {"frames": [{"name": "main"}, {"name": "work"}]},
+        "profiles": [
+            {
+                "type": "evented",
+                "name": "thread",
+                "unit": "milliseconds",
+                "startValue": 0,
+                "endValue": 10,
+                "events": [
+                    {"type": "O", "frame": 0, "at": 0},
+                    {"type": "O", "frame": 1, "at": 2},
+                    {"type": "C", "frame": 1, "at": 8},
+                    {"type": "C", "frame": 0, "at": 10},
+                ],
+            }
+        ],
+    }
+    found = counted(read_speedscope(json.dumps(document).encode(), "e"))
+    assert found == {("thread", "main"): 4_000_000, ("thread", "main", "work"): 6_000_000}
+
+
+def test_otlp_is_read_by_the_official_messages() -> None:
+    data = profiles_pb2.ProfilesData()
+    data.ParseFromString(b"".join(write_otlp(small(), Selection())))
+    words = data.dictionary.string_table
+    profile = data.resource_profiles[0].scope_profiles[0].profiles[0]
+    found: dict[tuple[str, ...], int] = {}
+    for sample in profile.samples:
+        stack = data.dictionary.stack_table[sample.stack_index]
+        lines = [data.dictionary.location_table[place].lines[0] for place in reversed(stack.location_indices)]
+        names = tuple(words[data.dictionary.function_table[line.function_index].name_strindex] for line in lines)
+        found[names] = len(sample.timestamps_unix_nano)
+    assert found == BUSY
+
+
+def test_the_firefox_profile_has_consistent_tables() -> None:
+    document = json.loads(b"".join(write_firefox(small(), Selection())))
+    assert [thread["name"] for thread in document["threads"]] == ["cpu 0", "cpu 1"]
+    thread = document["threads"][1]
+    assert thread["samples"]["length"] == 200
+    for table in ("stackTable", "frameTable", "funcTable", "resourceTable"):
+        lengths = {len(column) for key, column in thread[table].items() if key != "length"}
+        assert lengths == {thread[table]["length"]}, table
+    names = []
+    stack = thread["samples"]["stack"][-1]
+    while stack is not None:
+        frame = thread["stackTable"]["frame"][stack]
+        names.append(thread["stringArray"][thread["funcTable"]["name"][thread["frameTable"]["func"][frame]]])
+        stack = thread["stackTable"]["prefix"][stack]
+    assert names == ["vfs_read", "do_syscall_64", "[unknown]", "reader"]
+
+
+SCRIPT = b"""# captured on: today
+python3 my app 77 [001] 12.000100:     250000 cpu-clock:
+\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])
+\t          401234 do (odd) name+0x4 (/tmp/a (deleted))
+
+swapper     0 [000] 12.000200:          1 cpu-clock:
+\tffffffff81000310 pv_native_safe_halt+0xb ([kernel.kallsyms])
+
+junk
+"""
+
+
+def test_perf_script_text_is_read() -> None:
+    assert looks_like_perf_script(SCRIPT)
+    capture = read_perf_script(SCRIPT, "text")
+    assert set(counted(capture)) == {
+        ("python3 my app", "do (odd) name", "vfs_read"),
+        ("swapper", "pv_native_safe_halt"),
+    }
+    assert capture.time.tolist() == [12_000_100_000, 12_000_200_000]
+    assert capture.cpu.tolist() == [1, 0]
+    assert capture.idle.tolist() == [False, True]
+    assert "1 pieces" in capture.about.gaps[0].reason
+
+
+@pytest.mark.parametrize("raw", [b"hello\nworld\n", b"{}", b'{"shared":1}', b"\xff\x00\x01junk"])
+def test_what_is_none_of_them_is_refused(raw: bytes) -> None:
+    reader = read_speedscope if raw.startswith(b"{") else read_pprof if b"\0" in raw else read_collapsed
+    with pytest.raises(BrokenCapture):
+        reader(raw, "x")
