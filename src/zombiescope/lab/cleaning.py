@@ -2,8 +2,7 @@
 """`lab clean`: removes everything of a run, found by its journal and by its names, whatever ended the run.
 
 Order: processes, files and segments (the pins), cgroups deepest first, then a last look at what the kernel still holds.
-Pages just freed may sit in per-CPU batches that keep a few dead cgroups for a while; putting fresh pages through every
-CPU's batch pushes them out.
+What was just freed may keep a few dead cgroups for a while: `draining.py` pushes it out.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from zombiescope.lab import journal, places, sysv
+from zombiescope.lab import draining, journal, places, sysv
 from zombiescope.lab.accounts import dead_below
-from zombiescope.lab.hierarchy import MemoryHierarchy, reclaim
+from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.names import LAB, is_run_name
 from zombiescope.lab.pins.files import sync_filesystem
 from zombiescope.lab.processes import LabProcess, end_processes, find_ours, start_time
 
-RELEASE_SECONDS = 5.0
-_DRAIN_PAGES = 64
+RELEASE_SECONDS = 8.0
 
 
 @dataclass(slots=True)
@@ -174,24 +172,12 @@ def _remove_cgroup(cleaned: Cleaned, hierarchy: MemoryHierarchy, path: str) -> N
 def _wait_for_release(hierarchy: MemoryHierarchy, subtree: str) -> str:
     """Empty once the kernel holds nothing dead below the subtree, else what it still holds."""
     give_up = time.monotonic() + RELEASE_SECONDS
-    drain()
+    draining.drain_pages()
+    attempt = 0
     while still := dead_below(hierarchy, subtree):
         if time.monotonic() > give_up:
             return still
         time.sleep(0.05)
-        drain()
-        reclaim(hierarchy.folder(subtree))
+        draining.push_out(hierarchy, subtree, attempt)
+        attempt += 1
     return ""
-
-
-def drain() -> None:
-    """Puts fresh pages through every CPU's batch of freshly added pages."""
-    cpus = os.sched_getaffinity(0)
-    descriptor = os.memfd_create(LAB)
-    try:
-        for cpu in cpus:
-            os.sched_setaffinity(0, {cpu})
-            os.write(descriptor, b"d" * 4096 * _DRAIN_PAGES)
-    finally:
-        os.sched_setaffinity(0, cpus)
-        os.close(descriptor)

@@ -23,6 +23,7 @@ from zombiescope.lab.staff import Staff, zombie_work
 from zombiescope.lab.truth import Made, Truth
 
 SETTLE_SECONDS = 3.0
+ORDINARY_DEATH_SECONDS = 1.0
 Advance = Callable[[int], None]
 
 
@@ -127,12 +128,15 @@ def account(run: Run, action: str, made: list[Made], seconds: float, pin: Pin | 
 
 
 def _seen(run: Run, expected: int) -> int | None:
-    """The kernel's count trails by a moment: more, while ordinary deaths end; fewer, while they are still being booked."""
+    """The kernel's count trails by a moment, both ways, and an ordinary death takes up to a second: the lower of two looks."""
     give_up = time.monotonic() + SETTLE_SECONDS
     while True:
         seen = dead_count(run.hierarchy, run.subtree)
-        if seen is None or seen == expected or time.monotonic() > give_up:
+        if seen is None or not expected:
             return seen
+        if seen >= expected or time.monotonic() > give_up:
+            time.sleep(ORDINARY_DEATH_SECONDS)
+            return min(seen, dead_count(run.hierarchy, run.subtree) or 0)
         time.sleep(0.05)
 
 

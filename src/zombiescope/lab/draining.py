@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pushes out of the kernel's per-CPU batches what keeps a few dead cgroups after their pins are gone.
+
+Seen: freed pages wait in the batch of pages to be added to the LRU lists (all kernels); freed swap entries wait in the
+cache of swap slots (6.1, 6.12); an inode that was dirtied inside stays with the dead cgroup's writeback structure until it
+is written and some cgroup goes offline (v2); a CPU's stock of charges remembers its last few cgroups (7.2).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from zombiescope.lab.hierarchy import MemoryHierarchy, reclaim
+from zombiescope.lab.names import LAB
+from zombiescope.lab.pins.files import sync_filesystem
+
+_BATCH_PAGES = 64
+_SWAP_BATCH_PAGES = 160
+_MADV_PAGEOUT = 21
+_STOCK_CGROUPS = 24
+
+
+def drain_pages() -> None:
+    """Fresh pages through every CPU's batch."""
+    _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * mmap.PAGESIZE * _BATCH_PAGES))
+
+
+def _drain_swap() -> None:
+    """Fresh swap entries, made and freed on every CPU."""
+    _on_every_cpu(_swap_out_and_free)
+
+
+def _swap_out_and_free(descriptor: int) -> None:
+    size = mmap.PAGESIZE * _SWAP_BATCH_PAGES
+    os.ftruncate(descriptor, size)
+    with mmap.mmap(descriptor, size) as view:
+        view[:] = b"d" * size
+        view.madvise(_MADV_PAGEOUT)
+    os.ftruncate(descriptor, 0)
+
+
+def _on_every_cpu(work: Callable[[int], object]) -> None:
+    cpus = os.sched_getaffinity(0)
+    descriptor = os.memfd_create(LAB)
+    try:
+        for cpu in cpus:
+            os.sched_setaffinity(0, {cpu})
+            work(descriptor)
+    finally:
+        os.sched_setaffinity(0, cpus)
+        os.close(descriptor)
+
+
+def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
+    """The cheap ways at once, the dear ones when they were not enough."""
+    drain_pages()
+    reclaim(hierarchy.folder(subtree))
+    if attempt % 20 != 2:
+        return
+    sync_filesystem("/")
+    for cpu in os.sched_getaffinity(0):
+        _charge_elsewhere(hierarchy, subtree, cpu)
+    if _has_swap():
+        _drain_swap()
+
+
+def _charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
+    """Other cgroups take the places of a CPU's stock. Their deaths also make the kernel look at dead writeback structures."""
+    paths = [f"{subtree}/nudge{number}" for number in range(_STOCK_CGROUPS)]
+    for path in paths:
+        hierarchy.make(path)
+    child = os.fork()
+    if child == 0:
+        _hop_and_charge(hierarchy, paths, cpu)
+    os.waitpid(child, 0)
+    for path in paths:
+        hierarchy.remove(path)
+
+
+def _hop_and_charge(hierarchy: MemoryHierarchy, paths: list[str], cpu: int) -> NoReturn:
+    try:
+        os.sched_setaffinity(0, {cpu})
+        for path in paths:
+            hierarchy.enter(path)
+            with mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE) as page:
+                page[0] = 1
+    finally:
+        os._exit(0)
+
+
+def _has_swap() -> bool:
+    try:
+        return len(Path("/proc/swaps").read_text().splitlines()) > 1
+    except OSError:
+        return False
