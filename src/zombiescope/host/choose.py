@@ -23,7 +23,7 @@ def choose_host(root: bytes | None) -> Host:
         raise UsageError(f"cannot use {shown(root)} as a root", why, "give the folder of a recorded or mounted host")
     place = os.path.realpath(root)
     if os.path.lexists(os.path.join(place, b"recording.jsonl")):
-        return _recording(place)
+        return _recording(root)
     return LiveHost(place) if _holds_a_live_proc(place) else TreeHost(place)
 
 
