@@ -39,6 +39,11 @@ class Cell:
         """Where memory is counted: a hybrid boot has it on v1 as well."""
         return self.hierarchy is not Hierarchy.V2
 
+    @property
+    def reparents(self) -> bool:
+        """Whether a dying memory cgroup hands its pages to its parent: from 7.1 on, so that no page keeps it."""
+        return self.kernel not in {"5.10", "6.1", "6.12", "6.18", "7.0"}
+
 
 @dataclass(frozen=True, slots=True)
 class Unbootable:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Story (d): on legacy and hybrid boots memory is on v1; the total is exact, the split by parent is a gap and no guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.vm.cells import Cell
+from tests.vm.stories.groves import Grove, settled, zombies_on_v1
+from tests.vm.stories.pins import PINS
+from tests.vm.stories.product import bytes_below, document
+
+EACH = 5
+
+pytestmark = pytest.mark.cells(lambda cell: cell.memory_is_v1)
+
+
+@pytest.fixture
+def before() -> int:
+    return zombies_on_v1()
+
+
+@pytest.fixture
+def grove(cell: Cell, before: int) -> Iterator[Grove]:
+    grove = Grove(cell, "story-legacy")
+    tmpfs = next(pin for pin in PINS if pin.kind == "tmpfs")
+    try:
+        for number in range(EACH):
+            grove.bury(f"dead{number}", tmpfs.bury)
+        yield grove
+    finally:
+        grove.close()
+
+
+def test_total_is_exact_and_the_split_is_a_gap(cell: Cell, grove: Grove, before: int) -> None:
+    assert settled(lambda: zombies_on_v1() - before, EACH) == EACH, "the kernel's own count"
+    answer = document("scan")
+    assert answer["memcg"]["hierarchy"] == "v1"
+    assert answer["memcg"]["zombies"] - before == EACH
+    assert answer["memcg"]["counted"] - answer["memcg"]["live"] == answer["memcg"]["zombies"]
+    assert bytes_below(answer, grove.path)["shmem"] == EACH * 4096
+    assert all(parent["zombies"] is None for parent in answer["parents"])
+    assert [gap["fact"] for gap in answer["gaps"]].count("parents[].zombies") == 1
