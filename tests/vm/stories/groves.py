@@ -117,6 +117,20 @@ def zombies_on_v1() -> int:
     return int(rows[0][2]) - sum(1 for _ in os.walk(_V1))
 
 
+def quiet(read: Callable[[], int], seconds: float = 3, most: float = 60) -> int:
+    """A node-wide number that has come to rest: deaths of an earlier story are over."""
+    os.sync()
+    write(Path("/proc/sys/vm/drop_caches"), "3")
+    deadline = time.monotonic() + most
+    value, since = read(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        assert time.monotonic() < deadline, "the number of zombies does not come to rest"
+        time.sleep(0.2)
+        if (now := read()) != value:
+            value, since = now, time.monotonic()
+    return value
+
+
 def settled(read: Callable[[], Read], wanted: Read, seconds: float = 20) -> Read:
     """What `read` says once it is `wanted`, twice a second apart, or at last when time is up."""
     deadline = time.monotonic() + seconds

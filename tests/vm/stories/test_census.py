@@ -33,7 +33,7 @@ def groves(cell: Cell) -> Iterator[dict[str, Grove]]:
         write(Path("/proc/sys/vm/dirty_writeback_centisecs"), "500")
 
 
-@pytest.mark.cells(lambda cell: cell.hierarchy is Hierarchy.V2)
+@pytest.mark.cells.with_args(lambda cell: cell.hierarchy is Hierarchy.V2)
 def test_every_kind_below_its_parent(cell: Cell, groves: dict[str, Grove]) -> None:
     expected = {pin.kind: EACH if pin.keeps(cell) else 0 for pin in PINS} | {"none": 0}
     kernel = settled(lambda: {kind: dying(grove.folder) for kind, grove in groves.items()}, expected)

@@ -28,7 +28,7 @@ RestartSec=100ms
 # Without a living unit in it systemd would remove the slice, and its zombies would be counted at the root.
 ANCHOR = "[Service]\nSlice=story.slice\nExecStart=/bin/sleep infinity\n"
 
-pytestmark = pytest.mark.cells(lambda cell: cell.init is Init.SYSTEMD)
+pytestmark = pytest.mark.cells.with_args(lambda cell: cell.init is Init.SYSTEMD)
 
 
 def systemctl(*arguments: str) -> str:
@@ -63,7 +63,7 @@ def runs(zombies_before: int) -> Iterator[int]:
         path.unlink()
 
 
-@pytest.mark.cells(lambda cell: cell.hierarchy is Hierarchy.V2 and not cell.reparents)
+@pytest.mark.cells.with_args(lambda cell: cell.hierarchy is Hierarchy.V2 and not cell.reparents)
 def test_one_zombie_a_run_below_the_slice(cell: Cell, runs: int) -> None:
     assert settled(lambda: dying(memory_mount(cell) / "story.slice"), runs) == runs, "the kernel's own count"
     answer = document("scan")
@@ -71,7 +71,7 @@ def test_one_zombie_a_run_below_the_slice(cell: Cell, runs: int) -> None:
     assert answer["parents"][0]["path"] == SLICE, "the largest first"
 
 
-@pytest.mark.cells(lambda cell: cell.memory_is_v1)
+@pytest.mark.cells.with_args(lambda cell: cell.memory_is_v1)
 def test_one_zombie_a_run_on_v1(runs: int, zombies_before: int) -> None:
     # The anchor and the slice live; all that died since is the service's.
     assert settled(lambda: zombies_on_v1() - zombies_before, runs) == runs, "the kernel's own count"
@@ -82,7 +82,7 @@ def test_one_zombie_a_run_on_v1(runs: int, zombies_before: int) -> None:
     assert held[SLICE]["file"] >= runs * 4096
 
 
-@pytest.mark.cells(lambda cell: cell.reparents)
+@pytest.mark.cells.with_args(lambda cell: cell.reparents)
 def test_no_zombie_where_pages_are_reparented(cell: Cell, runs: int) -> None:
     assert runs >= RUNS
     subprocess.run(["sync"], check=True)  # a file dirty at death keeps its group until it is written

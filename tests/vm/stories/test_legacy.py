@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 from tests.vm.cells import Cell
-from tests.vm.stories.groves import Grove, settled, zombies_on_v1
+from tests.vm.stories.groves import Grove, quiet, settled, zombies_on_v1
 from tests.vm.stories.pins import PINS
 from tests.vm.stories.product import bytes_below, document
 
 EACH = 5
 
-pytestmark = pytest.mark.cells(lambda cell: cell.memory_is_v1)
+pytestmark = pytest.mark.cells.with_args(lambda cell: cell.memory_is_v1)
 
 
 @pytest.fixture
 def before() -> int:
-    return zombies_on_v1()
+    return quiet(zombies_on_v1)
 
 
 @pytest.fixture

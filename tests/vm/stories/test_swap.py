@@ -13,7 +13,7 @@ from tests.vm.stories.product import bytes_below, document, zombies_below
 
 EACH = 4
 
-pytestmark = pytest.mark.cells(lambda cell: cell.swap_megabytes and cell.hierarchy is Hierarchy.V2)
+pytestmark = pytest.mark.cells.with_args(lambda cell: cell.swap_megabytes and cell.hierarchy is Hierarchy.V2)
 
 
 @pytest.fixture

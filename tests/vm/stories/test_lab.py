@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Story (f): the lab makes on this kernel what it says it made, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.vm.cells import Cell
+from tests.vm.stories.groves import dying, memory_mount, settled
+from tests.vm.stories.pins import FILES, SHARED
+from tests.vm.stories.product import document, zombies_below
+
+EACH = 3
+PAGES = ("page-cache", "mapped-file", "tmpfs", "memfd", "shared-anon", "sysv-shm")
+REFERENCES = ("dirty-file", "unreaped")
+LAB = "zombiescope-lab"
+
+
+def kinds(cell: Cell) -> tuple[str, ...]:
+    return PAGES + REFERENCES + (() if cell.memory_is_v1 else ("socket",))
+
+
+def segments() -> list[str]:
+    return Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+
+
+def leftovers(cell: Cell) -> list[str]:
+    """Everything with the lab's name: cgroups, files, processes, segments."""
+    places = [memory_mount(cell), SHARED, FILES, Path("/tmp"), Path("/run")]
+    found = [str(place / LAB) for place in places if (place / LAB).exists()]
+    found += [path.read_text() for path in Path("/proc").glob("[0-9]*/comm") if "zombiescope" in path.read_text()]
+    return found + segments()
+
+
+@pytest.mark.cells.with_args(lambda cell: True)
+def test_makes_what_it_says_and_cleans_up(cell: Cell) -> None:
+    made = {
+        kind: document("lab", "zombies", "--pin", kind, "--count", str(EACH), "--name", kind) for kind in kinds(cell)
+    }
+    try:
+        assert {kind: answer["counts"]["made"] for kind, answer in made.items()} == dict.fromkeys(made, EACH)
+        if not cell.memory_is_v1:
+            check_counts(cell)
+    finally:
+        cleaned = document("lab", "clean")
+    assert [run["left"] for run in cleaned["runs"] if run["left"]] == []
+    assert leftovers(cell) == []
+
+
+def check_counts(cell: Cell) -> None:
+    expected = {kind: 0 if cell.reparents and kind in PAGES else EACH for kind in kinds(cell)}
+    top = memory_mount(cell) / LAB
+    assert settled(lambda: {kind: dying(top / kind) for kind in expected}, expected) == expected, (
+        "the kernel's own count"
+    )
+    answer = document("scan")
+    assert {kind: zombies_below(answer, f"/{LAB}/{kind}") for kind in expected} == expected
