@@ -33,6 +33,7 @@ class Pin:
     kind: str
     bury: Callable[[Grove, Path], None]
     is_a_page: bool = False
+    has_a_mark: bool = True
     on_v1: bool = True
 
     def keeps(self, cell: Cell) -> bool:
@@ -183,8 +184,8 @@ PINS = (
     Pin("sysv_shm", _sysv_shm, is_a_page=True),
     Pin("anon", _anon, is_a_page=True),
     Pin("writeback", _writeback),
-    Pin("socket", _socket, on_v1=False),
-    Pin("task", _task),
-    Pin("namespace", _namespace),
+    Pin("socket", _socket, has_a_mark=False, on_v1=False),
+    Pin("task", _task, has_a_mark=False),
+    Pin("namespace", _namespace, has_a_mark=False),
 )
 SWAP = Pin("swap", _swap)

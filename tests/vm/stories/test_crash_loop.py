@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.vm.cells import Cell, Hierarchy, Init
-from tests.vm.stories.groves import dying, memory_mount, settled, zombies_on_v1
+from tests.vm.stories.groves import dying, memory_mount, quiet, settled, zombies_on_v1
 from tests.vm.stories.pins import FILES, SHARED
 from tests.vm.stories.product import document, zombies_below
 
@@ -41,7 +41,7 @@ def left_behind() -> int:
 
 @pytest.fixture
 def zombies_before(cell: Cell) -> int:
-    return zombies_on_v1() if cell.memory_is_v1 else 0
+    return quiet(zombies_on_v1) if cell.memory_is_v1 else 0
 
 
 @pytest.fixture
@@ -63,12 +63,23 @@ def runs(zombies_before: int) -> Iterator[int]:
         path.unlink()
 
 
+def check_makers(runs: int) -> None:
+    """The exact walk names the unit as the maker of each, and what it left behind as the pins."""
+    answer = document("autopsy", "--limit", "0")
+    ours = [zombie for zombie in answer["zombies"] if zombie["maker"] == "unit:story-crash.service"]
+    assert len(ours) == runs
+    assert {zombie["path"] for zombie in ours} == {f"{SLICE}/story-crash.service"}
+    left = {str(path) for path in SHARED.glob("story-crash-*")}
+    assert {pin["path"] for zombie in ours for pin in zombie["pins"] if pin["kind"] == "tmpfs"} == left
+
+
 @pytest.mark.cells.with_args(lambda cell: cell.hierarchy is Hierarchy.V2 and not cell.reparents)
 def test_one_zombie_a_run_below_the_slice(cell: Cell, runs: int) -> None:
     assert settled(lambda: dying(memory_mount(cell) / "story.slice"), runs) == runs, "the kernel's own count"
     answer = document("scan")
     assert zombies_below(answer, SLICE) == runs
     assert answer["parents"][0]["path"] == SLICE, "the largest first"
+    check_makers(runs)
 
 
 @pytest.mark.cells.with_args(lambda cell: cell.memory_is_v1)
@@ -80,6 +91,7 @@ def test_one_zombie_a_run_on_v1(runs: int, zombies_before: int) -> None:
     held = {parent["path"]: parent["bytes"] for parent in answer["parents"]}
     assert held[SLICE]["shmem"] == runs * 4096
     assert held[SLICE]["file"] >= runs * 4096
+    check_makers(runs)
 
 
 @pytest.mark.cells.with_args(lambda cell: cell.reparents)

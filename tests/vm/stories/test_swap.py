@@ -34,3 +34,8 @@ def test_swap_is_seen_as_swap(grove: Grove) -> None:
     held = bytes_below(answer, grove.path)
     assert held["swap"] == EACH * 4096
     assert held["shmem"] == 0, "paged out: it is not in memory any more"
+    dead = [
+        zombie for zombie in document("autopsy", "--limit", "0")["zombies"] if zombie["path"].startswith(grove.path)
+    ]
+    assert [[pin["kind"] for pin in zombie["pins"]] for zombie in dead] == [["swap"]] * EACH
+    assert all(zombie["freed_by"][0]["action"] == "swap_in" for zombie in dead)
