@@ -14,7 +14,15 @@ from tests.vm.cells import Cell
 from tests.vm.image import SITE
 from tests.vm.recipe import REPOSITORY
 
-_CARRIED = ("src", "tests/kernel", "tests/vm/stories", "tests/vm/cells.py", "pyproject.toml")
+_CARRIED = (
+    "src",
+    "tests/kernel",
+    "tests/vm/stories",
+    "tests/vm/cells.py",
+    "tests/vm/mutations.py",
+    "docs/reference/kernels.json",
+    "pyproject.toml",
+)
 _NOT_CARRIED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache")
 
 

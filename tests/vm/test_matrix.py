@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every cell of the matrix: the kernel tier and the stories run inside it, two machines at a time.
+"""Every cell of the matrix: the kernel tier, the stories and some mutants run inside it, two machines at a time.
 
 ZOMBIESCOPE_VM_CELLS: `required` (default), `all`, or names with commas between. Results stay in build/vm/CELL.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,27 +18,47 @@ import pytest
 from tests.vm.build import Store, say
 from tests.vm.cells import CELLS, Cell, cell_named
 from tests.vm.job import stage
+from tests.vm.kernel_tier import selection
 from tests.vm.machine import Outcome, run_job
+from tests.vm.mutations import MUTATIONS, WHICH_VARIABLE
 from tests.vm.recipe import REPOSITORY
 
 pytestmark = pytest.mark.vm
 
 MACHINES_AT_A_TIME = 2
+TIMEOUT_SECONDS = 900
 RESULTS = REPOSITORY / "build" / "vm"
-IN_GUEST = ["python3", "-m", "pytest", "--junitxml=/out/junit.xml", "-rA", "--tb=short"]
+PYTEST = ["python3", "-m", "pytest", "-rfEs", "--tb=short", "--durations=5"]
+
+
+def asked() -> str:
+    return os.environ.get("ZOMBIESCOPE_VM_CELLS", "required")
 
 
 def chosen_cells() -> list[Cell]:
-    asked = os.environ.get("ZOMBIESCOPE_VM_CELLS", "required")
-    if asked in {"all", "required"}:
-        return [cell for cell in CELLS if cell.required or asked == "all"]
-    return [cell_named(name) for name in asked.split(",")]
+    if asked() in {"all", "required"}:
+        return [cell for cell in CELLS if cell.required or asked() == "all"]
+    return [cell_named(name) for name in asked().split(",")]
 
 
-def tell_stories(store: Store, cell: Cell) -> Outcome:
-    where = [name for name in ("tests/kernel", "tests/vm/stories") if (REPOSITORY / name).exists()]
-    job = stage(RESULTS / "jobs" / cell.name, cell, [*IN_GUEST, *where])
-    outcome = run_job(store, cell, job, RESULTS / cell.name, timeout_seconds=600)
+def which_mutants() -> str:
+    return "required" if asked() == "required" else "all"
+
+
+def in_guest(cell: Cell) -> list[str]:
+    """One shell line: kernel tier, stories, mutants; each ends with a status of its own, and all of them always run."""
+    steps = [
+        [*PYTEST, "--junitxml=/out/stories.xml", "tests/vm/stories"],
+        ["env", f"{WHICH_VARIABLE}={which_mutants()}", "python3", "-m", "tests.vm.mutations"],
+    ]
+    if chosen := selection(cell):
+        steps.insert(0, [*PYTEST, "--junitxml=/out/kernel.xml", *chosen])
+    return ["sh", "-c", "failed=0; " + "".join(f"{shlex.join(step)} || failed=1; " for step in steps) + "exit $failed"]
+
+
+def run_cell(store: Store, cell: Cell) -> Outcome:
+    job = stage(RESULTS / "jobs" / cell.name, cell, in_guest(cell))
+    outcome = run_job(store, cell, job, RESULTS / cell.name, TIMEOUT_SECONDS)
     shutil.rmtree(job)
     say(f"{cell.name}: status {outcome.status} in {outcome.wall_seconds:.0f} s, {outcome.reason}")
     return outcome
@@ -50,14 +72,23 @@ def outcomes() -> Iterator[dict[str, Future[Outcome]]]:
     store = Store()
     store.ensure([cell.image for cell in chosen_cells()], [cell.kernel for cell in chosen_cells()])
     with ThreadPoolExecutor(MACHINES_AT_A_TIME) as machines:
-        yield {cell.name: machines.submit(tell_stories, store, cell) for cell in chosen_cells()}
+        yield {cell.name: machines.submit(run_cell, store, cell) for cell in chosen_cells()}
+
+
+def counts(outcome: Outcome, name: str) -> dict[str, int]:
+    suite = ET.parse(outcome.folder / name).getroot().find("testsuite")
+    assert suite is not None
+    return {key: int(suite.attrib[key]) for key in ("tests", "failures", "errors", "skipped")}
 
 
 @pytest.mark.parametrize("cell", chosen_cells(), ids=lambda cell: cell.name)
 def test_cell(cell: Cell, outcomes: dict[str, Future[Outcome]]) -> None:
     outcome = outcomes[cell.name].result()
     assert outcome.status == 0, f"{cell.name}: {outcome.reason}\n{outcome.log()[-12_000:]}"
-    suite = ET.parse(outcome.folder / "junit.xml").getroot().find("testsuite")
-    assert suite is not None
-    assert int(suite.attrib["tests"]) > 0
-    assert suite.attrib["skipped"] == "0", f"{cell.name}: a skip here is a failure\n{outcome.log()[-12_000:]}"
+    for name in ("stories.xml", "kernel.xml"):
+        if name == "stories.xml" or selection(cell):
+            seen = counts(outcome, name)
+            assert seen["tests"] > 0
+            assert seen["skipped"] == 0, f"{cell.name}: a skip here is a failure\n{outcome.log()[-12_000:]}"
+    expected = {mutation.name for mutation in MUTATIONS if mutation.applies(cell, which_mutants())}
+    assert json.loads((outcome.folder / "mutants.json").read_text()) == dict.fromkeys(expected, True)

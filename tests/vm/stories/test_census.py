@@ -63,7 +63,9 @@ def test_autopsy_calls_every_kind_by_its_name(cell: Cell, groves: dict[str, Grov
     for pin in PINS:
         for found in kinds[pin.kind]:
             # What holds a bare reference leaves no mark in the dead group: such a pin may only be called `other`.
-            assert pin.kind in found or (not pin.has_a_mark and found == {"other"}), (pin.kind, found)
+            # A file dirty at death may have been written since; its page is still there.
+            allowed = {pin.kind, "other" if not pin.has_a_mark else "", "page_cache" if pin.kind == "writeback" else ""}
+            assert found & allowed, (pin.kind, found)
     assert answer["reconciliation"]["walk"] == answer["reconciliation"]["counted_minus_live"]
     assert (answer["tier"] == "bpf") == (cell.kernel != "5.10"), "the walk needs bpf_loop, which came with 5.17"
 

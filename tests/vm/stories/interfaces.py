@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which interfaces this kernel has, looked at by a story's own eyes: the source of docs/reference/kernels.md."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.vm.cells import Cell
+from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies_on_v1
+from tests.vm.stories.pins import PINS
+from tests.vm.stories.product import document
+
+Answer = bool | int | str
+_CACHESTAT = 451
+_TRACEFS = Path("/sys/kernel/tracing")
+
+
+def look(cell: Cell) -> dict[str, Answer]:
+    """Every interface by name. The order is that of the page."""
+    with _grove(cell) as grove, _tracefs():
+        return {name: question(cell, grove) for name, question in QUESTIONS.items()}
+
+
+@contextmanager
+def _grove(cell: Cell) -> Iterator[Grove]:
+    grove = Grove(cell, "story-interfaces")
+    (grove.folder / "child").mkdir()
+    try:
+        yield grove
+    finally:
+        grove.close()
+
+
+@contextmanager
+def _tracefs() -> Iterator[None]:
+    is_mounted = (_TRACEFS / "events").exists()
+    if not is_mounted:
+        subprocess.run(["mount", "-t", "tracefs", "tracefs", str(_TRACEFS)], check=True)
+    try:
+        yield
+    finally:
+        if not is_mounted:
+            subprocess.run(["umount", str(_TRACEFS)], check=True)
+
+
+def _file(path: str) -> Callable[[Cell, Grove], Answer]:
+    return lambda cell, grove: Path(path).exists()
+
+
+def _group_file(name: str) -> Callable[[Cell, Grove], Answer]:
+    return lambda cell, grove: (grove.folder / "child" / name).exists()
+
+
+def _count(field: str) -> Callable[[Cell, Grove], Answer]:
+    def ask(cell: Cell, grove: Grove) -> Answer:
+        path = grove.folder / "cgroup.stat"
+        return path.exists() and any(line.startswith(field + " ") for line in path.read_text().splitlines())
+
+    return ask
+
+
+def _memory_row(cell: Cell, grove: Grove) -> Answer:
+    return any(line.startswith("memory\t") for line in Path("/proc/cgroups").read_text().splitlines())
+
+
+def _symbol(name: str) -> Callable[[Cell, Grove], Answer]:
+    return lambda cell, grove: f" {name}\n" in Path("/proc/kallsyms").read_text()
+
+
+def _events(cell: Cell, grove: Grove) -> Answer:
+    return all(
+        (_TRACEFS / "events/cgroup" / name).exists() for name in ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
+    )
+
+
+def _cachestat(cell: Cell, grove: Grove) -> Answer:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(_CACHESTAT, -1, None, None, 0)
+    return ctypes.get_errno() != errno.ENOSYS
+
+
+def _page_keeps(cell: Cell, grove: Grove) -> Answer:
+    """An experiment, for no file tells it: a group dies with one page of tmpfs charged to it."""
+    tmpfs = next(pin for pin in PINS if pin.kind == "tmpfs")
+    before = zombies_on_v1() if cell.memory_is_v1 else 0
+    grove.bury("page", tmpfs.bury)
+    expected = 1 if tmpfs.keeps(cell) else 0
+    return (
+        settled((lambda: zombies_on_v1() - before) if cell.memory_is_v1 else (lambda: dying(grove.folder)), expected)
+        == 1
+    )
+
+
+def _tier(cell: Cell, grove: Grove) -> Answer:
+    return str(document("autopsy")["tier"])
+
+
+QUESTIONS: dict[str, Callable[[Cell, Grove], Answer]] = {
+    "a page keeps a dead group": _page_keeps,
+    "tier of `autopsy`": _tier,
+    "cgroup.stat: nr_dying_descendants": _count("nr_dying_descendants"),
+    "cgroup.stat: nr_dying_subsys_memory": _count("nr_dying_subsys_memory"),
+    "/proc/cgroups: memory row": _memory_row,
+    "memory.reclaim": _group_file("memory.reclaim"),
+    "memory.force_empty": _group_file("memory.force_empty"),
+    "memory.numa_stat": _group_file("memory.numa_stat"),
+    "memory.peak": _group_file("memory.peak"),
+    "memory.swap.current": _group_file("memory.swap.current"),
+    "node reclaim": _file("/sys/devices/system/node/node0/reclaim"),
+    "multi-generational LRU": _file("/sys/kernel/mm/lru_gen/enabled"),
+    "tracepoints cgroup_mkdir, _rmdir, _release": _events,
+    "BTF": _file("/sys/kernel/btf/vmlinux"),
+    "bpf_loop": _symbol("bpf_loop"),
+    "bpf_iter_css_new": _symbol("bpf_iter_css_new"),
+    "/proc/kcore": _file("/proc/kcore"),
+    "/proc/kpagecgroup": _file("/proc/kpagecgroup"),
+    "cachestat(2)": _cachestat,
+    "memory pressure (PSI)": _file("/proc/pressure/memory"),
+    "NUMA nodes": lambda cell, grove: len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))),
+    "memory on": lambda cell, grove: "v1" if memory_mount(cell).name == "memory" else "v2",
+}

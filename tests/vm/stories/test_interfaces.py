@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/reference/kernels.md says of this cell is what is seen here. The answers go home in /out/interfaces.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.vm.cells import Cell
+from tests.vm.stories.interfaces import look
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/reference/kernels.json"
+
+
+def test_the_page_of_kernels_is_true(cell: Cell) -> None:
+    seen = look(cell)
+    Path("/out/interfaces.json").write_text(json.dumps(seen, indent=1))
+    told = json.loads(PAGE.read_text())
+    assert told.get(cell.name) == seen, "remake it: make test-vm-all; tools/write_kernels_page.py"

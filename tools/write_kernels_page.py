@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/kernels.json and kernels.md, from what the cells of the kernel matrix brought home in build/vm.
+
+Cells that were not run keep what the page said of them. `make test-vm-all` first, then this.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.vm.cells import CELLS, UNBOOTABLE, Cell  # noqa: E402
+
+TABLE = ROOT / "docs/reference/kernels.json"
+PAGE = ROOT / "docs/reference/kernels.md"
+RESULTS = ROOT / "build/vm"
+
+Seen = dict[str, dict[str, bool | int | str]]
+
+_HEAD = """# Interfaces by kernel
+
+Written by `tools/write_kernels_page.py` from what the stories saw inside each machine of the kernel matrix
+(`tests/vm/stories/interfaces.py` asks); a story in each machine fails when this page is not true of it.
+The tool itself never looks at a version: it probes for the file, the field or the error.
+
+"""
+
+
+def collect(results: Path, told: Seen) -> Seen:
+    seen: Seen = {}
+    for cell in CELLS:
+        path = results / cell.name / "interfaces.json"
+        if path.exists():
+            seen[cell.name] = json.loads(path.read_text())
+        elif cell.name in told:
+            seen[cell.name] = told[cell.name]
+    return seen
+
+
+def render(seen: Seen) -> str:
+    cells = [cell for cell in CELLS if cell.name in seen]
+    names = list(dict.fromkeys(name for answers in seen.values() for name in answers))
+    lines = ["| | " + " | ".join(cell.name for cell in cells) + " |", "|---|" + "---|" * len(cells)]
+    lines += [f"| {name} | " + " | ".join(_word(seen[cell.name].get(name)) for cell in cells) + " |" for name in names]
+    text = _HEAD + "\n".join(lines) + "\n\n## Machines\n\n| cell | kernel | made of |\n|---|---|---|\n"
+    text += "".join(f"| {cell.name} | {cell.kernel} | {_made_of(cell)} |\n" for cell in cells)
+    text += "\n## What could not be had\n\n| variant | reason |\n|---|---|\n"
+    return text + "".join(f"| {variant.name} | {variant.reason} |\n" for variant in UNBOOTABLE)
+
+
+def _word(answer: bool | int | str | None) -> str:
+    if isinstance(answer, bool):
+        return "yes" if answer else "-"
+    return "?" if answer is None else str(answer)
+
+
+def _made_of(cell: Cell) -> str:
+    parts = [f"{cell.image} image", f"{cell.init} as init", f"cgroup {cell.hierarchy}"]
+    parts += [f"{cell.swap_megabytes} MB swap"] if cell.swap_megabytes else []
+    parts += [f"{cell.numa_nodes} NUMA nodes"] if cell.numa_nodes > 1 else []
+    parts += ["MGLRU on"] if cell.mglru else []
+    return ", ".join([*parts, "in CI" if cell.required else "`make test-vm-all`"])
+
+
+def main() -> int:
+    told: Seen = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    seen = collect(RESULTS, told)
+    TABLE.write_text(json.dumps(seen, indent=1) + "\n")
+    PAGE.write_text(render(seen))
+    missing = [cell.name for cell in CELLS if cell.name not in seen]
+    if missing:
+        print(f"never seen: {', '.join(missing)} (run make test-vm-all)", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
