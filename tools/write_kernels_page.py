@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/reference/kernels.json and kernels.md, from what the cells of the kernel matrix brought home in build/vm.
 
-Cells that were not run keep what the page said of them. `make test-vm-all` first, then this.
+Cells that were not run keep what the page said of them. `tools/record_machines.py` or `make test-vm-all` first, then this.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def render(seen: Seen) -> str:
     lines = ["| | " + " | ".join(cell.name for cell in cells) + " |", "|---|" + "---|" * len(cells)]
     lines += [f"| {name} | " + " | ".join(_word(seen[cell.name].get(name)) for cell in cells) + " |" for name in names]
     text = _HEAD + "\n".join(lines) + "\n\n## Machines\n\n| cell | kernel | made of |\n|---|---|---|\n"
-    text += "".join(f"| {cell.name} | {cell.kernel} | {_made_of(cell)} |\n" for cell in cells)
+    text += "".join(f"| {cell.name} | {cell.kernel} | {made_of(cell)} |\n" for cell in cells)
     text += "\n## What could not be had\n\n| variant | reason |\n|---|---|\n"
     return text + "".join(f"| {variant.name} | {variant.reason} |\n" for variant in UNBOOTABLE)
 
@@ -58,7 +58,7 @@ def _word(answer: bool | int | str | None) -> str:
     return "?" if answer is None else str(answer)
 
 
-def _made_of(cell: Cell) -> str:
+def made_of(cell: Cell) -> str:
     parts = [f"{cell.image} image", f"{cell.init} as init", f"cgroup {cell.hierarchy}"]
     parts += [f"{cell.swap_megabytes} MB swap"] if cell.swap_megabytes else []
     parts += [f"{cell.numa_nodes} NUMA nodes"] if cell.numa_nodes > 1 else []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.vm.cells import Cell, Hierarchy
 from tests.vm.stories.groves import Grove, dying, settled, write
-from tests.vm.stories.pins import PINS
+from tests.vm.stories.pins import PINS, Pin
 from tests.vm.stories.product import bytes_below, document, zombies_below
 
 EACH = 3
@@ -52,22 +52,30 @@ def test_every_kind_below_its_parent(cell: Cell, groves: dict[str, Grove]) -> No
 @pytest.mark.cells.with_args(lambda cell: cell.hierarchy is Hierarchy.V2)
 def test_autopsy_calls_every_kind_by_its_name(cell: Cell, groves: dict[str, Grove]) -> None:
     answer = document("autopsy", "--limit", "0")
+    # The walk needs bpf_loop, which came with 5.17: before it a lower tier answers and says why.
+    assert (answer["tier"] == "bpf") == (cell.kernel != "5.10")
+    if answer["tier"] not in {"bpf", "kcore"}:
+        assert any("PROG_LOAD" in gap["reason"] for gap in answer["gaps"])
+        return
     kinds: dict[str, list[set[str]]] = {kind: [] for kind in groves}
     for zombie in answer["zombies"]:
         kind = zombie["path"].split("/")[1].removeprefix("story-")
         if kind in kinds:
             kinds[kind].append({pin["kind"] for pin in zombie["pins"]})
-    assert {kind: len(found) for kind, found in kinds.items() if found} == {
-        pin.kind: EACH for pin in PINS if pin.keeps(cell)
-    }
+    found = {kind: len(dead) for kind, dead in kinds.items() if dead}
+    assert found == {pin.kind: EACH for pin in PINS if pin.keeps(cell)}
     for pin in PINS:
-        for found in kinds[pin.kind]:
-            # What holds a bare reference leaves no mark in the dead group: such a pin may only be called `other`.
-            # A file dirty at death may have been written since; its page is still there.
-            allowed = {pin.kind, "other" if not pin.has_a_mark else "", "page_cache" if pin.kind == "writeback" else ""}
-            assert found & allowed, (pin.kind, found)
+        for names in kinds[pin.kind]:
+            assert names & allowed_names(pin), (pin.kind, names)
     assert answer["reconciliation"]["walk"] == answer["reconciliation"]["counted_minus_live"]
-    assert (answer["tier"] == "bpf") == (cell.kernel != "5.10"), "the walk needs bpf_loop, which came with 5.17"
+
+
+def allowed_names(pin: Pin) -> set[str]:
+    """What holds a bare reference leaves no mark in the dead group and may be called `other`; a file that was dirty at death
+    may have been written since, and its page is still there."""
+    return (
+        {pin.kind} | (set() if pin.has_a_mark else {"other"}) | ({"page_cache"} if pin.kind == "writeback" else set())
+    )
 
 
 def pin_keeps(cell: Cell, kind: str) -> bool:

@@ -66,6 +66,8 @@ def runs(zombies_before: int) -> Iterator[int]:
 def check_makers(runs: int) -> None:
     """The exact walk names the unit as the maker of each, and what it left behind as the pins."""
     answer = document("autopsy", "--limit", "0")
+    if answer["tier"] not in {"bpf", "kcore"}:
+        return  # 5.10: the story of the census says what must be told then
     ours = [zombie for zombie in answer["zombies"] if zombie["maker"] == "unit:story-crash.service"]
     assert len(ours) == runs
     assert {zombie["path"] for zombie in ours} == {f"{SLICE}/story-crash.service"}

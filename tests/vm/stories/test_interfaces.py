@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 
 from tests.vm.cells import Cell
-from tests.vm.stories.interfaces import look
+from tests.vm.stories.interfaces import write_down
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/kernels.json"
 
 
 def test_the_page_of_kernels_is_true(cell: Cell) -> None:
-    seen = look(cell)
-    Path("/out/interfaces.json").write_text(json.dumps(seen, indent=1))
+    seen = write_down(cell)
     told = json.loads(PAGE.read_text())
-    assert told.get(cell.name) == seen, "remake it: make test-vm-all; tools/write_kernels_page.py"
+    assert told.get(cell.name) == seen, "remake it: tools/record_machines.py, then tools/write_kernels_page.py"

@@ -34,8 +34,9 @@ def test_swap_is_seen_as_swap(grove: Grove) -> None:
     held = bytes_below(answer, grove.path)
     assert held["swap"] == EACH * 4096
     assert held["shmem"] == 0, "paged out: it is not in memory any more"
-    dead = [
-        zombie for zombie in document("autopsy", "--limit", "0")["zombies"] if zombie["path"].startswith(grove.path)
-    ]
+    examined = document("autopsy", "--limit", "0")
+    if examined["tier"] not in {"bpf", "kcore"}:
+        return  # 5.10: the story of the census says what must be told then
+    dead = [zombie for zombie in examined["zombies"] if zombie["path"].startswith(grove.path)]
     assert [[pin["kind"] for pin in zombie["pins"]] for zombie in dead] == [["swap"]] * EACH
     assert all(zombie["freed_by"][0]["action"] == "swap_in" for zombie in dead)
