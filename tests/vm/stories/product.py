@@ -20,6 +20,7 @@ from typing import IO, Any
 import zombiescope
 
 COMMAND = ("python3", "-m", "zombiescope")
+_LOADED = ("cli", "pipeline", "presenters", "diagnosis", "analysis", "probes", "lab", "kernel", "host", "facts")
 _OPTIONAL_TEXT = ("note", "made[].file")
 
 
@@ -63,9 +64,14 @@ def _forked(arguments: list[str], output: IO[str], errors: IO[str]) -> int:
 
 
 def _load() -> None:
-    for module in pkgutil.walk_packages(zombiescope.__path__, "zombiescope."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
+    """The rooms that the stories go through. What wants a package that is not in the image is nobody's story here."""
+    for module in pkgutil.walk_packages(zombiescope.__path__, "zombiescope.", onerror=lambda name: None):
+        if module.name.split(".")[1] in _LOADED:
+            try:
+                import_module(module.name)
+            except ModuleNotFoundError as missing:
+                if str(missing.name).startswith("zombiescope"):
+                    raise
 
 
 def unexplained(answer: dict[str, Any]) -> Iterator[str]:
