@@ -15,11 +15,12 @@ import pytest
 from tests.kernel.exact_tiers import HAS_SWAP, IN_MACHINE, IS_V2, PAGES_PIN, TIERS, told_if
 from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_until
 
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_syscall import refusal
 from zombiescope.probes.readers import zombie_walk
-from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -232,6 +233,14 @@ def test_the_walk_of_a_host_reports_its_cost(tier: Tier) -> None:
     else:
         assert found.kernel_nanoseconds is None
         assert any(gap.fact == "tier" and "EPERM" in gap.reason for gap in found.gaps)
+
+
+def test_the_second_look_sees_the_same_dead(maker: Maker) -> None:
+    work, limit = maker.sockets()
+    maker.die(b"held", work, limit)
+    (zombie,) = settled(maker, 1).values()
+    dead = read_zombie_serials(LiveHost())
+    assert not isinstance(dead, Gap) and zombie.serial in dead
 
 
 def test_sockets_hold_a_zombie_without_pages(maker: Maker) -> None:

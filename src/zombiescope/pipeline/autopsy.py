@@ -32,7 +32,7 @@ from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.pod_names import read_pod_names
 from zombiescope.probes.readers.shared_memory_holders import read_shared_memory_holders
 from zombiescope.probes.readers.zombie_holders import read_zombie_holders
-from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
 _PAGE_BYTES = 4096
@@ -131,10 +131,10 @@ def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Wal
     if not fleeting:
         return walk, population
     host.wait(SECONDS_OF_AN_ORDINARY_DEATH)
-    later = read_zombie_walk(host)
+    later = read_zombie_serials(host)
     if isinstance(later, Gap):
         return walk, population
-    gone = fleeting - {zombie.serial for zombie in later.zombies}
+    gone = fleeting - later
     kept = tuple(zombie for zombie in walk.zombies if zombie.serial not in gone)
     counted = population and population._replace(counted=population.counted - len(gone))
     return replace(walk, zombies=kept), counted

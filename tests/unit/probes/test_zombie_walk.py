@@ -7,7 +7,7 @@ import pytest
 
 from zombiescope.facts.gap import Gap
 from zombiescope.host.tree import TreeHost
-from zombiescope.probes.readers.zombie_walk import count_nodes, read_zombie_walk
+from zombiescope.probes.readers.zombie_walk import count_nodes, read_zombie_serials, read_zombie_walk
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,4 @@ def test_a_folder_has_no_kernel_to_walk(tmp_path: Path) -> None:
     found = read_zombie_walk(TreeHost(bytes(tmp_path)))
     assert isinstance(found, Gap)
     assert found.fact == "zombies" and found.reason and found.hint
+    assert read_zombie_serials(TreeHost(bytes(tmp_path))) == found
