@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loaded BPF object: run its programs, look into its maps. It lives by file descriptors alone.
 
-Nothing is attached or pinned, so the kernel forgets all of it when the process ends, also by kill -9.
+Nothing is pinned, and what is attached hangs on a descriptor too: the kernel forgets all of it when the process ends, also by
+kill -9.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _SLEEPABLE = 1 << 4
 _CONTEXT = struct.Struct("<IIIIQ")  # struct bpf_loader_ctx
 _MAP = struct.Struct("<iIQ")  # struct bpf_map_desc
 _UNSIGNED = struct.Struct("<I")
+_INFO_BYTES, _MISSES_AT = 216, 208  # struct bpf_prog_info up to recursion_misses (5.12)
 
 
 class BpfObject:
@@ -46,6 +48,22 @@ class BpfObject:
 
     def program_descriptor(self, program: str) -> int:
         return int(self._programs[program])
+
+    def map_descriptor(self, name: str) -> int:
+        return int(self._maps[name])
+
+    def attach(self, program: str) -> int:
+        """To the tracepoint that the program was built for. Closing the descriptor detaches it."""
+        attributes = bytearray(16)
+        struct.pack_into("<QI", attributes, 0, 0, self._programs[program])
+        return call(Command.RAW_TRACEPOINT_OPEN, attributes)
+
+    def missed_runs(self, program: str) -> int:
+        """How often the kernel skipped the program because it was already running on that CPU; 0 where it does not count."""
+        info, attributes = bytearray(_INFO_BYTES), bytearray(16)
+        struct.pack_into("<IIQ", attributes, 0, self._programs[program], len(info), address_of(info))
+        call(Command.OBJ_GET_INFO_BY_FD, attributes)
+        return int.from_bytes(info[_MISSES_AT : _MISSES_AT + 8], "little")
 
     def close(self) -> None:
         for descriptor in (*self._maps.values(), *self._programs.values()):

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cgroups born (mkdir), died (rmdir) and released (freed), as they were seen to happen, and how many events were lost.
+
+A flow is what happened under one parent to leaves of one name pattern; its path is that of one of them, from which the maker
+is known. Zombies of a flow: what was there when watching began, plus deaths, less releases.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from zombiescope.facts.gap import Gap
+
+
+class EventTier(StrEnum):
+    """How births and deaths are seen; best first."""
+
+    BPF = "bpf"
+    TRACEFS = "tracefs"
+    POLLING = "polling"
+
+
+class Counts(NamedTuple):
+    births: int = 0
+    deaths: int = 0
+    releases: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        return Counts(self.births + other.births, self.deaths + other.deaths, self.releases + other.releases)
+
+    @property
+    def balance(self) -> int:
+        """Dead and not released, of those seen to die; negative where older ones were released."""
+        return self.deaths - self.releases
+
+
+class Flow(NamedTuple):
+    path: bytes
+    """Of one of them."""
+    counts: Counts
+
+
+class Histogram(NamedTuple):
+    """How many took how long: `buckets[i]` took less than 2^i microseconds, and not less than half of that."""
+
+    buckets: tuple[int, ...] = ()
+
+    def median_seconds(self) -> float | None:
+        return self.quantile_seconds(0.5)
+
+    def quantile_seconds(self, share: float) -> float | None:
+        """The upper end of the bucket in which it lies."""
+        wanted, seen = share * sum(self.buckets), 0
+        for power, count in enumerate(self.buckets):
+            seen += count
+            if count and seen >= wanted:
+                return float(1 << power) / 1e6
+        return None
+
+
+class Lifecycle(NamedTuple):
+    """What happened since the reading before, and since watching began."""
+
+    tier: EventTier
+    at: float
+    """Seconds since the epoch."""
+    total: Counts
+    """Since watching began. Polling cannot see a release: its `releases` stay 0 with a gap."""
+    flows: tuple[Flow, ...]
+    """Since the reading before."""
+    other: Counts
+    """Since the reading before, of leaves for whose pattern there was no room."""
+    lost: int
+    """Events known to have happened and not seen, since watching began."""
+    lifetimes: Histogram = Histogram()
+    """From birth to death, since watching began; of those whose birth was seen."""
+    zombie_times: Histogram = Histogram()
+    """From death to release."""
+    gaps: tuple[Gap, ...] = ()
+
+
+class Dead(NamedTuple):
+    """Died while we watched, and not released yet."""
+
+    id: int
+    path: bytes
+    died_at: float
+    born_at: float | None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The in-kernel ledger of births, deaths and releases (bpf/ledger.bpf.c): load, attach, read. It lives by descriptors alone, so
+that a killed agent leaves nothing behind. Between readings nothing runs here.
+
+A reading switches the side on which flows are counted, lets what is still counting end, then empties the other side.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
+from zombiescope.kernel.blob import BlobError, parse_blob
+from zombiescope.kernel.bpf_maps import drained, entries
+from zombiescope.kernel.bpf_object import BpfObject
+
+_NAME = "ledger.blob"
+_BUCKETS = 48
+_STATE = struct.Struct(f"<II3Q3Q3Q{_BUCKETS}Q{_BUCKETS}Q")
+_FLOW_KEY_BYTES = 72
+_FLOW = struct.Struct("<3QII256s")
+_DEAD = struct.Struct("<QQII256s")
+_SECONDS_FOR_A_PROGRAM_TO_END = 0.02
+
+
+class BpfLedger:
+    tier = EventTier.BPF
+
+    def __init__(self, hierarchy_number: int, wait: Callable[[float], None], wall_clock: Callable[[], float]) -> None:
+        content = pkgutil.get_data("zombiescope", f"kernel/bpf/{_NAME}")
+        if content is None:
+            raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
+        self._object = BpfObject(parse_blob(_NAME, content))
+        self._wait, self._wall_clock = wait, wall_clock
+        self._other = Counts()
+        self._links: list[int] = []
+        try:
+            self._state = self._object.map_memory("bss", _STATE.size, writable=True)
+            struct.pack_into("<II", self._state, 0, hierarchy_number, 0)
+            # Releases first and births last: what is seen to be born is also seen to die.
+            self._links.extend(self._object.attach(name) for name in ("on_release", "on_rmdir", "on_mkdir"))
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self) -> Lifecycle:
+        at = self._wall_clock()
+        (side,) = struct.unpack_from("<I", self._state, 4)
+        struct.pack_into("<I", self._state, 4, 1 - side)
+        self._wait(_SECONDS_FOR_A_PROGRAM_TO_END)
+        flows = self._drain("flows_b" if side else "flows_a")
+        values = _STATE.unpack_from(self._state)
+        total, other = Counts(*values[2:5]), Counts(*values[5:8])
+        since = Counts(*(now - before for now, before in zip(other, self._other, strict=True)))
+        self._other = other
+        dead_full = values[8]
+        missed = sum(self._object.missed_runs(name) for name in ("on_mkdir", "on_rmdir", "on_release"))
+        return Lifecycle(
+            EventTier.BPF,
+            at,
+            total,
+            tuple(flows),
+            since,
+            dead_full + missed,
+            Histogram(values[11 : 11 + _BUCKETS]),
+            Histogram(values[11 + _BUCKETS :]),
+        )
+
+    def dead(self) -> Iterator[Dead]:
+        """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""
+        boot = self._wall_clock() - _seconds_since_boot()
+        for key, value in entries(self._object.map_descriptor("dead"), 8, _DEAD.size):
+            died, born, size, _, path = _DEAD.unpack(value)
+            born_at = boot + born / 1e9 if born else None
+            yield Dead(int.from_bytes(key, "little"), _path(path, size), boot + died / 1e9, born_at)
+
+    def close(self) -> None:
+        for link in self._links:
+            os.close(link)
+        self._links = []
+        self._object.close()
+
+    def _drain(self, side: str) -> list[Flow]:
+        found: dict[bytes, Counts] = defaultdict(Counts)
+        for _, value in drained(self._object.map_descriptor(side), _FLOW_KEY_BYTES, _FLOW.size):
+            births, deaths, releases, size, _, path = _FLOW.unpack(value)
+            name = _path(path, size)
+            found[name] = found[name].plus(Counts(births, deaths, releases))
+        return [Flow(path, counts) for path, counts in found.items()]
+
+
+def _seconds_since_boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _path(raw: bytes, size: int) -> bytes:
+    """The tracepoint says `/` plus names; what was longer than its place is cut."""
+    path = raw[: max(size - 1, 0)].partition(b"\0")[0]
+    return path if path.startswith(b"/") else b"/" + path

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Births, deaths and releases from a private tracefs instance: where BPF is refused. What its buffer could not hold is counted
+by the kernel and said as lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
+from zombiescope.kernel.leaf_names import pattern_of
+from zombiescope.kernel.trace_events import Event, EventFormat, PageReader, parse_event_format
+from zombiescope.kernel.tracefs import Instance, TracefsError
+
+EVENTS = ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
+_BUFFER_KIBIBYTES = 1024
+_MOST_PATTERNS = 4096
+_MOST_DEAD = 65536
+_BUCKETS = 48
+_BIRTH, _DEATH = 0, 1
+_LOST = (b"overrun:", b"commit overrun:", b"dropped events:")
+
+
+class TraceLedger:
+    tier = EventTier.TRACEFS
+
+    def __init__(
+        self, hierarchy_number: int, wall_clock: Callable[[], float], buffer_kibibytes: int = _BUFFER_KIBIBYTES
+    ) -> None:
+        self._wall_clock = wall_clock
+        self._instance = Instance()
+        self._pipes: list[int] = []
+        self._total = Counts()
+        self._flows: dict[tuple[bytes, bytes], tuple[bytes, list[int]]] = {}
+        self._other = [0, 0, 0]
+        self._died: dict[int, int] = {}
+        self._zombie_times = [0] * _BUCKETS
+        try:
+            self._pages = self._begin(hierarchy_number, buffer_kibibytes)
+            self._pipes.extend(self._instance.open(f"per_cpu/{cpu}/trace_pipe_raw") for cpu in self._instance.cpus())
+        except OSError as error:
+            self.close()
+            why = f"the cgroup events cannot be switched on: {(error.strerror or str(error)).lower()}"
+            raise TracefsError("cannot watch cgroup events", why, "") from error
+        except TracefsError:
+            self.close()
+            raise
+
+    @property
+    def leftovers(self) -> int:
+        """Instances of killed runs that were removed."""
+        return self._instance.leftovers
+
+    def read(self) -> Lifecycle:
+        at = self._wall_clock()
+        self._drain()
+        flows = tuple(Flow(path, Counts(*counts)) for path, counts in self._flows.values())
+        other = Counts(*self._other)
+        self._flows, self._other = {}, [0, 0, 0]
+        times = Histogram(tuple(self._zombie_times))
+        return Lifecycle(EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times)
+
+    def dead(self) -> Iterator[Dead]:
+        """The stream keeps no paths of the dead: nothing to tell."""
+        return iter(())
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            os.close(pipe)
+        self._pipes = []
+        with suppress(OSError):
+            self._instance.write("tracing_on", "0")
+        self._instance.close()
+
+    def _begin(self, hierarchy_number: int, buffer_kibibytes: int) -> PageReader:
+        instance = self._instance
+        instance.write("buffer_size_kb", str(buffer_kibibytes))
+        instance.write("trace_clock", "boot")
+        kinds: dict[int, tuple[int, EventFormat]] = {}
+        for kind, name in enumerate(EVENTS):
+            form = parse_event_format(instance.read(f"events/cgroup/{name}/format"))
+            if form is None:
+                raise TracefsError("cannot watch cgroup events", f"the event {name} is not in a form we know", "")
+            kinds[int(instance.read(f"events/cgroup/{name}/id"))] = (kind, form)
+            instance.write(f"events/cgroup/{name}/filter", f"root=={hierarchy_number}")
+        for name in reversed(EVENTS):
+            instance.write(f"events/cgroup/{name}/enable", "1")
+        return PageReader(instance.read("events/header_page", shared=True), kinds)
+
+    def _drain(self) -> None:
+        seen = [0, 0, 0]
+        for pipe in self._pipes:
+            while True:
+                try:
+                    page = os.read(pipe, self._pages.page_bytes)
+                except BlockingIOError:
+                    break
+                if not page:
+                    break
+                for event in self._pages.events(page):
+                    seen[event.kind] += 1
+                    self._count(event)
+        self._total = self._total.plus(Counts(*seen))
+
+    def _count(self, event: Event) -> None:
+        key = pattern_of(event.path)
+        flow = self._flows.get(key)
+        if flow is None and len(self._flows) < _MOST_PATTERNS:
+            flow = self._flows[key] = (event.path, [0, 0, 0])
+        (flow[1] if flow else self._other)[event.kind] += 1
+        if event.kind == _DEATH and len(self._died) < _MOST_DEAD:
+            self._died[event.id] = event.stamp_ns
+        elif event.kind != _BIRTH and (died := self._died.pop(event.id, None)) is not None:
+            micros = max(event.stamp_ns - died, 0) // 1000
+            self._zombie_times[min(micros.bit_length(), _BUCKETS - 1)] += 1
+
+    def _lost(self) -> int:
+        lost = 0
+        for cpu in self._instance.cpus():
+            for line in self._instance.read(f"per_cpu/{cpu}/stats").splitlines():
+                if line.startswith(_LOST):
+                    lost += int(line.rpartition(b" ")[2])
+        return lost

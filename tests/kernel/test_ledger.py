@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every tier of the ledger against the maker's own count, on the running kernel. Only our own subtree is compared."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kernel.zombie_maker import Maker, wait_until
+from tools.build_bpf import SOURCES, build, differences
+
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.facts.zombies import Walk
+from zombiescope.host.live import LiveHost
+from zombiescope.kernel.leaf_names import pattern_of
+from zombiescope.kernel.trace_ledger import TraceLedger
+from zombiescope.kernel.tracefs import open_tracefs
+from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+
+pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+STREAMS = (EventTier.BPF, EventTier.TRACEFS)
+
+
+@pytest.fixture
+def maker() -> Iterator[Maker]:
+    with Maker(f"ledger-{os.getpid()}-{time.monotonic_ns() % 1_000_000}") as made:
+        yield made
+
+
+def ledger_of(tier: EventTier) -> Ledger:
+    hierarchy = read_memory_hierarchy(LiveHost())
+    assert isinstance(hierarchy, Hierarchy)
+    ledger = open_ledger(LiveHost(), hierarchy, (tier,))
+    assert not isinstance(ledger, tuple), ledger
+    assert ledger.tier is tier
+    return ledger
+
+
+class Followed:
+    """Readings added up, for the flows below one subtree."""
+
+    def __init__(self, ledger: Ledger, prefix: bytes) -> None:
+        self.ledger, self.prefix = ledger, prefix + b"/"
+        self.flows: dict[tuple[bytes, bytes], Counts] = {}
+        self.last: Lifecycle | None = None
+
+    def read(self) -> Counts:
+        self.last = self.ledger.read()
+        for path, counts in self.last.flows:
+            if path.startswith(self.prefix):
+                key = pattern_of(path)
+                self.flows[key] = self.flows.get(key, Counts()).plus(counts)
+        total = Counts()
+        for counts in self.flows.values():
+            total = total.plus(counts)
+        return total
+
+
+def churn(place: Path, names: list[str]) -> None:
+    for name in names:
+        (place / name).mkdir()
+        (place / name).rmdir()
+
+
+@pytest.mark.parametrize("tier", STREAMS)
+def test_every_birth_death_and_release_is_counted_under_its_pattern(maker: Maker, tier: EventTier) -> None:
+    names = [
+        name
+        for i in range(100)
+        for name in (
+            f"c{i}",
+            f"docker-{secrets.token_hex(32)}.scope",
+            f"app{i % 2}.service",
+            f"run-u{i}.service",
+            "web-a1b2c3",
+            "esc\x1b[31m",
+        )
+    ]
+    ledger = ledger_of(tier)
+    try:
+        followed = Followed(ledger, maker.prefix)
+        churn(maker.top, names)
+        assert wait_until(lambda: followed.read() == Counts(600, 600, 600)), followed.flows
+    finally:
+        ledger.close()
+    leaves = {leaf: counts.births for (_, leaf), counts in followed.flows.items()}
+    assert leaves == {
+        b"c*": 100,
+        b"docker-*.scope": 100,
+        b"app0.service": 50,
+        b"app1.service": 50,
+        b"run-u*.service": 100,
+        b"web-*": 100,
+        b"esc\x1b[*m": 100,
+    }
+    assert followed.last is not None
+    assert followed.last.lost == 0
+    assert followed.last.zombie_times.median_seconds() is not None
+
+
+@pytest.mark.parametrize("tier", STREAMS)
+def test_a_zombie_is_a_death_without_a_release(maker: Maker, tier: EventTier) -> None:
+    ledger = ledger_of(tier)
+    try:
+        followed = Followed(ledger, maker.prefix)
+        maker.many(50)
+        assert wait_until(lambda: followed.read().deaths == 50)
+        time.sleep(1.2)
+        assert followed.read() == Counts(50, 50, 0)
+        for file in maker.shared.iterdir():
+            file.unlink()
+        assert wait_until(lambda: followed.read().balance == 0)
+    finally:
+        ledger.close()
+
+
+def test_the_backlog_of_the_walk_and_the_flow_of_the_ledger_add_up(maker: Maker) -> None:
+    """Zombies from before, plus deaths, less releases, is what a walk finds afterwards; the ledger knows who and when."""
+    maker.many(30)
+
+    def walked() -> dict[bytes, int]:
+        walk = read_zombie_walk(LiveHost())
+        assert isinstance(walk, Walk)
+        start = maker.prefix + b"/"
+        return {zombie.path: zombie.id for zombie in walk.zombies if zombie.path.startswith(start)}
+
+    assert wait_until(lambda: len(walked()) == 30)
+    backlog = walked()
+    ledger = ledger_of(EventTier.BPF)
+    try:
+        followed = Followed(ledger, maker.prefix)
+        begun = time.time()
+        maker.many(20, first=1000)
+        for number in range(10):
+            (maker.shared / f"z{number}").unlink()
+        (maker.shared / "z1000").unlink()
+        assert wait_until(lambda: followed.read() == Counts(20, 20, 11)), followed.flows
+        assert len(walked()) == len(backlog) + 20 - 11
+        dead = {each.path: each for each in ledger.dead() if each.path.startswith(maker.prefix + b"/")}
+    finally:
+        ledger.close()
+    assert set(dead) == {path for path in walked() if path not in backlog}
+    for path, each in dead.items():
+        assert each.id == walked()[path]
+        assert begun - 1 <= (each.born_at or 0) <= each.died_at <= time.time() + 1
+
+
+def test_what_a_starved_stream_lost_is_said_exactly(maker: Maker) -> None:
+    host = LiveHost()
+    rows = Path("/proc/cgroups").read_text(encoding="ascii").splitlines()
+    number = next(int(row.split()[1]) for row in rows if row.startswith("memory"))
+    ledger = TraceLedger(number, host.wall_clock, buffer_kibibytes=8)
+    exact = ledger_of(EventTier.BPF)
+    try:
+        for i in range(3000):
+            churn(maker.top, [f"c{i}"])
+        followed = Followed(exact, maker.prefix)
+        assert wait_until(lambda: followed.read() == Counts(3000, 3000, 3000))
+        starved, whole = ledger.read(), exact.read()
+    finally:
+        ledger.close()
+        exact.close()
+    assert starved.lost > 1000
+    # Both watched the same hierarchy; others may have made cgroups between the two readings and the two starts.
+    assert abs(sum(starved.total) + starved.lost - sum(whole.total)) <= 300
+
+
+def test_polling_sees_what_stays(maker: Maker) -> None:
+    ledger = ledger_of(EventTier.POLLING)
+    ledger.read()
+    (maker.top / "stays").mkdir()
+    first = {flow.path: flow.counts for flow in ledger.read().flows}
+    (maker.top / "stays").rmdir()
+    second = ledger.read()
+    assert first[maker.prefix + b"/stays"] == Counts(1, 0, 0)
+    assert {flow.path: flow.counts for flow in second.flows}[maker.prefix + b"/stays"] == Counts(0, 1, 0)
+    assert {gap.fact for gap in second.gaps} == {"births", "releases"}
+
+
+def test_a_killed_watcher_leaves_nothing_that_the_next_does_not_remove() -> None:
+    program = (
+        "import sys, time; from zombiescope.kernel.trace_ledger import TraceLedger; ledger = TraceLedger(1, time.time); "
+        "print(ledger._instance.name, flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    name = child.stdout.readline().strip()
+    child.kill()
+    child.wait()
+    top = open_tracefs()
+    instances = os.open("instances", os.O_RDONLY, dir_fd=top)
+    try:
+        assert name in os.listdir(instances)
+        ledger = TraceLedger(1, time.time)
+        assert name not in os.listdir(instances)
+        assert ledger.leftovers >= 1
+        own = ledger._instance.name
+        ledger.close()
+        assert own not in os.listdir(instances)
+    finally:
+        os.close(instances)
+        os.close(top)
+
+
+@pytest.mark.skipif(not shutil.which("clang") or not shutil.which("bpftool"), reason="needs clang and bpftool")
+def test_the_committed_ledger_is_what_its_source_compiles_to(tmp_path: Path) -> None:
+    rebuilt = build(SOURCES / "ledger.bpf.c", tmp_path)
+    assert differences((SOURCES / "ledger.blob").read_bytes(), rebuilt) == []
