@@ -5,9 +5,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
+
+NO_HISTORY = Gap(
+    "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"
+)
 
 
 class Observation(NamedTuple):
@@ -18,6 +24,7 @@ class Observation(NamedTuple):
 class Case(NamedTuple):
     observations: tuple[Observation, ...]
     thresholds: Thresholds
+    growth: Growth | Gap = NO_HISTORY
 
     @property
     def first(self) -> Observation:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules import visible_leak, zombie_population
+from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
 
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
@@ -33,7 +33,9 @@ class Diagnosis(NamedTuple):
 
     @property
     def worst(self) -> Severity:
-        return max((finding.severity for finding in self.findings), key=_ORDER.index)
+        """Growth that nobody could watch makes nothing worse."""
+        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id != zombie_growth.ID]
+        return max((finding.severity for finding in told), key=_ORDER.index)
 
 
 def at_least(severity: Severity, limit: Severity) -> bool:

@@ -25,6 +25,18 @@ class Thresholds(NamedTuple):
     """Below this many zombies the ratio says nothing: a small host with a handful is well."""
     empty_directories_warning: int = 1_000
     empty_directories_critical: int = 10_000
+    growth_warning_per_hour: float = 100
+    growth_slow_per_hour: float = 20
+    """What an hour's watch may call a leak; a shorter one needs `growth_warning_per_hour`."""
+    growth_critical_per_hour: float = 1_000
+    growth_least: int = 10
+    """Zombies more than at the start of the window, below which a slope is noise."""
+    growth_least_seconds: float = 120
+    memory_share: float = 0.05
+    """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
+
+    def growth_needed(self, window_seconds: float) -> float:
+        return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour
 
     def of_population(self, population: Population) -> Severity:
         is_ratio_telling = population.zombies >= self.ratio_least_zombies

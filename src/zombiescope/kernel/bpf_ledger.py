@@ -8,7 +8,6 @@ A reading switches the side on which flows are counted, lets what is still count
 from __future__ import annotations
 
 import os
-import pkgutil
 import struct
 import time
 from collections import defaultdict
@@ -32,10 +31,7 @@ class BpfLedger:
     tier = EventTier.BPF
 
     def __init__(self, hierarchy_number: int, wait: Callable[[float], None], wall_clock: Callable[[], float]) -> None:
-        content = pkgutil.get_data("zombiescope", f"kernel/bpf/{_NAME}")
-        if content is None:
-            raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
-        self._object = BpfObject(parse_blob(_NAME, content))
+        self._object = BpfObject(parse_blob(_NAME, _read_object()))
         self._wait, self._wall_clock = wait, wall_clock
         self._other = Counts()
         self._links: list[int] = []
@@ -92,6 +88,17 @@ class BpfLedger:
             name = _path(path, size)
             found[name] = found[name].plus(Counts(births, deaths, releases))
         return [Flow(path, counts) for path, counts in found.items()]
+
+
+def _read_object() -> bytes:
+    read = getattr(__spec__.loader, "get_data", None)
+    try:
+        content = read(os.path.join(os.path.dirname(__file__), "bpf", _NAME)) if read else b""
+    except OSError:
+        content = b""
+    if not content:
+        raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
+    return bytes(content)
 
 
 def _seconds_since_boot() -> float:

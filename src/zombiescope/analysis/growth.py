@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether zombies grow, by how much, since when, whose they are, and when a mark will be reached; and the re-onset clock: how long
+after each boot the mark was reached before. Numbers only; `diagnosis/rules/zombie_growth.py` judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from zombiescope.analysis.trend import (
+    Point,
+    Slope,
+    derive_change,
+    derive_slope,
+    reached_after,
+    seconds_until,
+    settled,
+)
+
+MOST_MEMCG_IDS = 65_535
+"""Held by live memory cgroups and by zombies with pages in swap: a birth beyond them fails."""
+
+
+class Trend(NamedTuple):
+    """One series of zombies over a window."""
+
+    maker: str | None
+    """None: all of them together."""
+    now: int
+    grown: int
+    slope: Slope
+    since: float
+    """When it began to grow as it does, or when the window begins."""
+    is_since_seen: bool
+    """The beginning lies inside the window."""
+
+
+class Forecast(NamedTuple):
+    what: str
+    mark: float
+    soonest_seconds: float
+    latest_seconds: float | None
+
+
+class Onset(NamedTuple):
+    """After each boot that is remembered: seconds until the mark was reached."""
+
+    mark: int
+    seconds: tuple[float, ...]
+
+
+class Growth(NamedTuple):
+    at: float
+    window_seconds: float
+    total: Trend | None
+    makers: tuple[Trend, ...]
+    """Only those that grew, the fastest first."""
+    forecasts: tuple[Forecast, ...] = ()
+    onset: Onset | None = None
+
+
+def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Sequence[Point]]) -> Growth | None:
+    """None without two points. Values are settled first, so that ordinary deaths on their way do not count."""
+    if len(total) < 2:
+        return None
+    window = total[-1][0] - total[0][0]
+    trends = [trend for maker, points in by_maker.items() if (trend := derive_trend(maker, points)) and trend.grown > 0]
+    trends.sort(key=lambda trend: (-trend.slope.low, -trend.grown, trend.maker or ""))
+    return Growth(total[-1][0], window, derive_trend(None, total), tuple(trends))
+
+
+def derive_trend(maker: str | None, points: Sequence[Point]) -> Trend | None:
+    calm = settled(points)
+    slope = derive_slope(calm)
+    if slope is None:
+        return None
+    change = derive_change(calm)
+    begun = change if change is not None else calm[0][0]
+    return Trend(maker, round(calm[-1][1]), round(calm[-1][1] - calm[0][1]), slope, begun, change is not None)
+
+
+def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, float]]) -> tuple[Forecast, ...]:
+    """`marks`: what is reached, and at how many zombies."""
+    found = []
+    for what, mark in marks:
+        span = seconds_until(value, mark, slope)
+        if span is not None:
+            found.append(Forecast(what, mark, *span))
+    return tuple(sorted(found, key=lambda forecast: forecast.soonest_seconds))
+
+
+def derive_onset(boots: Iterable[tuple[float, Sequence[Point]]], mark: int) -> Onset | None:
+    """`boots`: when each began, and its zombies over time. None where the mark was never reached."""
+    reached = [reached_after(points, start, mark) for start, points in boots]
+    seconds = tuple(span for span in reached if span is not None)
+    return Onset(mark, seconds) if seconds else None

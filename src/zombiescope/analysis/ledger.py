@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accounts of births, deaths, releases and zombies by maker: the backlog of a walk plus the flow of the ledger.
+
+Makers are named as an autopsy names them. `label_of` is what may stand in a metric: ids of pods and people are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from zombiescope.analysis.maker import Makers
+from zombiescope.facts.lifecycle import Counts, Flow
+
+OTHER = "other"
+_NOTHING = Counts()
+_MOST_MAKERS = 512
+_LONGEST_LABEL = 100
+
+
+class Account(NamedTuple):
+    maker: str
+    zombies: int
+    counts: Counts
+    """Since the accounts were opened."""
+
+
+class Accounts:
+    """Grows with each reading; knows at most 512 makers, the rest is `other`."""
+
+    def __init__(self) -> None:
+        self._makers = Makers()
+        self._counts: dict[str, Counts] = {}
+        self._backlog: dict[str, int] = {}
+        self.is_backlog_known = False
+
+    def add(self, flows: Iterable[Flow], other: Counts = _NOTHING) -> None:
+        for flow in flows:
+            self._book(flow_maker(self._makers, flow.path), flow.counts)
+        if any(other):
+            self._book(OTHER, other)
+
+    def open_with(self, zombies: Mapping[str, int], since: Mapping[str, Counts]) -> None:
+        """A walk found these by maker. What the ledger had counted by then is in them: only the rest is backlog."""
+        self._backlog = {
+            maker: zombies.get(maker, 0) - since.get(maker, Counts()).balance for maker in {*zombies, *since}
+        }
+        self.is_backlog_known = True
+
+    @property
+    def counts(self) -> Mapping[str, Counts]:
+        return self._counts
+
+    def zombies(self) -> dict[str, int]:
+        """By maker; never below zero, as an older one may be released before a walk has counted it."""
+        makers = {*self._backlog, *self._counts}
+        return {
+            maker: max(self._backlog.get(maker, 0) + self._counts.get(maker, Counts()).balance, 0) for maker in makers
+        }
+
+    def list(self) -> list[Account]:
+        """Those with most zombies first, then those with most births."""
+        zombies = self.zombies()
+        accounts = [Account(maker, zombies[maker], self._counts.get(maker, Counts())) for maker in zombies]
+        return sorted(accounts, key=lambda each: (-each.zombies, -each.counts.births, each.maker))
+
+    def _book(self, maker: str, counts: Counts) -> None:
+        if maker not in self._counts and len(self._counts) >= _MOST_MAKERS:
+            maker = OTHER
+        self._counts[maker] = self._counts.get(maker, Counts()).plus(counts)
+
+
+def flow_maker(makers: Makers, path: bytes) -> str:
+    """The maker of a flow. Where the folded leaf was the pod's own name, the flow is that of many pods."""
+    maker = makers.of(path)
+    if maker.startswith("pod:"):
+        pod = maker.removeprefix("pod:").encode()
+        leaf = path.rpartition(b"/")[2].replace(b"_", b"-")
+        if pod in leaf:
+            return "pod:*"
+    return maker
+
+
+def label_of(maker: str) -> str:
+    kind = maker.partition(":")[0]
+    return f"{kind}:*" if kind in ("pod", "session") else maker[:_LONGEST_LABEL]
+
+
+def by_label(zombies: Mapping[str, int], most: int = 10) -> dict[str, int]:
+    """The largest, and the rest as `other`: what a metric can bear."""
+    labelled: dict[str, int] = {}
+    for maker, count in zombies.items():
+        label = label_of(maker)
+        labelled[label] = labelled.get(label, 0) + count
+    ranked = sorted(
+        ((name, count) for name, count in labelled.items() if name != OTHER), key=lambda each: (-each[1], each[0])
+    )
+    kept = {name: count for name, count in ranked[:most] if count > 0}
+    kept[OTHER] = labelled.get(OTHER, 0) + sum(count for _, count in ranked[most:])
+    return kept

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of a node: samples of numbers, and events. Raw facts; their meaning is computed anew each time.
+
+Series names: `counted live zombies births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`, `maker.NAME`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MAKER_PREFIX = "maker."
+
+
+class Sample(NamedTuple):
+    number: int
+    """Grows by one with each record of a store, whatever the clock does; never used twice."""
+    at: float
+    """Seconds since the epoch."""
+    boot: str
+    values: Mapping[str, float]
+    """By series; a number that was not to be had is left out."""
+
+
+class Happening(NamedTuple):
+    """Something that happened once: the agent began, ended, lost its store, a finding came or went."""
+
+    number: int
+    at: float
+    boot: str
+    what: str
+    detail: str
+
+
+class Trouble(NamedTuple):
+    """Why something of the store cannot be had or kept."""
+
+    what: str
+    why: str

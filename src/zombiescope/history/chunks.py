@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Past hours in SQLite: one row a series and stretch of samples. The only SQL.
+
+A stretch is of one boot and one hour, with the clock going forward; its key is the number of its first record. `folded` is the
+highest record number that is in here: the log may still hold such records after a crash, and nobody counts them twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from zombiescope.facts.history import Happening, Sample
+from zombiescope.history.columns import pack, unpack
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS stretch (first INTEGER PRIMARY KEY, boot TEXT NOT NULL, begin REAL NOT NULL, until REAL NOT NULL,
+                                    samples INTEGER NOT NULL, numbers BLOB NOT NULL, times BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS chunk (first INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL,
+                                  PRIMARY KEY (first, series)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS happening (number INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, what TEXT NOT NULL,
+                                      detail TEXT NOT NULL);
+"""
+
+
+class Chunks:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
+        self.path = path
+        mode = "ro" if read_only else "rwc"
+        if read_only and not os.path.exists(path + "-wal"):
+            mode = "ro&immutable=1"  # nobody writes: then it can also be read in a folder where nothing may be created
+        address = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + f"?mode={mode}"
+        self._database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=5.0)
+        try:
+            self._database.execute("PRAGMA cache_size = -1024")
+            if not read_only:
+                self._prepare()
+            self._check_version()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _prepare(self) -> None:
+        for pragma in (
+            "auto_vacuum = INCREMENTAL",
+            "journal_mode = WAL",
+            "synchronous = NORMAL",
+            "wal_autocheckpoint = 256",
+        ):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.executescript(_SCHEMA)
+        self._database.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
+
+    def _check_version(self) -> None:
+        found = self._meta("version", VERSION)
+        if found != VERSION:
+            raise sqlite3.OperationalError(f"it is of version {found}, this program reads version {VERSION}")
+
+    def _meta(self, name: str, default: int) -> int:
+        row = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else default
+
+    @property
+    def folded(self) -> int:
+        return self._meta("folded", 0)
+
+    def fold(self, samples: Sequence[Sample], happenings: Iterable[Happening], folded: int) -> None:
+        """All or nothing."""
+        with self._transaction():
+            for stretch in stretches(samples):
+                self._keep(stretch)
+            self._database.executemany("INSERT OR REPLACE INTO happening VALUES (?, ?, ?, ?, ?)", happenings)
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (folded,))
+
+    def _keep(self, stretch: Sequence[Sample]) -> None:
+        first, last = stretch[0], stretch[-1]
+        numbers = pack([sample.number for sample in stretch])
+        times = pack([round(sample.at * 1000) for sample in stretch])
+        row = (first.number, first.boot, first.at, last.at, len(stretch), numbers, times)
+        self._database.execute("INSERT OR REPLACE INTO stretch VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        names = {name: None for sample in stretch for name in sample.values}
+        self._database.executemany("INSERT OR IGNORE INTO series (name) VALUES (?)", ((name,) for name in names))
+        ids = dict(self._database.execute("SELECT name, id FROM series"))
+        self._database.executemany(
+            "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)",
+            ((first.number, ids[name], pack([sample.values.get(name) for sample in stretch])) for name in names),
+        )
+
+    def samples(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Sample]:
+        """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out."""
+        names: dict[int, str] = dict(self._database.execute("SELECT id, name FROM series"))
+        ids = [number for number, name in names.items() if wanted is None or name in wanted]
+        query = "SELECT first, boot, numbers, times FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
+        for first, boot, numbers, times in self._database.execute(query, (since, until)).fetchall():
+            marks = ",".join("?" * len(ids))
+            rows = self._database.execute(
+                f"SELECT series, data FROM chunk WHERE first = ? AND series IN ({marks})",  # noqa: S608 (question marks only)
+                (first, *ids),
+            )
+            try:
+                columns = {names[number]: unpack(data) for number, data in rows}
+                moments = list(zip(unpack(numbers), unpack(times), strict=True))
+            except ValueError:
+                continue
+            yield from _samples(moments, boot, columns, since, until)
+
+    def happenings(self, since: float, until: float) -> list[Happening]:
+        query = "SELECT number, at, boot, what, detail FROM happening WHERE at BETWEEN ? AND ? ORDER BY number"
+        return [Happening(*row) for row in self._database.execute(query, (since, until))]
+
+    def forget(self, before: float, most_bytes: int) -> int:
+        """Whole stretches that end before, then the oldest while the file is too large. How many went."""
+        forgotten = 0
+        while True:
+            row = self._database.execute("SELECT first, until FROM stretch ORDER BY first LIMIT 1").fetchone()
+            if row is None or (row[1] >= before and self.size() <= most_bytes):
+                break
+            with self._transaction():
+                self._database.execute("DELETE FROM chunk WHERE first = ?", (row[0],))
+                self._database.execute("DELETE FROM stretch WHERE first = ?", (row[0],))
+                self._database.execute("DELETE FROM happening WHERE number < ? AND at < ?", (row[0], before))
+            self._database.execute("PRAGMA incremental_vacuum").fetchall()
+            forgotten += 1
+        return forgotten
+
+    def size(self) -> int:
+        pages = int(self._database.execute("PRAGMA page_count").fetchone()[0])
+        free = int(self._database.execute("PRAGMA freelist_count").fetchone()[0])
+        return (pages - free) * int(self._database.execute("PRAGMA page_size").fetchone()[0])
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._database)
+
+
+class _Transaction:
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            self._database.execute("COMMIT")
+        elif self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+
+
+def stretches(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+    """Cut where the hour or the boot changes, or where the clock goes back."""
+    current: list[Sample] = []
+    for sample in samples:
+        if current:
+            last = current[-1]
+            is_new = sample.boot != last.boot or sample.at < last.at or int(sample.at // 3600) != int(last.at // 3600)
+            if is_new:
+                yield current
+                current = []
+        current.append(sample)
+    if current:
+        yield current
+
+
+def _samples(
+    moments: list[tuple[float | None, float | None]],
+    boot: str,
+    columns: dict[str, list[float | None]],
+    since: float,
+    until: float,
+) -> Iterator[Sample]:
+    for index, (number, milliseconds) in enumerate(moments):
+        if number is None or milliseconds is None or not since <= milliseconds / 1000 <= until:
+            continue
+        values = {name: value for name, column in columns.items() if (value := column[index]) is not None}
+        yield Sample(int(number), milliseconds / 1000, boot, values)

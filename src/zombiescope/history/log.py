@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The append log: one record a line, each with its checksum, so that a torn or damaged line is known and the others stand.
+
+`CRC32 of the rest, eight hex digits; space; JSON`. Appended with one write(2): kill -9 loses at most the line being written.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+
+from zombiescope.facts.history import Happening, Sample
+
+Record = Sample | Happening
+
+
+def encode(record: Record) -> bytes:
+    if isinstance(record, Sample):
+        body: list[object] = ["s", record.number, round(record.at, 3), record.boot, dict(record.values)]
+    else:
+        body = ["e", record.number, round(record.at, 3), record.boot, record.what, record.detail]
+    text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def decode(line: bytes) -> Record | None:
+    """None for anything that is not a whole record of ours."""
+    if len(line) < 10 or line[8:9] != b" ":
+        return None
+    try:
+        if int(line[:8], 16) != zlib.crc32(line[9:]):
+            return None
+        kind, *fields = json.loads(line[9:])
+        if kind == "s":
+            number, at, boot, values = fields
+            return Sample(int(number), float(at), str(boot), {str(name): value for name, value in values.items()})
+        number, at, boot, what, detail = fields
+        return Happening(int(number), float(at), str(boot), str(what), str(detail))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def read_log(path: str) -> tuple[list[Record], int]:
+    """Every whole record, and how many damaged lines there are. A torn last line is not damage: it was being written."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [], 0
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read()
+    return parse_log(content)
+
+
+def parse_log(content: bytes) -> tuple[list[Record], int]:
+    *lines, torn = content.split(b"\n")
+    found = [decode(line) for line in lines]
+    records = [record for record in found if record is not None]
+    last = decode(torn) if torn else None
+    if last is not None:
+        records.append(last)
+    return records, len(found) - len([record for record in found if record is not None])
+
+
+class AppendLog:
+    """Opened for appending. A write that fails is taken back, so that the log never ends in a half line of ours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._end_the_last_line()
+
+    def append(self, records: list[Record]) -> None:
+        before = os.fstat(self._descriptor).st_size
+        content = b"".join(map(encode, records))
+        try:
+            written = os.write(self._descriptor, content)
+        except OSError:
+            self._take_back(before)
+            raise
+        if written < len(content):
+            self._take_back(before)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+
+    def _take_back(self, size: int) -> None:
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, size)
+
+    def replace(self, records: Iterator[Record] | list[Record]) -> None:
+        """The log with these records only: written beside, synced, put in its place in one step."""
+        beside = self.path + ".new"
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.writelines(map(encode, records))
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(beside, self.path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _end_the_last_line(self) -> None:
+        """A torn line of a killed writer must not swallow the next one."""
+        size = self.size()
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")

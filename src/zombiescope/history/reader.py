@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the store of a state folder, also while an agent writes it. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import NamedTuple
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import Happening, Sample
+from zombiescope.facts.names import shown
+from zombiescope.history.chunks import Chunks
+from zombiescope.history.log import read_log
+from zombiescope.history.store import DATABASE, LOG
+
+EVER = 1e12
+
+
+class Remembered(NamedTuple):
+    samples: list[Sample]
+    happenings: list[Happening]
+    gaps: tuple[Gap, ...]
+
+
+def has_history(folder: bytes) -> bool:
+    where = os.fsdecode(folder)
+    return any(os.path.exists(os.path.join(where, name)) for name in (LOG, DATABASE))
+
+
+def remember(
+    folder: bytes, since: float = 0.0, until: float = EVER, wanted: frozenset[str] | None = None
+) -> Remembered:
+    """Everything between two moments, in the order it was written. `wanted` limits the series."""
+    where = os.fsdecode(folder)
+    if not has_history(folder):
+        why = "there is no history in it" if os.path.isdir(where) else "there is no such folder"
+        raise ObservationError(
+            f"cannot read a history from {shown(folder)}", why, "zombiescope agent --state DIR keeps one"
+        )
+    gaps: list[Gap] = []
+    # The log first: what is folded meanwhile is then seen twice rather than not at all, and numbers tell.
+    try:
+        records, damaged = read_log(os.path.join(where, LOG))
+    except OSError as error:
+        records, damaged = [], 0
+        gaps.append(Gap("series", f"{LOG}: {(error.strerror or str(error)).lower()}", "run as the user of the agent"))
+    if damaged:
+        gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
+    samples: dict[int, Sample] = {}
+    happenings: dict[int, Happening] = {}
+    _read_chunks(os.path.join(where, DATABASE), since, until, wanted, (samples, happenings, gaps))
+    for record in records:
+        if not since <= record.at <= until:
+            continue
+        if isinstance(record, Happening):
+            happenings[record.number] = record
+        elif record.number not in samples:
+            values = record.values if wanted is None else {n: v for n, v in record.values.items() if n in wanted}
+            samples[record.number] = record._replace(values=values)
+    return Remembered(
+        [samples[number] for number in sorted(samples)],
+        [happenings[number] for number in sorted(happenings)],
+        tuple(gaps),
+    )
+
+
+def _read_chunks(
+    path: str,
+    since: float,
+    until: float,
+    wanted: frozenset[str] | None,
+    into: tuple[dict[int, Sample], dict[int, Happening], list[Gap]],
+) -> None:
+    samples, happenings, gaps = into
+    if not os.path.exists(path):
+        return
+    try:
+        chunks = Chunks(path, read_only=True)
+        try:
+            samples.update((sample.number, sample) for sample in chunks.samples(since, until, wanted))
+            happenings.update((each.number, each) for each in chunks.happenings(since, until))
+        finally:
+            chunks.close()
+    except sqlite3.Error as error:
+        gaps.append(Gap("series", f"{DATABASE}: {error}", "the agent puts a damaged store aside when it starts"))
