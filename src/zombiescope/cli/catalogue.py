@@ -8,6 +8,7 @@ COMMANDS: dict[str, str] = {
     "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
     "doctor": "Look for a short window; findings with their evidence.",
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
+    "agent": "Follow this host: ledger, history, metrics for Prometheus.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
     "completion": "Print a shell's completion script.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import ParentShare, Scan
-from zombiescope.diagnosis.case import Observation
+from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Census, Hierarchy, MemoryUse, Residuals
@@ -14,9 +15,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.presenters.document import Json, document
+from zombiescope.presenters.growth_json import growth_gaps, render_growth
 
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
-_NO_HISTORY = Gap("growth", "no history of this host is kept", "two scans some hours apart show the growth")
 _NO_RECLAIM = Gap("cost.reclaim_pass_seconds", "no reclaim pass was seen: scan does not watch for one")
 _UNSPLIT = Gap(
     "parents[].bytes",
@@ -26,9 +27,11 @@ _GARBLED = Gap("parents[].bytes", "memory.stat of the parent or of a child was n
 _GONE = Gap("parents[].bytes", "the parent went away while its memory.stat was read", "scan again")
 
 
-def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds) -> Json:
+def render_scan(
+    observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds, growth: Growth | Gap = NO_HISTORY
+) -> Json:
     snapshot, scan = observation.snapshot, observation.scan
-    gaps = scan_gaps(observation)
+    gaps = scan_gaps(observation, growth)
     body: Json = {
         "disease": diagnosis.disease,
         "severity": severity_of(scan, thresholds),
@@ -36,7 +39,7 @@ def render_scan(observation: Observation, diagnosis: Diagnosis, thresholds: Thre
         "parents": [] if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
         "visible_leak": _visible_leak(scan),
         "cost": _cost(scan),
-        "growth": {"per_hour": None, "since": None, "threshold": None, "reached_at": None},
+        "growth": render_growth(growth),
     }
     return document("scan/1", snapshot, body, gaps)
 
@@ -89,7 +92,7 @@ def _cost(scan: Scan) -> Json:
     }
 
 
-def scan_gaps(observation: Observation) -> list[Gap]:
+def scan_gaps(observation: Observation, growth: Growth | Gap = NO_HISTORY) -> list[Gap]:
     """A gap for each field that is null."""
     snapshot, scan = observation.snapshot, observation.scan
     gaps: list[Gap] = []
@@ -106,7 +109,7 @@ def scan_gaps(observation: Observation) -> list[Gap]:
     if isinstance(scan.sweep, Gap):
         gaps += [scan.sweep.about("cost.sweep_seconds"), scan.sweep.about("cost.sweep_cgroups_read")]
     gaps.append(_NO_RECLAIM)
-    gaps += [_NO_HISTORY.about(f"growth.{name}") for name in ("per_hour", "since", "threshold", "reached_at")]
+    gaps += growth_gaps(growth)
     return gaps
 
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metric families in the text formats of Prometheus, by its own client library: classic, or OpenMetrics when asked for.
+
+No process, platform or interpreter collectors: a registry of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from zombiescope.errors import UsageError
+from zombiescope.facts.agent import SweepTimes
+from zombiescope.facts.metric_names import SWEEP_BUCKETS, MetricKind
+from zombiescope.presenters.metrics import Family
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as ClientMetric
+
+
+class Exposition:
+    def __init__(self, families: Callable[[], Iterable[Family]]) -> None:
+        try:
+            from prometheus_client import CollectorRegistry  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise UsageError(
+                "cannot serve metrics",
+                "the package prometheus-client is not installed",
+                "pip install 'zombiescope[agent]'",
+            ) from error
+        self._families = families
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def collect(self) -> Iterator[ClientMetric]:
+        return map(client_metric, self._families())
+
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """The content type and the body."""
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
+
+        encode, content_type = choose_encoder(accept)
+        return content_type, encode(self._registry)
+
+
+def client_metric(family: Family) -> ClientMetric:
+    from prometheus_client import metrics_core  # noqa: PLC0415
+
+    metric = family.metric
+    if family.histogram is not None:
+        return _histogram(metric.name, metric.help, family.histogram)
+    if metric.kind is MetricKind.COUNTER:
+        found: ClientMetric = metrics_core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    else:
+        found = metrics_core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, value in family.samples:
+        found.add_metric(labels, value)  # type: ignore[attr-defined]
+    return found
+
+
+def _histogram(name: str, help_text: str, times: SweepTimes) -> ClientMetric:
+    from prometheus_client import metrics_core  # noqa: PLC0415
+
+    buckets = [(str(bound), float(count)) for bound, count in zip(SWEEP_BUCKETS, times.buckets, strict=True)]
+    buckets.append(("+Inf", float(times.sweeps)))
+    return metrics_core.HistogramMetricFamily(name, help_text, buckets=buckets, sum_value=times.seconds)

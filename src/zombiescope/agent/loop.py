@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's one loop: when each probe runs, what is kept, who is told. A light look each interval; heavy looks and walks in a
+child; signals, the server and the children's answers through one selector."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from zombiescope.agent.api import Api
+from zombiescope.agent.child import MOST_SECONDS, Child
+from zombiescope.agent.http import Server
+from zombiescope.agent.notify import Notifier
+from zombiescope.agent.state import State
+from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Counts
+from zombiescope.facts.names import shown
+from zombiescope.pipeline.follow import Follower
+from zombiescope.pipeline.heavy import observe_heavily
+from zombiescope.pipeline.keep import Keeper
+
+GROWTH_SECONDS = 30.0
+_FIRST_HEAVY_SECONDS = 5.0
+
+
+class Agent:
+    def __init__(self, follower: Follower, config: Config, reload: Callable[[], Config]) -> None:
+        self.config, self._reload = config, reload
+        self._follower = follower
+        self.state = State(follower, config.thresholds, config.text("image"))
+        self._selector = selectors.DefaultSelector()
+        self._api = Api(self.state, lambda: self.config, self._why_unwell)
+        self._server = self._listen()
+        self._notifier = Notifier(notify_socket())
+        self._keeper = Keeper(follower, config)
+        self._child: Child | None = None
+        self._child_until = 0.0
+        self._counted: dict[str, Counts] = {}
+        self._present: dict[str, str] = {}
+        self._is_ending = False
+        now = time.monotonic()
+        self._due = {"tick": now, "growth": now + GROWTH_SECONDS, "walk": now, "heavy": now + _FIRST_HEAVY_SECONDS}
+        self._last_tick = now
+
+    @property
+    def port(self) -> int | None:
+        return self._server.port if self._server else None
+
+    def run(self) -> None:
+        signals = self._hear_signals()
+        try:
+            self._keeper.happened("agent-began", f"events by {self._tier()}")
+            self._tick_in_time()
+            self._notifier.say("READY=1", "STATUS=looking")
+            if self._server:
+                say(f"serving on {self.config.text('listen')} (port {self._server.port}); events by {self._tier()}")
+            while not self._is_ending:
+                self._step()
+        finally:
+            self._end(signals)
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        wait = max(min(self._due.values()) - now, 0.0)
+        for key, _ in self._selector.select(wait):
+            key.data(time.monotonic())
+        now = time.monotonic()
+        for name, work in (
+            ("tick", self._tick),
+            ("growth", self._grow),
+            ("walk", self._walk),
+            ("heavy", self._look_heavily),
+        ):
+            if self._due[name] <= now and not self._is_ending:
+                work()
+        if self._child and now > self._child_until:
+            self._child_ended(kill=True)
+        if self._server:
+            self._server.drop_late(now)
+
+    def _tick_in_time(self) -> None:
+        interval = self.config.number("interval_seconds")
+        self._due["tick"] = max(self._due["tick"] + interval, time.monotonic() + interval / 2)
+        self._tick()
+
+    def _tick(self) -> None:
+        self._last_tick = time.monotonic()
+        tick = self._follower.tick()
+        self.state.take_tick(tick)
+        self._keeper.keep(tick.at, self.state.sample())
+        self.state.report_history(self._keeper.gap)
+        self._write_textfile()
+        self._notifier.say("WATCHDOG=1")
+
+    def _grow(self) -> None:
+        self._due["growth"] = time.monotonic() + max(GROWTH_SECONDS, self.config.number("interval_seconds"))
+        self.state.consider_growth()
+        findings = self.state.judge().diagnosis.findings
+        present = {each.id: each.summary for each in findings if each.verdict is Verdict.PRESENT}
+        for name in present.keys() - self._present.keys():
+            self._keeper.happened("finding-present", f"{name}: {present[name]}")
+        for name in self._present.keys() - present.keys():
+            self._keeper.happened("finding-gone", name)
+        self._present = present
+
+    def _walk(self) -> None:
+        if self._child:
+            self._due["walk"] = time.monotonic() + 1
+            return
+        self._due["walk"] = time.monotonic() + self.config.number("walk_interval_seconds")
+        self._tick()
+        self._counted = dict(self.state.accounts.counts)
+        self._begin("walk", walk=True)
+
+    def _look_heavily(self) -> None:
+        if self._child:
+            self._due["heavy"] = time.monotonic() + 1
+            return
+        self._due["heavy"] = time.monotonic() + self.config.number("heavy_interval_seconds")
+        self._begin("heavy", walk=False)
+
+    def _begin(self, name: str, *, walk: bool) -> None:
+        host, hierarchy = self._follower.host, self._follower.hierarchy
+        try:
+            self._child = Child(name, lambda: observe_heavily(host, hierarchy, walk=walk))
+        except OSError as error:
+            self.state.fail(name, f"no process could be started: {error.strerror}")
+            return
+        self._child_until = time.monotonic() + MOST_SECONDS
+        self._selector.register(self._child.descriptor, selectors.EVENT_READ, lambda _: self._child_spoke())
+
+    def _child_spoke(self) -> None:
+        if self._child and self._child.collect():
+            self._child_ended(kill=False)
+
+    def _child_ended(self, *, kill: bool) -> None:
+        child, self._child = self._child, None
+        assert child is not None
+        self._selector.unregister(child.descriptor)
+        outcome = child.end(kill=kill)
+        if isinstance(outcome, str):
+            self.state.fail(child.name, outcome)
+        elif "walk" in outcome:
+            seconds, makers = outcome["walk"]
+            self.state.take_walk(seconds, makers, self._counted)
+        else:
+            self.state.take_heavy(outcome)
+
+    def _why_unwell(self) -> str:
+        silent = time.monotonic() - self._last_tick
+        most = 3 * self.config.number("interval_seconds")
+        return f"no look for {silent:.0f} s" if silent > most else ""
+
+    def _write_textfile(self) -> None:
+        path = self.config.text("textfile")
+        if not path:
+            return
+        _, body = self._api.exposition.render()
+        beside = f"{path}.{os.getpid()}"
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(body)
+            os.rename(beside, path)
+        except OSError as error:
+            self.state.fail("textfile", f"{path}: {(error.strerror or str(error)).lower()}")
+            with suppress(OSError):
+                os.unlink(beside)
+
+    def _hear_signals(self) -> int:
+        """A byte a signal, through a pipe into the selector."""
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        self._selector.register(reading, selectors.EVENT_READ, lambda _: self._signalled(reading))
+        return writing
+
+    def _signalled(self, reading: int) -> None:
+        for number in os.read(reading, 64):
+            if number == signal.SIGHUP:
+                self._read_configuration_again()
+            else:
+                self._is_ending = True
+
+    def _read_configuration_again(self) -> None:
+        try:
+            fresh = self._reload()
+        except ZombiescopeError as error:
+            say(f"the configuration is kept as it was: {error.what}: {error.why}")
+            return
+        for name in ("listen", "state", "events"):
+            if fresh.values[name] != self.config.values[name]:
+                say(f"{name} changes only with a restart")
+        keep = {name: self.config.values[name] for name in ("listen", "state", "events")}
+        self.config = fresh._replace(values={**fresh.values, **keep})
+        self.state.thresholds, self.state.image = fresh.thresholds, fresh.text("image")
+        self._keeper.happened("configuration-read", "by SIGHUP")
+        say("the configuration was read again")
+
+    def _listen(self) -> Server | None:
+        address = listen_address(self.config.text("listen"))
+        if address is None:
+            return None
+        try:
+            return Server(address, self._selector, self._api.answer)
+        except OSError as error:
+            what = f"cannot listen on {self.config.text('listen')}"
+            raise UsageError(
+                what, (error.strerror or str(error)).lower(), "--listen 127.0.0.1:0 takes any free port"
+            ) from error
+
+    def _tier(self) -> str:
+        ledger = self._follower.ledger
+        return "nothing" if isinstance(ledger, Gap) else str(ledger.tier)
+
+    def _end(self, signals: int) -> None:
+        self._notifier.say("STOPPING=1")
+        if self._child:
+            os.kill(self._child.process, signal.SIGKILL)
+            self._child_ended(kill=False)
+        self._keeper.happened("agent-ended", "asked to")
+        self._keeper.close()
+        self._follower.close()
+        if self._server:
+            self._server.close()
+        signal.set_wakeup_fd(-1)
+        os.close(signals)
+        self._selector.close()
+
+
+def watchdog_fits(interval: float) -> bool:
+    limit = watchdog_seconds()
+    return limit is None or interval < limit / 2
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"zombiescope agent: {text}\n")
+    sys.stderr.flush()
+
+
+def serve(host_root: bytes | None, config: Config, reload: Callable[[], Config]) -> None:
+    from zombiescope.pipeline.scan import open_host  # noqa: PLC0415
+
+    host = open_host(host_root)
+    if not host.is_live:
+        where = shown(host_root or b"/")
+        raise ObservationError(
+            f"cannot follow {where}", "it is a folder, and nothing happens in it", "run it on a live host"
+        )
+    if not watchdog_fits(config.number("interval_seconds")):
+        raise UsageError(
+            "cannot use interval_seconds", "the service's watchdog is shorter than two looks", "WatchdogSec=120"
+        )
+    Agent(Follower(host, config.text("events")), config, reload).run()

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent knows, and how it comes to know more: ticks, heavy looks and walks go in; a moment, its numbers and its judgement
+come out. One thread, no lock."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from zombiescope.analysis.growth import Growth, derive_forecasts, derive_growth
+from zombiescope.analysis.ledger import Accounts
+from zombiescope.analysis.scan import Scan, derive_scan
+from zombiescope.analysis.trend import Point
+from zombiescope.diagnosis.case import Case, Observation
+from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.agent import Moment, ProbeRun, SweepTimes
+from zombiescope.facts.cgroups import Census, CountSource, HierarchyVersion, Look, Sweep
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import MAKER_PREFIX
+from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.facts.metric_names import SWEEP_BUCKETS
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.pipeline.follow import Follower, Tick
+from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, sweep_of
+
+WINDOW_SECONDS = 600.0
+_MOST_POINTS = 240
+_MOST_MAKERS = 40
+_KEPT_MAKERS = 20
+_NOT_YET = "not looked at yet: the agent has just begun"
+
+
+class Judged(NamedTuple):
+    moment: Moment
+    scan: Scan
+    growth: Growth | Gap
+    diagnosis: Diagnosis
+
+
+class State:
+    def __init__(self, follower: Follower, thresholds: Thresholds, image: str) -> None:
+        self._follower = follower
+        self.thresholds, self.image = thresholds, image
+        self.accounts = Accounts()
+        self._tick: Tick | None = None
+        self._previous: Look | None = None
+        self._lost_before = 0
+        self._lifecycle: Lifecycle | None = None
+        self._total: deque[Point] = deque(maxlen=_MOST_POINTS)
+        self._makers: dict[str, deque[Point]] = {}
+        self.growth: Growth | Gap = Gap("growth", _NOT_YET)
+        self._probes: dict[str, ProbeRun] = {}
+        self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
+        self._heavy: dict[str, Any] = {}
+
+    def take_tick(self, tick: Tick) -> None:
+        if self._tick is not None and not isinstance(self._tick.look, Gap):
+            self._previous = self._tick.look
+        self._tick = tick
+        look, events = tick.look, tick.lifecycle
+        self._probes["census"] = ProbeRun(tick.look_seconds, look if isinstance(look, Gap) else None)
+        self._probes["events"] = ProbeRun(tick.lifecycle_seconds, events if isinstance(events, Gap) else None)
+        if isinstance(events, Lifecycle):
+            self._lifecycle = events
+            self.accounts.add(events.flows, events.other)
+        if isinstance(look, Look):
+            self._total.append((tick.at, look.zombies))
+        self._follow_makers(tick.at)
+
+    def take_walk(self, seconds: float, plain: Any, counted: dict[str, Counts]) -> None:
+        """`counted`: what the ledger had by the time of the walk."""
+        found = makers_of(plain)
+        self._probes["walk"] = ProbeRun(seconds, found if isinstance(found, Gap) else None)
+        if isinstance(found, Gap):
+            return
+        if not self.accounts.is_backlog_known:
+            self._makers.clear()  # what was there before is no growth
+        self.accounts.open_with(found, counted)
+
+    def take_heavy(self, plain: dict[str, Any]) -> None:
+        self._heavy = plain
+        for name, part in (("residual", residuals_of), ("sweep", sweep_of), ("empty", empty_directories_of)):
+            seconds, value = plain[name]
+            fact = part(value)
+            self._probes[name] = ProbeRun(seconds, fact if isinstance(fact, Gap) else None)
+        sweep = sweep_of(plain["sweep"][1])
+        if isinstance(sweep, Sweep):
+            buckets = tuple(
+                n + (sweep.seconds <= bound) for n, bound in zip(self._sweeps.buckets, SWEEP_BUCKETS, strict=True)
+            )
+            self._sweeps = SweepTimes(buckets, self._sweeps.sweeps + 1, self._sweeps.seconds + sweep.seconds)
+
+    def fail(self, probe: str, why: str) -> None:
+        self._probes[probe] = ProbeRun(0.0, Gap(probe, why))
+
+    def report_history(self, gap: Gap | None) -> None:
+        self._probes["history"] = ProbeRun(0.0, gap)
+
+    def consider_growth(self) -> None:
+        """Over the last ten minutes; the cost is that of a few thousand pairs of points."""
+        newest = self._total[-1][0] if self._total else 0.0
+        recent = [point for point in self._total if point[0] >= newest - WINDOW_SECONDS]
+        makers = {
+            maker: [point for point in points if point[0] >= newest - WINDOW_SECONDS]
+            for maker, points in self._makers.items()
+            if points[-1][1] != points[0][1]
+        }
+        growth = derive_growth(recent, makers)
+        if growth is None:
+            return
+        if growth.total is not None:
+            growth = growth._replace(forecasts=derive_forecasts(growth.total.now, growth.total.slope, self._marks()))
+        self.growth = growth
+
+    def judge(self) -> Judged:
+        moment = self.moment()
+        scan = derive_scan(moment.snapshot)
+        diagnosis = diagnose(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth))
+        return Judged(moment, scan, self.growth, diagnosis)
+
+    def moment(self) -> Moment:
+        events = self._lifecycle
+        is_exact = events is not None and events.tier is not EventTier.POLLING
+        return Moment(
+            self._snapshot(),
+            self._settled(),
+            events.tier if events else None,
+            events.total if events else None,
+            is_exact,
+            events.lost if events else None,
+            self.accounts.zombies() if is_exact and self.accounts.is_backlog_known else None,
+            self._sweeps,
+            dict(self._probes),
+            self.image,
+        )
+
+    def sample(self) -> dict[str, float]:
+        """What is remembered of this moment: raw numbers only."""
+        tick = self._tick
+        values: dict[str, float] = {}
+        if tick is not None and isinstance(tick.look, Look):
+            values |= {"counted": tick.look.counted, "live": tick.look.live, "zombies": tick.look.zombies}
+        if self._lifecycle is not None:
+            total = self._lifecycle.total
+            values |= {"births": total.births, "deaths": total.deaths, "lost": self._lifecycle.lost}
+            if self._lifecycle.tier is not EventTier.POLLING:
+                values["releases"] = total.releases
+        if self.accounts.is_backlog_known:
+            ranked = [account for account in self.accounts.list() if account.zombies or account.counts.births]
+            values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        return values
+
+    def _follow_makers(self, at: float) -> None:
+        if self._lifecycle is None or self._lifecycle.tier is EventTier.POLLING:
+            return
+        zombies = self.accounts.zombies()
+        largest = sorted(zombies, key=lambda maker: -zombies[maker])[:_MOST_MAKERS]
+        for maker in {*largest, *self._makers}:
+            points = self._makers.get(maker)
+            if points is None:
+                # Not seen before: it had none.
+                points = self._makers[maker] = deque(((moment, 0.0) for moment, _ in self._total), maxlen=_MOST_POINTS)
+                if points and points[-1][0] == at:
+                    points.pop()
+            points.append((at, zombies.get(maker, 0)))
+        for maker in [name for name, points in self._makers.items() if not any(value for _, value in points)]:
+            del self._makers[maker]
+
+    def _settled(self) -> Look | None:
+        looks = [each for each in (self._previous, self._tick.look if self._tick else None) if isinstance(each, Look)]
+        if not looks or (self._tick and isinstance(self._tick.look, Gap)):
+            return None
+        return min(looks, key=lambda look: look.zombies)
+
+    def _marks(self) -> list[tuple[str, float]]:
+        marks = [
+            ("warning", float(self.thresholds.zombies_warning)),
+            ("critical", float(self.thresholds.zombies_critical)),
+        ]
+        shape, memory = self._follower.shape, self._follower.memory_bytes
+        if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):
+            from zombiescope.analysis.cost import KernelCost  # noqa: PLC0415
+
+            each = KernelCost(1, shape.possible_cpus, shape.possible_nodes).bytes_per_zombie
+            marks.append(("memory", memory * self.thresholds.memory_share / each))
+        return marks
+
+    def _snapshot(self) -> Snapshot:
+        follower, tick = self._follower, self._tick
+        heavy = self._heavy
+        waiting = Gap("cost", _NOT_YET)
+        look = self._settled()
+        census: Census | Gap = Gap("memcg.counted", _NOT_YET)
+        if tick is not None and isinstance(tick.look, Gap):
+            census = tick.look
+        elif look is not None:
+            is_v1 = follower.hierarchy.version is HierarchyVersion.V1
+            source = CountSource.PROC_CGROUPS if is_v1 else CountSource.CGROUP_STAT_DESCENDANTS
+            census = Census(
+                source, (look,), None, None, (Gap("parents[].zombies", "the agent counts by maker, not by parent"),)
+            )
+        return Snapshot(
+            tick.at if tick else follower.host.wall_clock(),
+            follower.host.label,
+            follower.identity,
+            follower.shape,
+            follower.hierarchy,
+            census,
+            residuals_of(heavy["residual"][1]) if "residual" in heavy else waiting,
+            sweep_of(heavy["sweep"][1]) if "sweep" in heavy else waiting,
+            empty_directories_of(heavy["empty"][1]) if "empty" in heavy else waiting,
+        )

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope agent`: follows this host, remembers, and serves what it knows."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.options import root_option
+from zombiescope.config import load_config
+
+EPILOG = """\b
+Examples:
+  zombiescope agent                                    serve on 127.0.0.1:9753, keep in /var/lib/zombiescope
+  zombiescope agent --listen 127.0.0.1:0 --state /tmp/zs
+  zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md
+  zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
+  curl -s 127.0.0.1:9753/metrics
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--listen", metavar="ADDR:PORT", help="Where to serve /metrics, /healthz and /api/v1; '' serves nowhere.")
+@click.option("--state", metavar="DIR", help="Where to keep the history; '' keeps none.")
+@click.option("--textfile", metavar="FILE", help="Also write the metrics here, for node_exporter's textfile collector.")
+@click.option("--config", "file", metavar="FILE", help="Configuration in TOML.")
+@root_option
+def agent(*, listen: str | None, state: str | None, textfile: str | None, file: str | None, root: bytes | None) -> None:
+    """Follow this host: births and deaths as they happen, zombies by maker, growth; remember it; serve it to Prometheus.
+
+    Reads only; listens on the loopback address unless told otherwise. Runs until SIGTERM; SIGHUP reads the configuration again.
+    """
+    from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
+
+    flags = {"listen": listen, "state": state, "textfile": textfile}
+    serve(root, load_config(file, flags), lambda: load_config(file, flags))

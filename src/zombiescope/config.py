@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's configuration: defaults, then a TOML file, then the environment, then flags. Each value knows where it came from.
+
+Unknown keys are errors that name the nearest key. Entry points and the pipeline know this; rooms get plain values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import UsageError
+
+DEFAULT_FILE = "/etc/zombiescope.toml"
+DEFAULT_STATE = "/var/lib/zombiescope"
+ENVIRONMENT_PREFIX = "ZOMBIESCOPE_AGENT_"
+EVENT_CHOICES = ("auto", "bpf", "tracefs", "polling")
+Value = str | float | int
+
+
+class Key(NamedTuple):
+    name: str
+    default: Value
+    unit: str
+    meaning: str
+    least: float = 0
+    most: float = 1e12
+
+
+KEYS = (
+    Key("listen", "127.0.0.1:9753", "ADDRESS:PORT", "Where /metrics, /healthz and /api/v1 are served; empty: nowhere."),
+    Key("state", DEFAULT_STATE, "folder", "Where the history is kept; empty: nowhere."),
+    Key("textfile", "", "file", "Also written here, for node_exporter's textfile collector; empty: nowhere."),
+    Key("interval_seconds", 10.0, "seconds", "Between two looks.", 1, 3600),
+    Key("heavy_interval_seconds", 300.0, "seconds", "Between two residuals and sweeps.", 300, 86_400),
+    Key("walk_interval_seconds", 3600.0, "seconds", "Between two walks of the kernel's own tree.", 300, 864_000),
+    Key("retention_days", 30.0, "days", "How long the history is kept.", 0.05, 3650),
+    Key("retention_megabytes", 60.0, "megabytes", "How large the history may become.", 1, 100_000),
+    Key("events", "auto", "auto, bpf, tracefs, polling", "How births and deaths are seen; auto takes the best."),
+    Key("image", "", "name", "The machine image, for the label of node_info."),
+)
+_BY_NAME = {key.name: key for key in KEYS}
+_THRESHOLDS = Thresholds._fields
+
+
+class Config(NamedTuple):
+    values: Mapping[str, Value]
+    origins: Mapping[str, str]
+    thresholds: Thresholds
+
+    def text(self, name: str) -> str:
+        return str(self.values[name])
+
+    def number(self, name: str) -> float:
+        return float(self.values[name])
+
+
+def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
+    """`file`: None takes the default one where it exists; one that is named must exist."""
+    values: dict[str, Value] = {key.name: key.default for key in KEYS}
+    origins = dict.fromkeys(values, "default")
+    thresholds = Thresholds()
+    path = file if file is not None else DEFAULT_FILE if os.path.exists(DEFAULT_FILE) else None
+    if path is not None:
+        tables = _read(path)
+        _take(values, origins, tables.get("agent", {}), f"file {path}")
+        thresholds = _with_thresholds(thresholds, tables.get("thresholds", {}), origins, f"file {path}")
+    given = {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
+        for name, value in os.environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+    _take(values, origins, given, "environment")
+    _take(values, origins, {name: value for name, value in flags.items() if value is not None}, "flag")
+    return Config(values, origins, thresholds)
+
+
+def _read(path: str) -> dict[str, Mapping[str, object]]:
+    try:
+        with open(path, "rb") as file:
+            tables = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the configuration {path}", (error.strerror or str(error)).lower(), "--config FILE"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
+    for name, table in tables.items():
+        if name not in ("agent", "thresholds") or not isinstance(table, dict):
+            raise UsageError(
+                f"cannot use the configuration {path}", f"{name!r} is no table we know", "[agent], [thresholds]"
+            )
+    return tables
+
+
+def _take(values: dict[str, Value], origins: dict[str, str], given: Mapping[str, object], origin: str) -> None:
+    for name, value in given.items():
+        key = _BY_NAME.get(name)
+        if key is None:
+            raise _unknown(name, list(_BY_NAME), origin)
+        values[name] = _checked(key, value, origin)
+        origins[name] = origin
+
+
+def _checked(key: Key, value: object, origin: str) -> Value:
+    what = f"cannot use {key.name} ({origin})"
+    if isinstance(key.default, str):
+        if not isinstance(value, str) or "\0" in value:
+            raise UsageError(what, f"{value!r} is no text", f'{key.name} = "{key.default}"')
+        if key.name == "events" and value not in EVENT_CHOICES:
+            raise UsageError(what, f"{value!r} is none of {', '.join(EVENT_CHOICES)}", 'events = "auto"')
+        return value
+    number = _number(value)
+    if number is None or not key.least <= number <= key.most:
+        raise UsageError(
+            what, f"{value!r} is no number from {key.least:g} to {key.most:g}", f"{key.name} = {key.default:g}"
+        )
+    return number
+
+
+def _with_thresholds(
+    thresholds: Thresholds, given: Mapping[str, object], origins: dict[str, str], origin: str
+) -> Thresholds:
+    for name, value in given.items():
+        if name not in _THRESHOLDS:
+            raise _unknown(name, list(_THRESHOLDS), origin)
+        number = _number(value)
+        if number is None or number < 0:
+            raise UsageError(f"cannot use {name} ({origin})", f"{value!r} is no number of at least 0", f"{name} = 1000")
+        whole = isinstance(getattr(thresholds, name), int)
+        changed: dict[str, Any] = {name: int(number) if whole else number}
+        thresholds = thresholds._replace(**changed)
+        origins[f"thresholds.{name}"] = origin
+    return thresholds
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if -1e300 < number < 1e300 else None
+
+
+def _unknown(name: str, known: list[str], origin: str) -> UsageError:
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else ", ".join(known)
+    return UsageError(f"cannot use the configuration ({origin})", f"there is no key {name!r}", hint)
+
+
+def listen_address(text: str) -> tuple[str, int] | None:
+    """None: serve nowhere. `[::1]:9753` for IPv6."""
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"cannot listen on {text!r}", "it is not ADDRESS:PORT", "--listen 127.0.0.1:9753")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def watchdog_seconds() -> float | None:
+    """How often systemd wants to hear from us."""
+    micros = os.environ.get("WATCHDOG_USEC", "")
+    return int(micros) / 1e6 if micros.isascii() and micros.isdigit() and int(micros) else None
+
+
+def notify_socket() -> str | None:
+    return os.environ.get("NOTIFY_SOCKET") or None

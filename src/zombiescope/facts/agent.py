@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent knows at one moment: the latest of every fact, or its gap. Immutable: the next moment is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from zombiescope.facts.cgroups import Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Counts, EventTier
+from zombiescope.facts.snapshot import Snapshot
+
+
+class ProbeRun(NamedTuple):
+    seconds: float
+    gap: Gap | None
+
+
+class SweepTimes(NamedTuple):
+    """How many sweeps took at most each bound of `metric_names.SWEEP_BUCKETS`, how many in all, and how long together."""
+
+    buckets: tuple[int, ...]
+    sweeps: int
+    seconds: float
+
+
+class Moment(NamedTuple):
+    snapshot: Snapshot
+    look: Look | None
+    """The lower of the last two looks."""
+    tier: EventTier | None
+    total: Counts | None
+    """Births, deaths and releases since the agent began; None where no tier could be had."""
+    has_releases: bool
+    lost: int | None
+    makers: Mapping[str, int] | None
+    """Zombies by maker; None before the backlog is known."""
+    sweeps: SweepTimes
+    probes: Mapping[str, ProbeRun]
+    image: str

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every metric once: name, kind, help, labels. The exporter, the rules, the dashboard and the reference all read it.
+
+At most 120 series a node: no label here can take more than a handful of values, and none is by CPU.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+PREFIX = "zombiescope_"
+MOST_SERIES = 120
+SWEEP_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class MetricKind(StrEnum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    name: str
+    """As it is scraped, prefix and `_total` included."""
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+def _metric(name: str, kind: MetricKind, help_text: str, *labels: str) -> Metric:
+    return Metric(PREFIX + name, kind, help_text, labels)
+
+
+_G, _C, _H = MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.HISTOGRAM
+
+COUNTED = _metric("memcg_counted", _G, "Memory cgroups that the kernel counts, live and zombie.")
+LIVE = _metric("memcg_live", _G, "Memory cgroups that have a directory, the root included.")
+ZOMBIES = _metric("memcg_zombies", _G, "Memory cgroups that were removed and are not released: the lower of two looks.")
+ZOMBIE_BYTES = _metric(
+    "memcg_zombie_bytes",
+    _G,
+    "Bytes that no live cgroup accounts for, by kind (file, shmem, anon, swap, unevictable).",
+    "kind",
+)
+KERNEL_BYTES = _metric("memcg_kernel_bytes", _G, "Kernel memory that zombies hold beside their pages; an estimate.")
+BIRTHS = _metric("memcg_births_total", _C, "Cgroups born (mkdir) since the agent began.")
+DEATHS = _metric("memcg_deaths_total", _C, "Cgroups died (rmdir) since the agent began.")
+RELEASES = _metric("memcg_releases_total", _C, "Dead cgroups released (freed) since the agent began.")
+MAKER_ZOMBIES = _metric(
+    "memcg_maker_zombies",
+    _G,
+    "Zombies by maker: the ten with most, and other. Ids of pods and sessions are folded.",
+    "maker",
+)
+GROWTH = _metric("memcg_growth_per_second", _G, "Zombies more a second: a robust slope over the last ten minutes.")
+THRESHOLD = _metric(
+    "memcg_threshold_seconds", _G, "Seconds until the next threshold is reached; absent while nothing grows."
+)
+SWEEP = _metric("stat_sweep_seconds", _H, "Time to read every live cgroup's statistics once, as kubelet does.")
+FINDING = _metric("finding", _G, "1 for each finding that is present.", "id", "severity")
+PROBE_SECONDS = _metric("probe_seconds", _G, "How long the probe took last time.", "probe")
+PROBE_SUCCESS = _metric("probe_success", _G, "1 when the probe gave its fact last time, 0 when it gave a gap.", "probe")
+EVENTS_LOST = _metric("events_lost_total", _C, "Births, deaths and releases known to have been missed.")
+BUILD = _metric("build_info", _G, "1; the version of the agent.", "version")
+NODE = _metric(
+    "node_info", _G, "1; the kernel, the memory hierarchy and the image of the node.", "kernel", "hierarchy", "image"
+)
+
+METRICS = (
+    COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP, FINDING,
+    PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+)  # fmt: skip

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a machine: a light look again and again, and now and then what costs more. What the agent and `top` are made of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import EventTier, Lifecycle
+from zombiescope.facts.node import Identity, Shape
+from zombiescope.host.access import Host
+from zombiescope.probes.readers.cgroup_census import read_one_look
+from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.node_memory import read_memory_bytes
+
+
+class Tick(NamedTuple):
+    at: float
+    look: Look | Gap
+    look_seconds: float
+    lifecycle: Lifecycle | Gap
+    lifecycle_seconds: float
+
+
+class Follower:
+    """Raises ObservationError where the machine has no memory hierarchy to follow."""
+
+    def __init__(self, host: Host, events: str = "auto") -> None:
+        hierarchy = read_memory_hierarchy(host)
+        if isinstance(hierarchy, Gap):
+            raise ObservationError("cannot find the memory cgroups", hierarchy.reason, hierarchy.hint)
+        self.host, self.hierarchy = host, hierarchy
+        self.identity: Identity = read_identity(host)
+        self.shape: Shape = read_shape(host)
+        self.memory_bytes: int | Gap = read_memory_bytes(host)
+        tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
+        self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
+
+    def tick(self) -> Tick:
+        at, start = self.host.wall_clock(), self.host.monotonic()
+        look = read_one_look(self.host, self.hierarchy)
+        middle = self.host.monotonic()
+        lifecycle = self.ledger if isinstance(self.ledger, Gap) else self.ledger.read()
+        return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle)
+
+    def close(self) -> None:
+        if not isinstance(self.ledger, Gap):
+            self.ledger.close()
+
+
+def zombies_by_maker(host: Host) -> dict[str, int] | Gap:
+    """By a walk of the kernel's own tree; ordinary deaths on their way are among them."""
+    from zombiescope.analysis.maker import Makers  # noqa: PLC0415 (only the short-lived child pays for a walk)
+    from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415
+
+    walk = read_zombie_walk(host)
+    if isinstance(walk, Gap):
+        return walk
+    makers, found = Makers(), dict[str, int]()
+    for zombie in walk.zombies:
+        maker = makers.of(zombie.path)
+        found[maker] = found.get(maker, 0) + 1
+    return found

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What costs more than a look: the residual bytes, a timed sweep, empty directories, a walk. Done in a short-lived child, so that
+its memory goes away with it; what crosses is plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVersion, MemoryUse, Residuals, Sweep
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown, unshown
+from zombiescope.host.access import Host
+from zombiescope.pipeline.follow import zombies_by_maker
+
+
+def observe_heavily(host: Host, hierarchy: Hierarchy, *, walk: bool) -> dict[str, Any]:
+    """Each part with the seconds it took: `{"residuals": [seconds, value or gap], …}`."""
+    from zombiescope.probes.readers.cgroup_census import read_live_tree  # noqa: PLC0415 (only the child needs them)
+    from zombiescope.probes.readers.empty_directories import read_empty_directories  # noqa: PLC0415
+    from zombiescope.probes.readers.memcg_residual import read_residuals  # noqa: PLC0415
+    from zombiescope.probes.readers.stat_sweep import read_stat_sweep  # noqa: PLC0415
+
+    found: dict[str, Any] = {}
+
+    def timed(name: str, work: Any) -> None:
+        start = host.monotonic()
+        value = work()
+        found[name] = [host.monotonic() - start, _plain(value)]
+
+    if walk:
+        timed("walk", lambda: zombies_by_maker(host))
+        return found
+    live = read_live_tree(host, hierarchy)
+    timed("residual", lambda: read_residuals(host, hierarchy, _parents(host, hierarchy)))
+    timed("sweep", lambda: live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths))
+    timed("empty", lambda: live if isinstance(live, Gap) else read_empty_directories(host, hierarchy, live.leaves))
+    return found
+
+
+def _parents(host: Host, hierarchy: Hierarchy) -> Mapping[bytes, int] | None:
+    """Those with zombies, which v2 alone tells."""
+    from zombiescope.probes.readers.cgroup_census import read_census  # noqa: PLC0415
+
+    if hierarchy.version is HierarchyVersion.V1:
+        return None
+    census = read_census(host, hierarchy)
+    return None if isinstance(census, Gap) else census.parents
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case Gap():
+            return {"gap": list(value)}
+        case Residuals():
+            largest = sorted(value.by_parent.items(), key=lambda each: (-each[1].bytes_held, each[0]))
+            parents = [[shown(path), list(use)] for path, use in largest]
+            others = [[shown(path) for path in paths] for paths in (value.unsplit, value.garbled)]
+            return {"parents": parents, "others": others}
+        case Sweep():
+            return list(value)
+        case EmptyDirectories():
+            return [value.leaves, value.seen, value.empty, [shown(path) for path in value.examples]]
+        case dict():
+            return {"makers": value}
+        case _:
+            raise TypeError(type(value).__name__)
+
+
+def residuals_of(plain: Any) -> Residuals | Gap:
+    if "gap" in plain:
+        return Gap(*plain["gap"])
+    parents = {unshown(path): MemoryUse(*use) for path, use in plain["parents"]}
+    return Residuals(parents, *(frozenset(map(unshown, paths)) for paths in plain["others"]))
+
+
+def sweep_of(plain: Any) -> Sweep | Gap:
+    return Gap(*plain["gap"]) if isinstance(plain, dict) else Sweep(*plain)
+
+
+def empty_directories_of(plain: Any) -> EmptyDirectories | Gap:
+    if isinstance(plain, dict):
+        return Gap(*plain["gap"])
+    leaves, seen, empty, examples = plain
+    return EmptyDirectories(leaves, seen, empty, tuple(map(unshown, examples)))
+
+
+def makers_of(plain: Any) -> dict[str, int] | Gap:
+    return Gap(*plain["gap"]) if "gap" in plain else dict(plain["makers"])

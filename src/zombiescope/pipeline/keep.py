@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep what the agent saw: samples and happenings into the store of its state folder; a store that fails is said, never fatal."""
+
+from __future__ import annotations
+
+from zombiescope.config import Config
+from zombiescope.facts.gap import Gap
+from zombiescope.history.store import Store
+from zombiescope.pipeline.follow import Follower
+
+
+class Keeper:
+    def __init__(self, follower: Follower, config: Config) -> None:
+        self._host = follower.host
+        self._boot = follower.identity.boot_id or "unknown"
+        folder = config.text("state")
+        most = int(config.number("retention_megabytes") * 1e6)
+        self._store = Store(folder, days=config.number("retention_days"), most_bytes=most) if folder else None
+        for note in self._store.notes if self._store else ():
+            self.happened("store-damaged", note)
+
+    @property
+    def gap(self) -> Gap | None:
+        if self._store is None:
+            return Gap("history", "no state folder is configured", "zombiescope agent --state DIR")
+        trouble = self._store.trouble
+        return Gap("history", f"{trouble.what}: {trouble.why}") if trouble else None
+
+    def keep(self, at: float, values: dict[str, float]) -> None:
+        if self._store is not None:
+            self._store.add_sample(at, self._boot, values)
+
+    def happened(self, what: str, detail: str) -> None:
+        if self._store is not None:
+            self._store.add_happening(self._host.wall_clock(), self._boot, what, detail)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
