@@ -74,7 +74,7 @@ class Agent:
             key.data(time.monotonic())
         now = time.monotonic()
         for name, work in (
-            ("tick", self._tick),
+            ("tick", self._tick_in_time),
             ("growth", self._grow),
             ("walk", self._walk),
             ("heavy", self._look_heavily),

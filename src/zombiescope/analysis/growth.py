@@ -28,6 +28,8 @@ class Trend(NamedTuple):
     """None: all of them together."""
     now: int
     grown: int
+    """By how much the floor rose, from the first third of the window to the last: deaths on their way come back to the floor,
+    however many there are, and a leak does not."""
     slope: Slope
     since: float
     """When it began to grow as it does, or when the window begins."""
@@ -76,7 +78,9 @@ def derive_trend(maker: str | None, points: Sequence[Point]) -> Trend | None:
         return None
     change = derive_change(calm)
     begun = change if change is not None else calm[0][0]
-    return Trend(maker, round(calm[-1][1]), round(calm[-1][1] - calm[0][1]), slope, begun, change is not None)
+    third = max(len(calm) // 3, 1)
+    floors = (min(value for _, value in part) for part in (calm[:third], calm[-third:]))
+    return Trend(maker, round(calm[-1][1]), round(-next(floors) + next(floors)), slope, begun, change is not None)
 
 
 def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, float]]) -> tuple[Forecast, ...]:

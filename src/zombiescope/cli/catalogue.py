@@ -9,6 +9,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Look for a short window; findings with their evidence.",
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
+    "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
     "completion": "Print a shell's completion script.",

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import derive_scan
-from zombiescope.diagnosis.case import Case, Observation
+from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
@@ -29,17 +31,35 @@ class Scanned(NamedTuple):
     observation: Observation
     diagnosis: Diagnosis
     thresholds: Thresholds
+    growth: Growth | Gap = NO_HISTORY
 
 
 def open_host(root: bytes | None) -> Host:
     return choose_host(root)
 
 
-def scan(host: Host, *, with_bytes: bool = True, exact: bool = False, progress: Progress = lambda _: None) -> Scanned:
-    """At a glance: one snapshot, in numbers and judged."""
+def scan(
+    host: Host,
+    *,
+    with_bytes: bool = True,
+    exact: bool = False,
+    state: bytes | None = None,
+    progress: Progress = lambda _: None,
+) -> Scanned:
+    """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host."""
     thresholds = Thresholds()
     observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
-    return Scanned(observation, diagnose(Case((observation,), thresholds)), thresholds)
+    growth = _growth(host, state) if state is not None and host.label == "this host" else NO_HISTORY
+    return Scanned(observation, diagnose(Case((observation,), thresholds, growth)), thresholds, growth)
+
+
+def _growth(host: Host, state: bytes) -> Growth | Gap:
+    from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
+
+    try:
+        return growth_from_history(host, state) or NO_HISTORY
+    except ObservationError as error:
+        return Gap("growth", error.why, error.hint)
 
 
 def observe(

@@ -29,9 +29,16 @@ Examples:
     "--exact", is_flag=True, help="Walk the kernel's own tree, so that cgroup v1 too has counts by parent (root)."
 )
 @click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=bytes),
+    default=b"/var/lib/zombiescope",
+    metavar="DIR",
+    help="Where an agent keeps its history, for the growth.",
+)
 @json_option
 @root_option
-def scan(*, no_bytes: bool, exact: bool, explain: bool, as_json: bool, root: bytes | None) -> Answer:
+def scan(*, no_bytes: bool, exact: bool, explain: bool, state: bytes, as_json: bool, root: bytes | None) -> Answer:
     """How many zombie memory cgroups there are, below which live parents, how many bytes of which kind they hold, what they
     cost and how bad that is.
 
@@ -40,12 +47,12 @@ def scan(*, no_bytes: bool, exact: bool, explain: bool, as_json: bool, root: byt
     """
     host = pipeline.open_host(root)
     with stage_shown() as progress:
-        seen = pipeline.scan(host, with_bytes=not no_bytes, exact=exact, progress=progress)
+        seen = pipeline.scan(host, with_bytes=not no_bytes, exact=exact, state=state, progress=progress)
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
 
-        return JsonAnswer(render_scan(seen.observation, seen.diagnosis, seen.thresholds), exit_code)
+        return JsonAnswer(render_scan(seen.observation, seen.diagnosis, seen.thresholds, seen.growth), exit_code)
     from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
 
     return TextAnswer(render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, explain=explain), exit_code)

@@ -12,7 +12,6 @@ from zombiescope.facts.gap import Gap
 
 ID = "zombie-growth"
 TITLE = "Zombies are growing"
-_NOISES = 4
 _HOUR = 3600
 
 
@@ -39,9 +38,10 @@ def judge_zombie_growth(case: Case) -> Finding:
 
 
 def is_growing(trend: Trend, growth: Growth, thresholds: Thresholds) -> bool:
-    """More than noise, more than a handful, and fast enough for how long it was watched."""
-    least = max(thresholds.growth_least, _NOISES * trend.slope.noise)
-    return trend.grown >= least and trend.slope.low * _HOUR >= thresholds.growth_needed(growth.window_seconds)
+    """More than a handful above the old floor, and fast enough, at the low end of its range, for how long it was watched."""
+    return trend.grown >= thresholds.growth_least and trend.slope.low * _HOUR >= thresholds.growth_needed(
+        growth.window_seconds
+    )
 
 
 def _summary(leaking: list[Trend], per_hour: float) -> str:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope history`: what the agent remembers."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.config import load_config
+from zombiescope.errors import UsageError
+from zombiescope.pipeline.recall import recall
+from zombiescope.pipeline.scan import open_host
+
+EPILOG = """\b
+Examples:
+  zombiescope history                       the last day: series, growth, forecast, events
+  zombiescope history --last 30d            how it came to this, over reboots
+  zombiescope history --at 2026-01-31T14:02 as it was then (UTC, or with +01:00)
+  zombiescope history --csv > zombies.csv
+"""
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@click.command(epilog=EPILOG)
+@click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
+@click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
+@click.option("--at", "moment", metavar="TIME", help="That moment, by the last sample before it.")
+@click.option("--csv", "as_csv", is_flag=True, help="One line a sample, for a spreadsheet.")
+@json_option
+def history(*, state: str | None, last: str, moment: str | None, as_csv: bool, as_json: bool) -> Answer:
+    """Series, events, growth and forecast from the history that the agent keeps; any past moment.
+
+    Reads only, also while the agent runs. Exit code 0, or 3 when there is no history.
+    """
+    if as_csv and as_json:
+        raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
+    folder = state if state is not None else load_config(None, {}).text("state")
+    found = recall(open_host(None), os.fsencode(folder), _seconds(last), None if moment is None else _time(moment))
+    if as_json:
+        from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
+
+        return JsonAnswer(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))
+    if as_csv:
+        from zombiescope.presenters.history_json import render_history_csv  # noqa: PLC0415
+
+        return PlainAnswer(render_history_csv(found.samples))
+    from zombiescope.presenters.history_text import render_history_text  # noqa: PLC0415
+
+    return TextAnswer(render_history_text(found.recall, found.happenings, found.moment, found.gaps))
+
+
+def _seconds(age: str) -> float | None:
+    if age == "all":
+        return None
+    parsed = _AGE.fullmatch(age.strip())
+    if not parsed:
+        raise UsageError(
+            f"cannot read the age {age!r}", "it is not a number with s, m, h or d, nor all", "such as --last 2h"
+        )
+    return float(parsed[1]) * _SECONDS[parsed[2]]
+
+
+def _time(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        why = "it is not a date and time"
+        raise UsageError(f"cannot read the time {text!r}", why, "such as --at 2026-01-31T14:02") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

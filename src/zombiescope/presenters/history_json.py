@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.history/1`, and the same as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.recall import Recall
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import Happening, Sample
+from zombiescope.facts.snapshot import Snapshot
+from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.growth_json import growth_gaps, render_growth
+
+_NO_GROWTH = Gap("growth", "the history is too short to tell growth from noise", "look again in some minutes")
+
+
+def render_history(
+    snapshot: Snapshot,
+    recall: Recall | None,
+    happenings: Sequence[Happening],
+    moment: Sample | None,
+    gaps: Sequence[Gap],
+) -> Json:
+    growth: Growth | Gap = recall.growth if recall and recall.growth else _NO_GROWTH
+    body: Json = {
+        "samples": recall.samples if recall else 0,
+        "since": rfc3339(recall.since) if recall else None,
+        "until": rfc3339(recall.until) if recall else None,
+        "boots": recall.boots if recall else 0,
+        "series": [_series(name, points) for name, points in recall.series] if recall else [],
+        "moment": None
+        if moment is None
+        else {"at": rfc3339(moment.at), "boot_id": moment.boot, "values": dict(moment.values)},
+        "growth": {
+            **render_growth(growth),
+            "makers": _makers(growth),
+            "forecasts": _forecasts(growth),
+            "onset": _onset(growth),
+        },
+        "pauses": [
+            {"since": rfc3339(pause.since), "until": rfc3339(pause.until), "reboot": pause.is_reboot}
+            for pause in (recall.pauses if recall else ())
+        ],
+        "events": [{"at": rfc3339(each.at), "what": each.what, "detail": each.detail} for each in happenings],
+    }
+    return document("history/1", snapshot, body, [*gaps, *_gaps(recall, moment, growth)])
+
+
+def _gaps(recall: Recall | None, moment: Sample | None, growth: Growth | Gap) -> list[Gap]:
+    found = growth_gaps(growth)
+    if recall is None:
+        found += [Gap(name, "no sample lies in that time") for name in ("since", "until")]
+    if moment is None:
+        found.append(Gap("moment", "no moment was asked for, or none is remembered before it", "--at 2026-01-31T14:00"))
+    if isinstance(growth, Gap) or growth.onset is None:
+        found.append(Gap("growth.onset", "no remembered boot reached the threshold"))
+    return found
+
+
+def _series(name: str, points: Sequence[tuple[float, float]]) -> Json:
+    values = [value for _, value in points]
+    return {
+        "name": name,
+        "samples": len(points),
+        "first": values[0],
+        "last": values[-1],
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def _makers(growth: Growth | Gap) -> list[Json]:
+    if isinstance(growth, Gap):
+        return []
+    return [
+        {
+            "maker": trend.maker,
+            "per_hour": round(trend.slope.per_second * 3600, 2),
+            "per_hour_low": round(trend.slope.low * 3600, 2),
+            "per_hour_high": round(trend.slope.high * 3600, 2),
+            "grown": trend.grown,
+            "since": rfc3339(trend.since),
+        }
+        for trend in growth.makers
+    ]
+
+
+def _forecasts(growth: Growth | Gap) -> list[Json]:
+    if isinstance(growth, Gap):
+        return []
+    return [
+        {
+            "what": each.what,
+            "zombies": round(each.mark),
+            "soonest_seconds": round(each.soonest_seconds),
+            "latest_seconds": each.latest_seconds and round(each.latest_seconds),
+        }
+        for each in growth.forecasts
+    ]
+
+
+def _onset(growth: Growth | Gap) -> Json | None:
+    if isinstance(growth, Gap) or growth.onset is None:
+        return None
+    return {"threshold": growth.onset.mark, "seconds_after_boot": [round(seconds) for seconds in growth.onset.seconds]}
+
+
+def render_history_csv(samples: Sequence[Sample]) -> str:
+    """One line a sample and one column a series; an empty cell is a number that was not to be had."""
+    names = list(dict.fromkeys(name for sample in samples for name in sample.values))
+    lines = [",".join(["at", "boot_id", *map(_quoted, names)])]
+    for sample in samples:
+        cells = [f"{sample.values[name]:.12g}" if name in sample.values else "" for name in names]
+        lines.append(",".join([rfc3339(sample.at), _quoted(sample.boot), *cells]))
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    safe = "'" + text if text[:1] in "=+-@" else text
+    return '"' + safe.replace('"', '""') + '"' if any(c in safe for c in ',"\n\r') else safe
