@@ -65,7 +65,7 @@ class State:
             self._lifecycle = events
             self.accounts.add(events.flows, events.other)
         if isinstance(look, Look):
-            self._total.append((tick.at, look.zombies))
+            self._total.append((tick.at, max(look.zombies - self.accounts.died_lately, 0)))
         self._follow_makers(tick.at)
 
     def take_walk(self, seconds: float, plain: Any, counted: dict[str, Counts]) -> None:
@@ -154,7 +154,7 @@ class State:
     def _follow_makers(self, at: float) -> None:
         if self._lifecycle is None or self._lifecycle.tier is EventTier.POLLING:
             return
-        zombies = self.accounts.zombies()
+        zombies = self.accounts.settled()
         largest = sorted(zombies, key=lambda maker: -zombies[maker])[:_MOST_MAKERS]
         for maker in {*largest, *self._makers}:
             points = self._makers.get(maker)

@@ -32,9 +32,12 @@ class Accounts:
         self._makers = Makers()
         self._counts: dict[str, Counts] = {}
         self._backlog: dict[str, int] = {}
+        self._lately: dict[str, int] = {}
         self.is_backlog_known = False
 
     def add(self, flows: Iterable[Flow], other: Counts = _NOTHING) -> None:
+        """One reading of the ledger."""
+        self._lately = {}
         for flow in flows:
             self._book(flow_maker(self._makers, flow.path), flow.counts)
         if any(other):
@@ -58,6 +61,14 @@ class Accounts:
             maker: max(self._backlog.get(maker, 0) + self._counts.get(maker, Counts()).balance, 0) for maker in makers
         }
 
+    def settled(self) -> dict[str, int]:
+        """At least so many by maker are no ordinary deaths on their way: whoever died since the reading before may be one."""
+        return {maker: max(count - self._lately.get(maker, 0), 0) for maker, count in self.zombies().items()}
+
+    @property
+    def died_lately(self) -> int:
+        return sum(self._lately.values())
+
     def list(self) -> list[Account]:
         """Those with most zombies first, then those with most births."""
         zombies = self.zombies()
@@ -68,6 +79,7 @@ class Accounts:
         if maker not in self._counts and len(self._counts) >= _MOST_MAKERS:
             maker = OTHER
         self._counts[maker] = self._counts.get(maker, Counts()).plus(counts)
+        self._lately[maker] = self._lately.get(maker, 0) + counts.deaths
 
 
 def flow_maker(makers: Makers, path: bytes) -> str:

@@ -78,6 +78,7 @@ def test_a_doctor_of_a_folder(tmp_path: Path, capsys: Capture) -> None:
     assert found["schema"] == "zombiescope.doctor/1"
     assert {each["id"]: each["verdict"] for each in found["findings"]} == {
         "zombie-population": "absent",
+        "zombie-growth": "unknown",
         "visible-leak": "absent",
     }
 
