@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-kernel test-vm test-vm-all lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-kernel test-server test-vm test-vm-all lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -25,7 +25,7 @@ $(PACKAGES): tools/install-packages
 doctor: $(READY) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: lint test-unit test-kernel test-vm ## everything CI requires, in order of cost
+test: lint test-unit test-kernel test-server test-vm ## everything CI requires, in order of cost
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
@@ -42,6 +42,9 @@ test-unit: $(READY) ## the shape of the house and every room alone; no root, no 
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
+
+test-server: $(READY) $(PACKAGES) ## a real Prometheus scrapes the agent; what we export is accepted; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server
 
 test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=vm $(BIN)/python -m pytest --capture=sys tests/vm

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 MOST_SECONDS = 120.0
@@ -60,7 +61,8 @@ def _work(work: Callable[[], dict[str, Any]], writing: int) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        os.nice(_KINDNESS)
+        with suppress(OSError):
+            os.nice(_KINDNESS)
         os.set_blocking(writing, True)
         content = json.dumps(work()).encode()
         while content:

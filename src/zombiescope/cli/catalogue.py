@@ -10,6 +10,7 @@ COMMANDS: dict[str, str] = {
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
+    "export": "Print alert rules, a dashboard, a systemd unit.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
     "completion": "Print a shell's completion script.",

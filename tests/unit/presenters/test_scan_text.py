@@ -84,7 +84,7 @@ def test_hostile_names_are_shown_and_come_back() -> None:
     )
     rows = render_scan(observed(seen), diagnose(case(seen)), Thresholds())["parents"]
     assert {unshown(row["path"]) for row in rows} == set(names)
-    evidence = render_doctor(case(seen), diagnose(case(seen)))["findings"][1]["evidence"]
+    evidence = render_doctor(case(seen), diagnose(case(seen)))["findings"][2]["evidence"]
     assert [unshown(item["value"]) for item in evidence[2:]] == names
     for text in (text_of(seen, 600), drawn(render_doctor_text(case(seen), diagnose(case(seen))), 600)):
         assert all(character.isprintable() or character == "\n" for character in text)

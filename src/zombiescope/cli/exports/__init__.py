@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `zombiescope export` can print: one kind a file."""

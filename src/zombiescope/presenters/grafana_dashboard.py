@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Grafana dashboard over the agent's metrics. Names come from `facts.metric_names`; every expression is run in a test."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zombiescope.facts import metric_names as names
+from zombiescope.presenters.document import Json
+
+_SOURCE = {"type": "prometheus", "uid": "${source}"}
+_HERE = '{instance=~"$instance"}'
+_WIDTH, _HEIGHT, _COLUMNS = 12, 8, 2
+
+
+class Panel(NamedTuple):
+    title: str
+    unit: str
+    expressions: tuple[tuple[str, str], ...]
+    """What is drawn, and its legend."""
+
+
+def _here(metric: names.Metric) -> str:
+    return metric.name + _HERE
+
+
+PANELS = (
+    Panel("Zombies and live memory cgroups", "short", ((_here(names.ZOMBIES), "zombies"), (_here(names.LIVE), "live"))),
+    Panel("Zombies by maker", "short", ((_here(names.MAKER_ZOMBIES), "{{maker}}"),)),
+    Panel(
+        "Births, deaths, releases",
+        "ops",
+        tuple(
+            (f"rate({_here(metric)}[5m])", word)
+            for metric, word in ((names.BIRTHS, "births"), (names.DEATHS, "deaths"), (names.RELEASES, "releases"))
+        ),
+    ),
+    Panel("Growth an hour", "short", ((f"{_here(names.GROWTH)} * 3600", "zombies an hour"),)),
+    Panel("Time to the next threshold", "s", ((_here(names.THRESHOLD), "seconds"),)),
+    Panel(
+        "Bytes that zombies hold",
+        "bytes",
+        ((_here(names.ZOMBIE_BYTES), "{{kind}}"), (_here(names.KERNEL_BYTES), "kernel (estimate)")),
+    ),
+    Panel(
+        "One sweep of all statistics",
+        "s",
+        ((f"rate({names.SWEEP.name}_sum{_HERE}[15m]) / rate({names.SWEEP.name}_count{_HERE}[15m])", "mean"),),
+    ),
+    Panel("Findings", "short", ((_here(names.FINDING), "{{id}} ({{severity}})"),)),
+    Panel("What looking costs", "s", ((_here(names.PROBE_SECONDS), "{{probe}}"),)),
+    Panel(
+        "Probes that fail, events lost",
+        "short",
+        ((f"{_here(names.PROBE_SUCCESS)} == 0", "{{probe}}"), (f"increase({_here(names.EVENTS_LOST)}[15m])", "lost")),
+    ),
+)
+
+
+def render_dashboard() -> Json:
+    return {
+        "title": "Zombiescope",
+        "uid": "zombiescope",
+        "tags": ["cgroups", "memory"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_source(), _instances()]},
+        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+    }
+
+
+def _panel(number: int, panel: Panel) -> Json:
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": {"h": _HEIGHT, "w": _WIDTH, "x": number % _COLUMNS * _WIDTH, "y": number // _COLUMNS * _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": [
+            {
+                "refId": chr(65 + index),
+                "datasource": _SOURCE,
+                "expr": expression,
+                "legendFormat": "{{instance}} " + legend,
+            }
+            for index, (expression, legend) in enumerate(panel.expressions)
+        ],
+    }
+
+
+def _source() -> Json:
+    return {"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
+
+
+def _instances() -> Json:
+    return {
+        "name": "instance",
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": f"label_values({names.COUNTED.name}, instance)",
+        "refresh": 2,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+    }

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reference/metrics.md and docs/reference/configuration.md from their sources. A test keeps them equal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from zombiescope.config import DEFAULT_FILE, ENVIRONMENT_PREFIX, KEYS  # noqa: E402
+from zombiescope.diagnosis.thresholds import Thresholds  # noqa: E402
+from zombiescope.facts.metric_names import METRICS, MOST_SERIES, SWEEP_BUCKETS  # noqa: E402
+
+
+def metrics() -> str:
+    rows = [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
+        for metric in METRICS
+    ]
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "Written by `tools/write_reference.py` from `facts/metric_names.py`; a test keeps them equal.",
+            "",
+            f"At most {MOST_SERIES} series a node. Base units. No label is by CPU, and no id of a pod, a container or a session is a label",
+            "value. What could not be had has no sample: absent is never zero. `/metrics` gives the classic text format, and OpenMetrics",
+            "when the `Accept` header asks for it.",
+            "",
+            "| metric | kind | labels | what it says |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            f"Buckets of `zombiescope_stat_sweep_seconds`: {', '.join(f'{bound:g}' for bound in SWEEP_BUCKETS)} seconds.",
+            "",
+            "Alert rules: `zombiescope export rules`, explained in [alerts](../guides/alerts.md). Dashboard: `zombiescope export dashboard`.",
+            "",
+        ]
+    )
+
+
+def configuration() -> str:
+    keys = [f"| `{key.name}` | `{key.default!r}` | {key.unit} | {key.meaning} |" for key in KEYS]
+    limits = [f"| `{name}` | `{value!r}` |" for name, value in Thresholds()._asdict().items()]
+    return "\n".join(
+        [
+            "# Configuration of the agent",
+            "",
+            "Written by `tools/write_reference.py` from `config.py`; a test keeps them equal.",
+            "",
+            f"One TOML file, `{DEFAULT_FILE}` or `--config FILE`. Later wins: default, file, environment (`{ENVIRONMENT_PREFIX}` and the key in",
+            "capitals), flag. `/api/v1/config` shows every value with its origin. An unknown key is an error that names the nearest one.",
+            "SIGHUP reads the file again; `listen`, `state` and `events` change only with a restart.",
+            "",
+            "## `[agent]`",
+            "",
+            "| key | default | unit | meaning |",
+            "|---|---|---|---|",
+            *keys,
+            "",
+            "## `[thresholds]`",
+            "",
+            "Every number that a judgement compares with.",
+            "",
+            "| key | default |",
+            "|---|---|",
+            *limits,
+            "",
+        ]
+    )
+
+
+PAGES = {"metrics.md": metrics, "configuration.md": configuration}
+
+
+def main() -> None:
+    for name, page in PAGES.items():
+        (ROOT / "docs/reference" / name).write_text(page(), encoding="utf-8")
+        print(f"docs/reference/{name}")
+
+
+if __name__ == "__main__":
+    main()
