@@ -9,6 +9,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Look for a short window; findings with their evidence.",
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
+    "top": "Births, deaths, releases and zombies by maker, live.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
     "export": "Print alert rules, a dashboard, a systemd unit.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",

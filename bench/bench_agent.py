@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent costs with 20,000 zombies and 1,000 live cgroups, beside node_exporter scraped at the same pace. Needs root.
+
+Targets over ten minutes: peak RSS (VmHWM) at most 40 MB, at most 0.3 % of a core, at most 120 series. Without an argument it
+watches for 60 seconds, in which starting up weighs more; `600` is the whole measure. The short-lived children are in the CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.kernel.zombie_maker import Maker
+from tests.server.running import free_port
+
+ZOMBIES, LIVE = 20_000, 1_000
+PACE_SECONDS = 15.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Watched:
+    def __init__(self, name: str, command: list[str], address: str) -> None:
+        self.name, self.address = name, address
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.series = 0
+
+    def scrape(self) -> None:
+        with urllib.request.urlopen(self.address, timeout=30) as answer:
+            self.series = sum(1 for line in answer if not line.startswith(b"#"))
+
+    def cpu_seconds(self) -> float:
+        """User and system, its children that ended included."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / TICKS
+
+    def peak_megabytes(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
+
+
+@contextmanager
+def crowd() -> Iterator[None]:
+    with Maker(f"zombiescope-bench-{os.getpid()}") as maker:
+        (maker.top / "live").mkdir()
+        for number in range(LIVE):
+            (maker.top / "live" / f"l{number}").mkdir()
+        maker.many(ZOMBIES)
+        yield
+
+
+def main(seconds: float) -> None:
+    with crowd(), tempfile.TemporaryDirectory() as state:
+        ours, other = free_port(), free_port()
+        python = [sys.executable, "-m", "zombiescope", "agent"]
+        begun = time.monotonic()
+        watched = [
+            Watched(
+                "agent",
+                [*python, "--listen", f"127.0.0.1:{ours}", "--state", state],
+                f"http://127.0.0.1:{ours}/metrics",
+            )
+        ]
+        if shutil.which("prometheus-node-exporter"):
+            command = ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{other}"]
+            watched.append(Watched("node_exporter", command, f"http://127.0.0.1:{other}/metrics"))
+        try:
+            time.sleep(5)
+            while time.monotonic() - begun < seconds:
+                for each in watched:
+                    each.scrape()
+                time.sleep(PACE_SECONDS)
+            took = time.monotonic() - begun
+            figures = [(each.peak_megabytes(), 100 * each.cpu_seconds() / took, each.series) for each in watched]
+        finally:
+            for each in watched:
+                each.process.terminate()
+                each.process.wait()
+    print(f"{ZOMBIES:,} zombies, {LIVE:,} live, {took:.0f} s, a scrape every {PACE_SECONDS:.0f} s")
+    for each, (peak, share, series) in zip(watched, figures, strict=True):
+        print(f"{each.name:<14} peak {peak:5.1f} MB   {share:5.3f} % of a core   {series} series")
+    if len(figures) == 2:
+        ratios = [mine / theirs for mine, theirs in zip(figures[0], figures[1], strict=True)]
+        print(f"ours/other     peak {ratios[0]:5.2f}      cpu {ratios[1]:5.2f}              series {ratios[2]:4.2f}")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope top`: births, deaths, releases and zombies by maker, live."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import click
+
+from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.top import Picture, Watching, sorted_rows
+from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline
+
+EPILOG = """\b
+Examples:
+  zombiescope top                        full screen with the extra [tui]; a plain table without
+  zombiescope top --sort births          who is born most
+  zombiescope top --plain --count 3      three tables, for a file or a pipe
+"""
+_MOST_ROWS = 30
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="Seconds between looks."
+)
+@click.option("--count", type=click.IntRange(min=1), help="So many looks, then end.")
+@click.option(
+    "--sort", "order", type=click.Choice(ORDERS), default="zombies", show_default=True, help="Most of this first."
+)
+@click.option("--plain", is_flag=True, help="A plain table, also where the full screen could be drawn.")
+def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
+    """Births, deaths, releases and zombies by maker, as they happen. Reads only; q or Ctrl-C ends it."""
+    host = open_host(None)
+    watching = Watching(host)
+    try:
+        if not plain and count is None and sys.stdout.isatty() and find_spec("textual") is not None:
+            from zombiescope.cli.screens.makers import MakersScreen  # noqa: PLC0415 (an extra)
+
+            MakersScreen(watching.picture, interval, order).run()
+            return
+        shown = 0
+        while count is None or shown < count:
+            host.wait(interval)
+            _draw(watching.picture(), order)
+            shown += 1
+    finally:
+        watching.close()
+
+
+def _draw(picture: Picture, order: str) -> None:
+    from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(highlight=False, emoji=False)
+    if console.is_terminal:
+        console.clear()
+    console.print(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
+    table = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name == "maker" else "right", no_wrap=True, overflow="ellipsis")
+    for row in sorted_rows(picture, order)[:_MOST_ROWS]:
+        table.add_row(*map(Text, cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)))
+    console.print(table)
+    for gap in picture.gaps[:3]:
+        console.print(Text(f"gap: {gap.fact}: {gap.reason}"))

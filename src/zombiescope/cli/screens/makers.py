@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live screen of `top` in Textual: a sortable table by maker that refreshes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.widgets import DataTable, Footer, Static
+
+from zombiescope.pipeline.top import Picture, sorted_rows
+from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline
+
+
+class MakersScreen(App[None]):
+    TITLE = "zombiescope top"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("z", "order('zombies')", "zombies"),
+        ("b", "order('births')", "births"),
+        ("d", "order('deaths')", "deaths"),
+        ("r", "order('releases')", "releases"),
+        ("q", "quit", "quit"),
+    ]
+
+    def __init__(self, picture: Callable[[], Picture], interval: float, order: str) -> None:
+        super().__init__()
+        self._picture, self._interval = picture, interval
+        self.order = order
+        self.latest: Picture | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="headline")
+        yield DataTable(cursor_type="row", zebra_stripes=True)
+        yield Static(id="gaps")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one(DataTable).add_columns(*COLUMNS)
+        self.look()
+        self.set_interval(self._interval, self.look)
+
+    def look(self) -> None:
+        self.latest = self._picture()
+        self.draw()
+
+    def action_order(self, order: str) -> None:
+        assert order in ORDERS
+        self.order = order
+        self.draw()
+
+    def draw(self) -> None:
+        picture = self.latest
+        if picture is None:
+            return
+        self.query_one("#headline", Static).update(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
+        gaps = "\n".join(f"gap: {gap.fact}: {gap.reason}" for gap in picture.gaps[:3])
+        self.query_one("#gaps", Static).update(Text(gaps))
+        table = self.query_one(DataTable)
+        table.clear()
+        for row in sorted_rows(picture, self.order):
+            figures = cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)
+            table.add_row(*map(Text, figures))  # a name is no markup

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Births, deaths and releases by maker, live: `top`. The ledger is opened when it begins and closed when it ends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zombiescope.analysis.ledger import Account, Accounts
+from zombiescope.facts.cgroups import Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.host.access import Host
+from zombiescope.pipeline.follow import Follower, zombies_by_maker
+
+
+class Row(NamedTuple):
+    account: Account
+    lately: Counts
+    """Since the picture before."""
+
+
+class Picture(NamedTuple):
+    at: float
+    look: Look | Gap
+    tier: EventTier | None
+    lost: int
+    seconds: float
+    """Since the picture before."""
+    rows: tuple[Row, ...]
+    gaps: tuple[Gap, ...]
+
+
+class Watching:
+    def __init__(self, host: Host) -> None:
+        self._follower = Follower(host)
+        self._host = host
+        self._accounts = Accounts()
+        self._before: dict[str, Counts] = {}
+        self._last = host.monotonic()
+        self._backlog = zombies_by_maker(host)
+        if not isinstance(self._backlog, Gap):
+            self._accounts.open_with(self._backlog, {})
+
+    def picture(self) -> Picture:
+        tick = self._follower.tick()
+        now = self._host.monotonic()
+        seconds, self._last = now - self._last, now
+        events = tick.lifecycle
+        gaps = [each for each in (tick.look, events, self._backlog) if isinstance(each, Gap)]
+        if isinstance(events, Lifecycle):
+            self._accounts.add(events.flows, events.other)
+            gaps += events.gaps
+        rows = tuple(
+            Row(
+                account,
+                Counts(*(now - then for now, then in zip(account.counts, self._then(account.maker), strict=True))),
+            )
+            for account in self._accounts.list()
+        )
+        self._before = dict(self._accounts.counts)
+        tier = events.tier if isinstance(events, Lifecycle) else None
+        lost = events.lost if isinstance(events, Lifecycle) else 0
+        return Picture(tick.at, tick.look, tier, lost, seconds, rows, tuple(gaps))
+
+    def close(self) -> None:
+        self._follower.close()
+
+    def _then(self, maker: str) -> Counts:
+        return self._before.get(maker, Counts())
+
+
+def sorted_rows(picture: Picture, order: str) -> list[Row]:
+    """By `zombies`, or by `births`, `deaths`, `releases` since the picture before; most first."""
+    if order == "zombies":
+        return sorted(picture.rows, key=lambda row: (-row.account.zombies, -row.lately.births, row.account.maker))
+    return sorted(picture.rows, key=lambda row: (-getattr(row.lately, order), -row.account.zombies, row.account.maker))
