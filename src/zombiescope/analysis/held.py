@@ -15,6 +15,8 @@ _UNNAMED = (PinKind.OTHER, PinKind.SOCKET)
 
 def is_unexplained(zombie: Zombie) -> bool:
     """It has references that nobody could name."""
+    if zombie.references.rest == 0:
+        return False
     return any(pin.kind in _UNNAMED and pin.holder is None and pin.inode is None for pin in zombie.pins)
 
 
@@ -27,10 +29,10 @@ def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombi
 
 def nameless_files(zombies: Iterable[Zombie]) -> set[tuple[str, int]]:
     """Shared memory that no name leads to, by device and inode: only whoever has it open or mapped can let it go."""
+    pins = [pin for zombie in zombies for pin in zombie.pins if pin.path is None]
     return {
         (pin.device, pin.inode)
-        for zombie in zombies
-        for pin in zombie.pins
+        for pin in pins
         if _is_nameless(pin) and pin.device is not None and pin.inode is not None
     }
 

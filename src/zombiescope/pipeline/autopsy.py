@@ -141,6 +141,8 @@ def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Wal
 
 
 def _is_fleeting(zombie: Zombie) -> bool:
+    if zombie.references.lru_folios:
+        return False
     return not any(pin.pages or pin.path_in_fs or zombie.references.children for pin in zombie.pins)
 
 
