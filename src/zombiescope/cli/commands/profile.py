@@ -12,6 +12,7 @@ from zombiescope.errors import UsageError
 
 EPILOG = """\b
 Examples:
+  zombiescope profile record --seconds 60 --segment 30
   zombiescope profile import perf.data
   zombiescope profile heatmap perf.data
   zombiescope profile find
@@ -20,6 +21,7 @@ Examples:
   zombiescope profile export --form speedscope --output out.json
 """
 _COMMANDS = {
+    "record": ("recording", "record", "Sample every core in rolling segments, kept in a ring. Needs root."),
     "import": (
         "bring_in",
         "bring_in",

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profile record`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+import click
+
+from zombiescope.captures.recorder import Order, Recording
+from zombiescope.cli.answer import Answer, PlainAnswer
+from zombiescope.cli.profiles.options import captures_option
+from zombiescope.facts.names import shown
+from zombiescope.pipeline.recording import AROUND, keeper
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(min=1), help="How long; until interrupted when not given.")
+@click.option("--segment", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds of a capture.")
+@click.option(
+    "--rate", type=click.IntRange(1, 10_000), default=99, show_default=True, help="Samples a second and core."
+)
+@click.option(
+    "--keep-mb", type=click.IntRange(min=1), default=1024, show_default=True, help="Remove the oldest beyond this size."
+)
+@click.option(
+    "--keep-days", type=click.FloatRange(min=0.001), default=7.0, show_default=True, help="Remove what is older."
+)
+@click.option("--around", type=click.Choice(AROUND), multiple=True, help="Keep only segments around this; repeatable.")
+@captures_option
+def record(
+    *,
+    seconds: float | None,
+    segment: float,
+    rate: int,
+    keep_mb: int,
+    keep_days: float,
+    around: tuple[str, ...],
+    captures: bytes,
+) -> Answer:
+    """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
+
+    Uses perf_event_open(2) directly: no perf, no package. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too. Ends
+    on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400)
+    stored = 0
+    for one in Recording(order, stop.is_set, keeper(around)).segments(seconds):
+        stored += 1
+        click.echo(
+            f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr
+        )
+    return PlainAnswer(f"{stored} captures in {shown(captures)}")

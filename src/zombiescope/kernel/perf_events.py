@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""perf_event_open(2) alone: the processor clock of every core sampled with call chains, into rings that we read.
+
+Asks for all that is useful and, where the kernel refuses a flag it does not know, for less: presence, never version.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import platform
+import struct
+from dataclasses import dataclass, field
+
+_NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
+_SOFTWARE, _CPU_CLOCK = 1, 0
+_IP, _TID, _TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1 << 21
+_DISABLED, _MMAP, _COMM, _FREQUENCY, _TASK, _SAMPLE_ID_ALL = 1, 1 << 8, 1 << 9, 1 << 10, 1 << 13, 1 << 18
+_MMAP2, _COMM_EXEC, _USE_CLOCKID, _KSYMBOL, _CGROUP, _BUILD_ID = 1 << 23, 1 << 24, 1 << 25, 1 << 29, 1 << 32, 1 << 34
+_CLOCK_MONOTONIC = 1
+_ATTR_BYTES = 112
+_CLOSE_ON_EXEC = 8
+_ENABLE, _DISABLE = 0x2400, 0x2401
+_DEEPEST = 127
+_PAGE = mmap.PAGESIZE
+_HEAD, _TAIL = 1024, 1032
+_UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Optional parts, the newest first to be given up."""
+
+    build_ids: bool = True
+    cgroups: bool = True
+    kernel_symbols: bool = True
+
+    def less(self) -> Wish | None:
+        if self.build_ids:
+            return Wish(build_ids=False, cgroups=self.cgroups, kernel_symbols=self.kernel_symbols)
+        if self.cgroups:
+            return Wish(build_ids=False, cgroups=False, kernel_symbols=self.kernel_symbols)
+        return Wish(build_ids=False, cgroups=False, kernel_symbols=False) if self.kernel_symbols else None
+
+
+def attr(rate_hz: int, wish: Wish) -> bytes:
+    flags = _DISABLED | _MMAP | _COMM | _FREQUENCY | _TASK | _SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
+    flags |= (_BUILD_ID if wish.build_ids else 0) | (_CGROUP if wish.cgroups else 0)
+    flags |= _KSYMBOL if wish.kernel_symbols else 0
+    wanted = _IP | _TID | _TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
+    raw = bytearray(_ATTR_BYTES)
+    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, rate_hz, wanted, 0, flags)
+    struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
+    struct.pack_into("<H", raw, 108, _DEEPEST)
+    return bytes(raw)
+
+
+def open_event(raw: bytes, cpu: int) -> int:
+    number = _NUMBERS.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, f"perf_event_open is not known on {platform.machine()}")
+    library = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(raw, len(raw))
+    descriptor = int(
+        library.syscall(
+            ctypes.c_long(number),
+            buffer,
+            ctypes.c_int(-1),
+            ctypes.c_int(cpu),
+            ctypes.c_int(-1),
+            ctypes.c_ulong(_CLOSE_ON_EXEC),
+        )
+    )
+    if descriptor < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return descriptor
+
+
+@dataclass(slots=True)
+class _Ring:
+    descriptor: int
+    memory: mmap.mmap
+    size: int
+
+    def drain(self) -> bytes:
+        """Everything new: whole records, as the kernel moves its end only past whole ones."""
+        head = struct.unpack_from("<Q", self.memory, _HEAD)[0]
+        tail = struct.unpack_from("<Q", self.memory, _TAIL)[0]
+        if head == tail:
+            return b""
+        first, last = tail % self.size, head % self.size
+        if first < last:
+            content = self.memory[_PAGE + first : _PAGE + last]
+        else:
+            content = self.memory[_PAGE + first : _PAGE + self.size] + self.memory[_PAGE : _PAGE + last]
+        struct.pack_into("<Q", self.memory, _TAIL, head)
+        return content
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Every core of this machine, until it is closed. The objects vanish with the process whatever ends it."""
+
+    rate_hz: int
+    pages: int = 128
+    attr: bytes = b""
+    _rings: list[_Ring] = field(default_factory=list)
+
+    def open(self, cpus: list[int]) -> None:
+        wish: Wish | None = Wish()
+        while wish is not None:
+            self.attr = attr(self.rate_hz, wish)
+            try:
+                self._open_all(cpus)
+                return
+            except OSError as error:
+                self.close()
+                if error.errno not in _UNKNOWN_FLAG or wish.less() is None:
+                    raise
+                wish = wish.less()
+
+    def _open_all(self, cpus: list[int]) -> None:
+        for cpu in cpus:
+            try:
+                descriptor = open_event(self.attr, cpu)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    continue  # the core went offline meanwhile
+                raise
+            memory = mmap.mmap(descriptor, (self.pages + 1) * _PAGE)
+            self._rings.append(_Ring(descriptor, memory, self.pages * _PAGE))
+        for ring in self._rings:
+            fcntl.ioctl(ring.descriptor, _ENABLE, 0)
+
+    def drain(self) -> list[bytes]:
+        return [content for ring in self._rings if (content := ring.drain())]
+
+    def close(self) -> None:
+        for ring in self._rings:
+            fcntl.ioctl(ring.descriptor, _DISABLE, 0)
+            ring.memory.close()
+            os.close(ring.descriptor)
+        self._rings.clear()
