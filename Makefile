@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-kernel test-server test-vm test-vm-all lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-kernel test-server test-browser test-vm test-vm-all lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -25,7 +25,7 @@ $(PACKAGES): tools/install-packages
 doctor: $(READY) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: lint test-unit test-kernel test-server test-vm ## everything CI requires, in order of cost
+test: lint test-unit test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
@@ -45,6 +45,9 @@ test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a fa
 
 test-server: $(READY) $(PACKAGES) ## a real Prometheus scrapes the agent; what we export is accepted; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server
+
+test-browser: $(READY) $(PACKAGES) ## the profile page in headless Chromium; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=browser $(BIN)/python -m pytest tests/browser
 
 test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=vm $(BIN)/python -m pytest --capture=sys tests/vm

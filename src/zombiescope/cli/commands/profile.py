@@ -32,6 +32,7 @@ _COMMANDS = {
     "flame": ("asking", "flame", "The stacks of any range: a tree in the terminal, or SVG."),
     "diff": ("asking", "diff", "What takes more or less time than before."),
     "find": ("asking", "find", "The moments when a core left its own quiet baseline for kernel work."),
+    "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("giving_out", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
 }
 

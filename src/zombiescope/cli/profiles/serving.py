@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profile serve`."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer
+from zombiescope.cli.profiles.options import capture_argument, captures_option
+from zombiescope.pipeline.profile import open_capture
+from zombiescope.web.profile_api import ProfileApi
+from zombiescope.web.server import open_server
+
+
+@click.command()
+@capture_argument
+@click.option("--port", type=click.IntRange(0, 65_535), default=8098, show_default=True, help="0 takes any free one.")
+@captures_option
+def serve(*, capture: str, port: int, captures: bytes) -> Answer | None:
+    """A page on this machine with the heat map and the flame graph of a capture. Loopback only, read-only. Ends on Ctrl-C."""
+    api = ProfileApi(open_capture(captures, capture))
+    with open_server(port, api.answer) as server:
+        click.echo(f"http://127.0.0.1:{server.server_address[1]}/")
+        server.serve_forever()
+    return None
