@@ -185,6 +185,7 @@ def test_an_interaction_with_20_000_boxes_takes_less_than_two_frames(page: Page,
             for (let round = 0; round < 15; round++) {
               const start = performance.now();
               work(round);
+              flame.context.getImageData(0, 0, 1, 1);  // until it is painted, not only ordered
               took.push(performance.now() - start);
             }
             return Math.min(...took);  // what the page needs, not what else the machine does
