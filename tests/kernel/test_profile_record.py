@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our own sampler on the running kernel: it sees what ran, names it, and a killed recording loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zombiescope.captures.recorder import GROWING
+from zombiescope.captures.store import entries
+from zombiescope.pipeline.profile import open_capture
+
+pytestmark = pytest.mark.kernel
+COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--rate", "199"]
+SPIN = "import sys\nwhile True:\n    open('/dev/zero', 'rb', buffering=0).read(1 << 20)\n"
+
+
+@pytest.fixture
+def spinner() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", SPIN])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_it_sees_a_process_in_the_kernel(tmp_path: Path, spinner: subprocess.Popen[bytes]) -> None:
+    subprocess.run([*COMMAND, "--seconds", "4", "--segment", "2", "--captures", str(tmp_path)], check=True)
+    stored = entries(os.fsencode(tmp_path))
+    assert 1 <= len(stored) <= 2, "a loaded machine may need the rest of the time to store the first"
+    assert not list(tmp_path.glob("*.recording"))
+    capture = open_capture(os.fsencode(tmp_path), "latest").capture
+    mine = np.flatnonzero(capture.pid == spinner.pid)
+    assert len(mine) > 20
+    assert capture.about.clock is not None
+    wall = (capture.about.clock.wall_ns + int(capture.time[-1]) - capture.about.clock.sample_ns) / 1e9
+    assert abs(wall - time.time()) < 60
+    names = {capture.frame_names[frame] for frame in capture.tree.frame[capture.node[mine]].tolist()}
+    assert (
+        names & {"rep_stos_alternative", "read_zero", "clear_user", "__clear_user", "_copy_to_iter", "read_iter_zero"}
+        or len(names) > 3
+    )
+    assert {capture.comms[number] for number in capture.comm[mine].tolist()} & {"python", "python3", "python3.11"}
+
+
+def test_a_killed_recording_is_picked_up_by_the_next(tmp_path: Path) -> None:
+    first = subprocess.Popen([*COMMAND, "--captures", str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        growing = list(tmp_path.glob("*" + GROWING.decode()))
+        if growing and growing[0].stat().st_size > 0 and time.monotonic() > deadline - 55:
+            break
+        time.sleep(0.2)
+    time.sleep(1.5)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert len(list(tmp_path.glob("*.recording"))) == 1
+    subprocess.run([*COMMAND, "--seconds", "1", "--captures", str(tmp_path)], check=True)
+    assert not list(tmp_path.glob("*.recording"))
+    assert len(entries(os.fsencode(tmp_path))) == 2
