@@ -46,6 +46,7 @@ TIER = (
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
     Carried("test_exact_survival.py", _nowhere, "sixty thousand zombies: hours under emulation"),
     Carried("test_lab_clean.py", _nowhere, "a thousand processes: an hour under emulation; a story has the cleaning"),
+    Carried("test_profile_record.py", _nowhere, "needs numpy, which the small images do not have"),
     Carried("test_lab_zombies.py", _nowhere, "thousands of zombies: an hour under emulation; a story has every kind"),
 )
 
