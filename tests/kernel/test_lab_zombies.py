@@ -12,6 +12,7 @@ from tests.kernel.lab_driver import LabDriver, held_bytes, leftovers, segment_id
 from tests.kernel.witness import Witness
 
 from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab.pins.files import is_resident
 
 ZOMBIE_KINDS = [kind for kind in KINDS if kind not in ("visible", "swap")]
 SHMEM_KINDS = {"tmpfs", "memfd", "shared-anon", "sysv-shm", "child"}
@@ -56,23 +57,32 @@ def _make_and_compare(lab: LabDriver, witness: Witness, kind: str, count: int) -
     assert not any(lab.hierarchy.exists(made["path"]) for made in truth["made"])
     witness.wait_for_ordinary_deaths()
     assert witness.ids("rmdir", subtree) == ids
-    assert not witness.ids("release", subtree) & ids
+    _only_evicted_ones_are_released(kind, truth, witness.ids("release", subtree) & ids)
     _compare_bytes(lab, witness, kind, truth)
     lab.clean(truth["run"])
     witness.wait_for_release(ids, subtree)
     assert leftovers(lab.hierarchy, truth["run"]) == []
 
 
-def _compare_bytes(lab: LabDriver, witness: Witness, kind: str, truth: dict[str, Any]) -> None:
+def _only_evicted_ones_are_released(kind: str, truth: dict[str, Any], released: set[int]) -> None:
+    """A host may drop a clean page at any time (a daemon that frees idle cache does). Then, and only then, its zombie is gone."""
+    evicted = {made["id"] for made in truth["made"] if kind in FILE_KINDS and not is_resident(made["file"])}
+    assert released <= evicted
+    assert len(released) <= max(len(truth["made"]) // 20, 1)
+
+
+def _expected_bytes(kind: str, truth: dict[str, Any]) -> dict[str, int]:
     pages = truth["counts"]["bytes"]
-    expected = {
-        "file": pages if kind in FILE_KINDS or kind in SHMEM_KINDS else 0,
-        "shmem": pages if kind in SHMEM_KINDS else 0,
-        "anon": 0,
-    }
+    if kind in FILE_KINDS:
+        pages = sum(made["bytes"] for made in truth["made"] if is_resident(made["file"]))
+    is_shmem = kind in SHMEM_KINDS
+    return {"file": pages if kind in FILE_KINDS or is_shmem else 0, "shmem": pages if is_shmem else 0, "anon": 0}
+
+
+def _compare_bytes(lab: LabDriver, witness: Witness, kind: str, truth: dict[str, Any]) -> None:
     if kind != "swap":
         # The kernel's figures may be two seconds old.
-        witness.wait_until(lambda: held_bytes(lab.hierarchy, truth["subtree"]) == expected)
+        witness.wait_until(lambda: held_bytes(lab.hierarchy, truth["subtree"]) == _expected_bytes(kind, truth))
 
 
 @pytest.mark.kernel

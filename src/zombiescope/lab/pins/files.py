@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -100,25 +101,52 @@ class DirtyFile(_FilePin):
 
 
 class MappedFile(PageCache):
+    """The hopping process maps each page at once and ends when the staying one has mapped them all: a page is never without."""
+
     kind = "mapped-file"
     is_held = True
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._maps: list[mmap.mmap] = []
+        self._hopping: socket.socket | None = None
+        self._staying: socket.socket | None = None
 
     def refuse(self) -> None:
         require_mappings(self.bench.count)
 
-    def settle(self) -> None:
-        for index in range(self.bench.count):
-            descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
-            try:
-                view = mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
-            finally:
-                os.close(descriptor)
-            view[0]
-            self._maps.append(view)
+    def prepare(self, indexes: range) -> None:
+        super().prepare(indexes)
+        self._hopping, self._staying = socket.socketpair()
+
+    def charge(self, index: int, folder: str) -> None:
+        super().charge(index, folder)
+        self._map(index)
+
+    def hand_over(self) -> None:
+        assert self._hopping is not None
+        assert self._staying is not None
+        self._staying.close()
+        self._hopping.send(b"m")
+        self._hopping.recv(1)
+
+    def adopt(self) -> None:
+        assert self._hopping is not None
+        assert self._staying is not None
+        self._hopping.close()
+        if self._staying.recv(1):
+            for index in range(self.bench.count):
+                self._map(index)
+        self._staying.close()
+
+    def _map(self, index: int) -> None:
+        descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
+        try:
+            view = mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
+        view[0]
+        self._maps.append(view)
 
 
 class Swap(Tmpfs):
