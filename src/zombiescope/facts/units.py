@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services of a host or an image: unit files with their drop-ins, links and enablement, and live state where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    section: str
+    key: str
+    value: str
+    origin: str
+    """The file that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFile:
+    """One unit as files describe it. `name` is as systemd writes it: ASCII, `\\x2d` for a dash in a path."""
+
+    name: str
+    path: str
+    enabled: str
+    """The word of `systemctl list-unit-files`: enabled, disabled, static, indirect, alias, masked, linked, bad …"""
+    settings: tuple[Setting, ...] = ()
+    drop_ins: tuple[str, ...] = ()
+    alias_of: str = ""
+    preset: str = ""
+    from_vendor: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_masked(self) -> bool:
+        return self.enabled.startswith("masked")
+
+    @property
+    def kind(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    def values(self, section: str, key: str) -> list[str]:
+        """Every value of a list setting, in order; an empty assignment starts the list anew."""
+        found: list[str] = []
+        for setting in self.settings:
+            if setting.key == key and setting.section == section:
+                found = [*found, setting.value] if setting.value else []
+        return found
+
+    def words(self, section: str, key: str) -> list[str]:
+        return [word for value in self.values(section, key) for word in value.split()]
+
+    def last(self, section: str, *keys: str) -> Setting | None:
+        """The setting that counts: the last of any of these names."""
+        found = None
+        for setting in self.settings:
+            if setting.section == section and setting.key in keys:
+                found = setting
+        return found if found and found.value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`owner.wants/unit`: a dependency made by a link rather than by a line."""
+
+    owner: str
+    relation: str
+    unit: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFiles:
+    """All of systemd's configuration in one tree."""
+
+    units: Mapping[str, UnitFile]
+    links: tuple[Link, ...] = ()
+    manager: tuple[Setting, ...] = ()
+    default_target: str = "graphical.target"
+    bus_names: Mapping[str, str] = field(default_factory=dict)
+    """Units that a D-Bus call starts, and the name called."""
+
+    def of_kind(self, kind: str) -> Iterator[UnitFile]:
+        return (unit for unit in self.units.values() if unit.kind == kind)
+
+    def real(self, name: str) -> UnitFile | None:
+        """The unit behind a name, through aliases and templates."""
+        for _ in range(8):
+            unit = self.units.get(name)
+            if unit is None:
+                stem, at, rest = name.partition("@")
+                if not at:
+                    return None
+                return self.units.get(f"{stem}@.{rest.rpartition('.')[2]}")
+            if not unit.alias_of:
+                return unit
+            name = unit.alias_of
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveUnit:
+    """What a running systemd says of a unit. None: it did not say."""
+
+    name: str
+    active_state: str
+    sub_state: str = ""
+    restarts: int | None = None
+    result: str = ""
+    exit_status: int | None = None
+    main_pid: int | None = None
+    control_group: str = ""
+    since_seconds: float | None = None
+    """How long it has been in this state."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A line of cron, a SysV script or anything else that starts programs beside systemd's units."""
+
+    kind: str
+    name: str
+    path: str
+    when: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartingContainer:
+    """A container that its runtime started again in place."""
+
+    runtime: str
+    name: str
+    restarts: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything the audit looks at."""
+
+    files: UnitFiles
+    live: Mapping[str, LiveUnit] | None
+    schedules: tuple[Schedule, ...] = ()
+    containers: tuple[RestartingContainer, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Of the paths that the knowledge base asks about, those that are there, with their text (folders: none)."""
+    programs: frozenset[str] = frozenset()
+    """Names of running programs; empty offline."""
+    processes: Mapping[str, int] | None = None
+    """Running processes by the unit whose cgroup they are in; None offline."""
+    journal_restarts: Mapping[str, int] | None = None
+    """Automatic restarts by unit in the last hour, as the journal tells; None where it could not be read."""
+    window_restarts: Mapping[str, int] = field(default_factory=dict)
+    """How far NRestarts moved in the window."""
+    inner_restarts: Mapping[str, int] = field(default_factory=dict)
+    """Children started again inside one running unit, seen in the window."""
+    births: Mapping[str, int] = field(default_factory=dict)
+    """Memory cgroups seen to be born in the window, by unit: its own and those inside."""
+    was_watched: bool = False
+    zombies: Mapping[str, int] | None = None
+    """Zombies by the unit that made them; None where they could not be seen one by one."""

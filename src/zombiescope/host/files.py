@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a machine that may not be this one, or may be hostile: a folder, an image archive, a raw image.
+
+Links are resolved by us, inside the tree, as the machine itself would: none leads out of it. Only regular files are
+ever opened. What is refused is kept with its reason, so that a report can say what it did not look at.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+_LINKS_FOLLOWED = 40
+READ_LIMIT_BYTES = 1 << 20
+
+
+class Kind(Enum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "device, pipe or socket"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    kind: Kind
+    size: int = 0
+    target: bytes = b""
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    path: bytes
+    reason: str
+
+
+class FileTree(Protocol):
+    """Paths are absolute, without links in the leading folders: `Files` resolves them first."""
+
+    def entry(self, path: bytes) -> Entry:
+        """What is there, not following a link; raises OSError."""
+
+    def names(self, path: bytes) -> list[bytes]:
+        """What a folder holds; raises OSError."""
+
+    def content(self, path: bytes, limit: int) -> bytes:
+        """Up to `limit` bytes of a regular file; raises OSError."""
+
+
+@dataclass(slots=True)
+class Files:
+    """A tree with its links resolved inside it."""
+
+    tree: FileTree
+    refusals: list[Refusal] = field(default_factory=list)
+    _folders: dict[bytes, bytes] = field(default_factory=dict)
+
+    def resolve(self, path: bytes, *, last: bool = True) -> bytes:
+        """Where a path leads, following links (the last one too, if `last`); raises OSError."""
+        head, _, name = path.rstrip(b"/").rpartition(b"/")
+        folder = self._folders.get(head)
+        if folder is None:
+            folder = self._folders[head] = self._walk(b"", head, last=True)
+        return self._walk(folder, name, last=last) or b"/"
+
+    def _walk(self, place: bytes, path: bytes, *, last: bool) -> bytes:
+        """Step by step from a place; a step up from the top stays at the top."""
+        pending = deque(path.split(b"/"))
+        links = 0
+        while pending:
+            name = pending.popleft()
+            if name == b"..":
+                place = place.rpartition(b"/")[0]
+            if name in (b"", b".", b".."):
+                continue
+            here = place + b"/" + name
+            if not pending and not last:
+                return here
+            entry = self.tree.entry(here)
+            if entry.kind is not Kind.LINK:
+                place = here
+                continue
+            links += 1
+            if links > _LINKS_FOLLOWED:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if not entry.target:
+                raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if entry.target.startswith(b"/"):
+                place = b""
+            pending.extendleft(reversed(entry.target.split(b"/")))
+        return place
+
+    def entry(self, path: bytes) -> Entry | None:
+        """What is at a path, not following the last link; None when there is nothing."""
+        try:
+            return self.tree.entry(self.resolve(path, last=False))
+        except OSError:
+            return None
+
+    def exists(self, path: bytes) -> bool:
+        try:
+            self.tree.entry(self.resolve(path))
+        except OSError:
+            return False
+        return True
+
+    def list(self, path: bytes) -> list[bytes]:
+        """What a folder holds, sorted; nothing when it is not there."""
+        try:
+            return sorted(self.tree.names(self.resolve(path)))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self.refuse(path, error.strerror or "cannot be listed")
+            return []
+
+    def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes | None:
+        """A regular file's bytes; None when it is not there, and when it is refused (see `refusals`)."""
+        try:
+            where = self.resolve(path)
+            entry = self.tree.entry(where)
+            if entry.kind is Kind.FILE and entry.size <= limit:
+                return self.tree.content(where, limit)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self.refuse(path, error.strerror or "cannot be read")
+            return None
+        if entry.kind is Kind.FILE:
+            self.refuse(path, f"{entry.size:,} bytes, more than {limit:,}: not read")
+        elif entry.kind is not Kind.FOLDER:
+            self.refuse(path, f"not a regular file ({entry.kind.value}): not opened")
+        return None
+
+    def refuse(self, path: bytes, reason: str) -> None:
+        refusal = Refusal(path, reason)
+        if refusal not in self.refusals and len(self.refusals) < 1000:
+            self.refusals.append(refusal)

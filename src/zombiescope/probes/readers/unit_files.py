@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every unit of a tree: its file, drop-ins, aliases, enablement and preset, and the links that pull it in.
+
+Reads the folders of systemd's search path, `system.conf` and D-Bus activation files. Generators are programs and are not
+run: what they would add is a gap.
+"""
+
+from __future__ import annotations
+
+from zombiescope.facts.names import shown
+from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
+from zombiescope.host.files import Files, Kind
+from zombiescope.probes.unit_layout import SEARCH_PATH, Layout, Place, drop_in_paths, is_runtime, read_layout
+from zombiescope.probes.unit_states import Enablement
+from zombiescope.probes.unit_text import is_unit_name, parse_presets, parse_settings, preset_of, template_of
+
+UNREAD = "cannot be read"
+_VENDOR = (b"/usr/", b"/lib/")
+_ROOTS = (b"/etc", b"/run", b"/usr/local/lib", b"/usr/lib", b"/lib")
+_BUS = (b"/usr/share/dbus-1/system-services", b"/usr/local/share/dbus-1/system-services")
+
+
+def read_unit_files(files: Files) -> UnitFiles:
+    layout = read_layout(files)
+    loader = _Loader(files, layout)
+    units = {name: loader.load(places[0]) for name, places in sorted(layout.places.items())}
+    for _, _, _, name in layout.links:
+        if name not in units:
+            instance = loader.instance(name)
+            if instance:
+                units[name] = instance
+    links = tuple(
+        Link(owner, relation, name, shown(folder))
+        for folder, owner, relation, name in layout.links
+        if is_unit_name(owner)
+    )
+    default = units.get("default.target")
+    return UnitFiles(
+        units=units,
+        links=links,
+        manager=_read_manager(files),
+        default_target=(default.alias_of or default.name) if default else "default.target",
+        bus_names=_read_bus_names(files),
+    )
+
+
+class _Loader:
+    def __init__(self, files: Files, layout: Layout) -> None:
+        self._files = files
+        self._layout = layout
+        self._enablement = Enablement(layout)
+        self._presets = _read_presets(files)
+        self._aliases: dict[str, list[str]] = {}
+        for name, places in layout.places.items():
+            target = self._alias_target(places[0])
+            if target:
+                self._aliases.setdefault(target, []).append(name)
+
+    def load(self, place: Place) -> UnitFile:
+        mask = self._mask_word(place)
+        if mask:
+            return UnitFile(place.name, shown(place.path), mask, preset=self._preset(place.name))
+        alias_of = self._alias_target(place)
+        if alias_of:
+            return UnitFile(place.name, shown(place.path), self._alias_word(place, alias_of), alias_of=alias_of)
+        return self._load_file(place)
+
+    def instance(self, name: str) -> UnitFile | None:
+        """`getty@tty1.service`, which has no file but is wanted, from its template."""
+        places = self._layout.places.get(template_of(name))
+        if not places or self._mask_word(places[0]):
+            return None
+        template = places[0]
+        return self._load_file(Place(template.folder, name, template.entry), template.path)
+
+    def _load_file(self, place: Place, path: bytes = b"") -> UnitFile:
+        path = path or place.path
+        data = self._files.read(path)
+        if data is None:
+            return UnitFile(place.name, shown(path), "bad", problems=(f"{shown(path)}: {UNREAD}",))
+        settings, problems = parse_settings(data, shown(path))
+        drop_ins: list[str] = []
+        for drop_in in drop_in_paths(self._files, self._layout, [place.name, *self._aliases.get(place.name, ())]):
+            more = self._files.read(drop_in)
+            if more is None:
+                problems.append(f"{shown(drop_in)}: {UNREAD}")
+            else:
+                drop_ins.append(shown(drop_in))
+                added, wrong = parse_settings(more, shown(drop_in))
+                settings += added
+                problems += wrong
+        unit = UnitFile(
+            place.name, shown(path), "", tuple(settings), tuple(drop_ins), preset=self._preset(place.name),
+            from_vendor=self._is_vendor(place, path), problems=tuple(problems[:20]),
+        )  # fmt: skip
+        return _with_word(unit, self._enablement.word(unit, place.folder))
+
+    def _is_vendor(self, place: Place, path: bytes) -> bool:
+        try:
+            where = self._files.resolve(path)
+        except OSError:
+            where = place.path
+        return where.startswith(_VENDOR) and not where.startswith(b"/usr/local/")
+
+    def _preset(self, name: str) -> str:
+        return preset_of(name, self._presets)
+
+    def _mask_word(self, place: Place) -> str:
+        is_null = place.entry.kind is Kind.LINK and self._leads_to_null(place.path)
+        if not is_null and not (place.entry.kind is Kind.FILE and place.entry.size == 0):
+            return ""
+        return "masked-runtime" if is_runtime(place.folder) else "masked"
+
+    def _leads_to_null(self, path: bytes) -> bool:
+        """`/dev` is empty in most trees: the words of the link count, not what is there."""
+        for _ in range(8):
+            entry = self._files.entry(path)
+            if entry is None or entry.kind is not Kind.LINK:
+                return False
+            path = entry.target if entry.target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + entry.target
+            if path == b"/dev/null":
+                return True
+        return False
+
+    def _alias_target(self, place: Place) -> str:
+        """The other unit that an entry is a link to; empty for the unit itself and for a linked unit file."""
+        if place.entry.kind is not Kind.LINK or self._mask_word(place):
+            return ""
+        target = place.entry.target.rpartition(b"/")[2].decode("utf-8", "replace")
+        if target == place.name or not is_unit_name(target) or template_of(place.name) == target:
+            return ""
+        return target
+
+    def _alias_word(self, place: Place, target: str) -> str:
+        """An alias must be of the same kind and shape, and lead somewhere, also through other aliases."""
+        seen = {place.name}
+        name = place.name
+        while target:
+            if not _may_stand_for(name, target) or target in seen:
+                return "bad"
+            seen.add(target)
+            places = self._layout.places.get(target) or self._layout.places.get(template_of(target))
+            if not places:
+                return "alias" if self._files.exists(place.path) else "bad"
+            mask = self._mask_word(places[0])
+            if mask:
+                return mask
+            name, target = target, self._alias_target(places[0])
+        return "alias"
+
+
+def _may_stand_for(name: str, target: str) -> bool:
+    """May a unit of this name be a link to that one? Same kind; plain to plain, template to template, instance kept."""
+    stem, at, instance = name.rpartition(".")[0].partition("@")
+    other, other_at, other_instance = target.rpartition(".")[0].partition("@")
+    if name.rpartition(".")[2] != target.rpartition(".")[2] or at != other_at or not stem or not other:
+        return False
+    return instance == other_instance or (bool(instance) and not other_instance)
+
+
+def _with_word(unit: UnitFile, word: str) -> UnitFile:
+    return UnitFile(
+        unit.name,
+        unit.path,
+        word,
+        unit.settings,
+        unit.drop_ins,
+        unit.alias_of,
+        unit.preset,
+        unit.from_vendor,
+        unit.problems,
+    )
+
+
+def _merged(files: Files, subject: bytes, suffix: bytes) -> list[bytes]:
+    """`/etc/systemd/SUBJECT/*SUFFIX` and the same under /run and /usr: by file name, the first root wins."""
+    chosen: dict[bytes, bytes] = {}
+    for root in _ROOTS:
+        folder = root + b"/systemd/" + subject
+        for name in files.list(folder):
+            if name.endswith(suffix):
+                chosen.setdefault(name, folder + b"/" + name)
+    return [path for _, path in sorted(chosen.items())]
+
+
+def _read_presets(files: Files) -> list[tuple[bool, str]]:
+    rules: list[tuple[bool, str]] = []
+    for path in _merged(files, b"system-preset", b".preset"):
+        rules += parse_presets(files.read(path) or b"")
+    return rules
+
+
+def _read_manager(files: Files) -> tuple[Setting, ...]:
+    """`system.conf` and its drop-ins: the defaults of every unit."""
+    main = next((path for path in (root + b"/systemd/system.conf" for root in _ROOTS) if files.exists(path)), None)
+    settings: list[Setting] = []
+    for path in ([main] if main else []) + _merged(files, b"system.conf.d", b".conf"):
+        settings += parse_settings(files.read(path) or b"", shown(path))[0]
+    return tuple(settings)
+
+
+def _read_bus_names(files: Files) -> dict[str, str]:
+    """Units that start when somebody calls their D-Bus name."""
+    found: dict[str, str] = {}
+    for folder in _BUS:
+        for name in files.list(folder):
+            settings, _ = parse_settings(files.read(folder + b"/" + name) or b"", shown(folder + b"/" + name))
+            said = {setting.key: setting.value for setting in settings}
+            unit = said.get("SystemdService", "")
+            if is_unit_name(unit):
+                found.setdefault(unit, said.get("Name", ""))
+    return found
+
+
+READS = (*SEARCH_PATH, *_BUS, *(root + b"/systemd" for root in _ROOTS))
