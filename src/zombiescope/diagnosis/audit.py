@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit: each service judged with its evidence. Can it loop for ever, does it make cgroups, is it needed?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zombiescope.analysis.activation import Activation, derive_activation
+from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
+from zombiescope.analysis.start_limit import RestartPolicy, derive_restart_policy
+from zombiescope.analysis.unit_churn import Loop, derive_loops
+from zombiescope.diagnosis.need import Judge, Need
+from zombiescope.facts.names import shown
+from zombiescope.facts.units import LiveUnit, Services, UnitFile
+
+_RUNTIMES = re.compile(
+    r"(?:^|[/\s\"'])(docker|podman|nerdctl|ctr|runc|crun|crictl|systemd-run|systemd-nspawn|lxc-start|machinectl)(?:\s|$)"
+)
+_EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
+
+
+class Subject(StrEnum):
+    HOST = "host"
+    ROOT = "root"
+    IMAGE = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEvidence:
+    fact: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAudit:
+    name: str
+    path: str
+    enabled: str
+    state: str | None
+    from_vendor: bool
+    restarts: int | None
+    births: int | None
+    """Memory cgroups seen to be born in the window."""
+    zombies: int | None
+    processes: int | None
+    policy: RestartPolicy
+    makes_cgroups: bool | None
+    restarts_inside: bool
+    needed_by: tuple[str, ...]
+    need: Need
+    why: str
+    starts: bool
+    """Something starts it: a target, a timer, a socket, a call."""
+    evidence: tuple[UnitEvidence, ...]
+
+    @property
+    def may_loop(self) -> bool:
+        """By systemd, or by itself inside its unit."""
+        return self.policy.can_loop is True or self.restarts_inside
+
+    @property
+    def is_risk(self) -> bool:
+        return self.starts and self.need is Need.UNNEEDED and self.may_loop
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    subject: Subject
+    roles: tuple[str, ...]
+    units: tuple[UnitAudit, ...]
+    loops: tuple[Loop, ...]
+    """Looping now, as far as it could be watched."""
+    was_systemd_asked: bool
+
+    @property
+    def starting(self) -> list[UnitAudit]:
+        return [unit for unit in self.units if unit.starts]
+
+    @property
+    def unneeded(self) -> list[UnitAudit]:
+        return [unit for unit in self.starting if unit.need is Need.UNNEEDED]
+
+    @property
+    def risks(self) -> list[UnitAudit]:
+        return [unit for unit in self.units if unit.is_risk]
+
+
+def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subject) -> Audit:
+    activation = derive_activation(services.files)
+    running = {name for name, unit in (services.live or {}).items() if unit.active_state in ("active", "activating")}
+    around = Surroundings(services.texts, frozenset(activation.starting) | running, services.programs)
+    around = derive_roles(knowledge, around)
+    judge = Judge(services.files, activation, knowledge, around)
+    units = tuple(_judge_unit(unit, services, judge, activation) for unit in _audited(services))
+    return Audit(subject, tuple(sorted(around.roles)), units, derive_loops(services), services.live is not None)
+
+
+def _audited(services: Services) -> Iterator[UnitFile]:
+    """Services that have a file of their own, no aliases, no bare templates; and running ones that have none."""
+    for unit in sorted(services.files.of_kind("service"), key=lambda unit: unit.name):
+        if not unit.alias_of and not unit.name.endswith("@.service"):
+            yield unit
+    for name, live in sorted((services.live or {}).items()):
+        if (
+            name not in services.files.units
+            and name.endswith(".service")
+            and live.active_state not in ("inactive", "not-found")
+        ):
+            template = services.files.real(name)
+            yield UnitFile(name, template.path if template else "", "transient", template.settings if template else ())
+
+
+def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Activation) -> UnitAudit:
+    live = (services.live or {}).get(unit.name)
+    agent = judge.knowledge.agent_of(unit.name)
+    policy = derive_restart_policy(unit, services.files.manager)
+    verdict = judge.judge_need(unit)
+    starts = not unit.is_masked and (unit.name in activation.starting or _is_up(live))
+    makes, how = _makes_cgroups(unit, agent, live)
+    evidence = [UnitEvidence(setting.key, setting.value, setting.origin) for setting in policy.origins]
+    if agent:
+        evidence.append(UnitEvidence("knowledge", agent.title, verdict.condition or agent.id))
+    pull = activation.starting.get(unit.name)
+    if pull:
+        evidence.append(UnitEvidence("started by", pull.owner, pull.relation))
+    if live is not None and live.result not in ("", "success"):
+        evidence.append(UnitEvidence("last result", f"{live.result}, exit status {live.exit_status}", "systemctl show"))
+    evidence.extend(how)
+    evidence.extend(UnitEvidence("ignored line", problem, unit.path) for problem in unit.problems[:3])
+    need = verdict.need if starts else (Need.UNKNOWN if verdict.need is Need.UNNEEDED else verdict.need)
+    return UnitAudit(
+        name=unit.name,
+        path=unit.path,
+        enabled=unit.enabled,
+        state=live.active_state if live else None,
+        from_vendor=unit.from_vendor,
+        restarts=live.restarts if live else None,
+        births=services.births.get(unit.name, 0) if services.was_watched else None,
+        zombies=None if services.zombies is None else services.zombies.get(shown(unit.name.encode()), 0),
+        processes=None if services.processes is None else services.processes.get(unit.name, 0),
+        policy=policy,
+        makes_cgroups=makes,
+        restarts_inside=bool(agent and agent.restarts_inside) or unit.name in services.inner_restarts,
+        needed_by=tuple(judge.needed_by(unit)),
+        need=need,
+        why=verdict.why if starts else f"nothing starts it; {verdict.why}",
+        starts=starts,
+        evidence=tuple(evidence),
+    )
+
+
+def _is_up(live: LiveUnit | None) -> bool:
+    return live is not None and live.active_state in ("active", "activating", "reloading", "deactivating")
+
+
+def _makes_cgroups(
+    unit: UnitFile, agent: Agent | None, live: LiveUnit | None
+) -> tuple[bool | None, list[UnitEvidence]]:
+    """Beyond its own: by delegation, by a runtime it calls, or because it is known to."""
+    delegate = unit.last("Service", "Delegate")
+    if delegate and delegate.value.lower() not in ("no", "false", "0", "off"):
+        return True, [UnitEvidence("Delegate", delegate.value, delegate.origin)]
+    for key in _EXEC:
+        for setting in unit.settings:
+            if setting.key == key and _RUNTIMES.search(setting.value):
+                return True, [UnitEvidence(key, setting.value, setting.origin)]
+    if live is not None and live.properties.get("ChildCgroups"):
+        return True, [UnitEvidence("child cgroups", live.properties["ChildCgroups"], live.control_group)]
+    return (agent.makes_cgroups if agent else None), []

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit's findings: loops now, agents nobody needs, and what an image will do when it boots."""
+
+from __future__ import annotations
+
+from zombiescope.analysis.unit_churn import Loop
+from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+
+_NAMED = 5
+
+
+def judge_audit(audit: Audit, at: float) -> tuple[Finding, ...]:
+    if audit.subject is Subject.HOST:
+        return (_loops(audit, at, "crash-looping-unit"), _loops(audit, at, "looping-container"), _unneeded(audit, at))
+    return (_unneeded(audit, at), _image_risk(audit, at))
+
+
+def _loops(audit: Audit, at: float, name: str) -> Finding:
+    inside = name == "looping-container"
+    title = (
+        "something is restarted over and over inside a running unit"
+        if inside
+        else "systemd restarts a unit over and over"
+    )
+    found = [loop for loop in audit.loops if (loop.kind != "unit") == inside]
+    if not found and not inside and not audit.was_systemd_asked:
+        why = "systemd could not be asked"
+        return Finding(name, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, title, why, ())
+    if not found:
+        return Finding(name, Verdict.ABSENT, Severity.OK, Role.ORIGIN, title, "none was seen", ())
+    summary = "; ".join(f"{loop.name}: {loop.why}" for loop in found[:_NAMED]) + _more(len(found))
+    evidence = tuple(_loop_evidence(loop, at) for loop in found)
+    return Finding(name, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, title, summary, evidence)
+
+
+def _loop_evidence(loop: Loop, at: float) -> Evidence:
+    return Evidence(f"restarts of {loop.name}", loop.restarts, "restarts", loop.source, at)
+
+
+def _unneeded(audit: Audit, at: float) -> Finding:
+    title = "an agent is enabled that has nothing to serve"
+    found = audit.unneeded
+    if not found:
+        unsure = sum(unit.need == "unknown" for unit in audit.starting)
+        tail = f"; {unsure} could not be judged" if unsure else ""
+        return Finding(
+            "unneeded-agent",
+            Verdict.ABSENT,
+            Severity.OK,
+            Role.ORIGIN,
+            title,
+            f"none of {len(audit.starting)} services{tail}",
+            (),
+        )
+    summary = "; ".join(f"{unit.name} ({unit.why})" for unit in found[:_NAMED]) + _more(len(found))
+    evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in found)
+    severity = Severity.CRITICAL if any(unit.is_risk for unit in found) else Severity.WARNING
+    return Finding(
+        "unneeded-agent",
+        Verdict.PRESENT,
+        severity,
+        Role.ORIGIN,
+        title,
+        summary,
+        evidence,
+        (),
+        ("disable-unneeded-agent",),
+    )
+
+
+def _image_risk(audit: Audit, at: float) -> Finding:
+    title = "an agent that nothing needs will start, and may be restarted for ever"
+    found = audit.risks
+    if not found:
+        return Finding("image-risk", Verdict.ABSENT, Severity.OK, Role.ORIGIN, title, "no such unit", ())
+    summary = "; ".join(f"{unit.name}: {_how(unit)}" for unit in found[:_NAMED]) + _more(len(found))
+    evidence = tuple(
+        Evidence(f"{unit.name} {item.fact}", item.value, "", item.source, at)
+        for unit in found
+        for item in unit.evidence
+    )
+    return Finding(
+        "image-risk",
+        Verdict.PRESENT,
+        Severity.CRITICAL,
+        Role.ORIGIN,
+        title,
+        summary,
+        evidence,
+        (),
+        ("fix-unit-in-image",),
+    )
+
+
+def _how(unit: UnitAudit) -> str:
+    rate = unit.policy.restarts_per_day
+    if rate is not None:
+        return f"{unit.policy.why}: up to {rate:,.0f} restarts, and as many memory cgroups, a day"
+    return "it restarts its child inside one unit, where no start limit counts"
+
+
+def _more(count: int) -> str:
+    return f"; and {count - _NAMED} more" if count > _NAMED else ""
