@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind of image stands behind `--image`, told from its first bytes, and its tree of files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.names import shown
+from zombiescope.host.images.archive import blob_path, oci_layers, read_archive
+from zombiescope.host.images.ext4 import ext4_offset, read_ext4
+from zombiescope.host.images.layers import lay, read_layer
+from zombiescope.host.images.memory import MemoryTree
+from zombiescope.host.images.streams import UNPACKING_ERRORS, FileSource, opened
+from zombiescope.host.images.tar import BLOCK, TarError
+
+_OTHERS = {
+    b"QFI\xfb": ("a qcow2 disk", "qemu-img convert -O raw IMAGE disk.raw"),
+    b"KDMV": ("a VMDK disk", "qemu-img convert -O raw IMAGE disk.raw"),
+    b"hsqs": ("a squashfs", "unsquashfs it and use --root"),
+    b"XFSB": ("an XFS file system", "mount it read-only and use --root"),
+}
+_DOCUMENT_LIMIT = 4 << 20
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    tree: MemoryTree
+    kind: str
+
+
+def open_image(path: bytes, wanted_paths: frozenset[bytes], progress: Progress) -> Image:
+    """Reads the image once. Raises UsageError for what is no image, ObservationError for one that is damaged."""
+    tree = MemoryTree(wanted_paths)
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return Image(tree, _read_layout(path, tree, progress))
+        if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+            raise UsageError(
+                f"cannot use {shown(path)} as an image", "it is neither a file nor a folder", "give an archive"
+            )
+        return Image(tree, _read_file(path, tree, progress))
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot read {shown(path)}", "there is no such file", "give an image archive") from error
+    except (TarError, EOFError, NotImplementedError, *UNPACKING_ERRORS) as error:
+        why = str(error) or "it ends too early"
+        raise ObservationError(
+            f"cannot read the image {shown(path)}", why, "is it whole? nothing of it was judged"
+        ) from error
+    except OSError as error:
+        raise ObservationError(f"cannot read the image {shown(path)}", error.strerror or str(error), "") from error
+
+
+def _read_file(path: bytes, tree: MemoryTree, progress: Progress) -> str:
+    with open(path, "rb") as file:
+        first = file.read(BLOCK)
+        size = file.seek(0, os.SEEK_END)
+        for signature, (what, hint) in _OTHERS.items():
+            if first.startswith(signature):
+                raise UsageError(f"cannot read the image {shown(path)}", f"it is {what}", hint)
+        offset = ext4_offset(path)
+        if offset is not None and first[257:262] != b"ustar":
+            read_ext4(path, offset, tree)
+            return "ext4 file system"
+        file.seek(len(first))
+        source = FileSource(file, lambda done: progress(done, size), size)
+        return read_archive(opened(source, first), tree)
+
+
+def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
+    if not os.path.exists(os.path.join(path, b"oci-layout")):
+        hint = f"zombiescope audit --root {shown(path)}"
+        raise UsageError(f"cannot use {shown(path)} as an image", "a folder that is no OCI layout", hint)
+    layers = oci_layers(_document(path + b"/index.json"), lambda digest: _document(path + blob_path(digest)))
+    files = [path + layer for layer in layers]
+    total = sum(os.stat(file).st_size for file in files)
+    done = 0
+    for name in files:
+        with open(name, "rb", opener=_without_links) as file:
+            size = os.fstat(file.fileno()).st_size
+            first = file.read(BLOCK)
+            before = done
+            source = FileSource(file, lambda at, before=before: progress(before + at, total), size)  # type: ignore[misc]
+            lay(read_layer(opened(source, first), tree), tree)
+            done += size
+    return "OCI layout"
+
+
+def _document(path: bytes) -> bytes:
+    with open(path, "rb", opener=_without_links) as file:
+        data = file.read(_DOCUMENT_LIMIT + 1)
+    if len(data) > _DOCUMENT_LIMIT:
+        raise TarError("a description of more than 4 MiB")
+    return data
+
+
+def _without_links(path: str, flags: int) -> int:
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(22, "not a regular file", path)
+    return handle

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of an image file in order, unpacked on the way, with progress: gzip, bzip2, xz; zstd where Python has it."""
+
+from __future__ import annotations
+
+import bz2
+import importlib
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import IO, Protocol
+
+from zombiescope.host.images.tar import Member, Source
+
+_CHUNK = 1 << 18
+_TOLD_EVERY = 1 << 20
+Progress = Callable[[int], None]
+UNPACKING_ERRORS = (zlib.error, lzma.LZMAError, ValueError)
+
+
+class Unpacker(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class FileSource:
+    """A seekable file; skipping costs nothing."""
+
+    def __init__(self, file: IO[bytes], progress: Progress, end: int) -> None:
+        self._file = file
+        self._progress = progress
+        self._end = end
+        self._told = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._tell()
+        return data
+
+    def _tell(self) -> None:
+        """Every mebibyte: an image may have a hundred thousand headers."""
+        here = self._file.tell()
+        if here - self._told >= _TOLD_EVERY or here == self._end:
+            self._told = here
+            self._progress(here)
+
+    def skip(self, size: int) -> None:
+        if self._file.seek(size, 1) > self._end:
+            raise EOFError("the archive ends inside a member")
+        self._tell()
+
+
+class PackedSource:
+    """What an unpacker makes of a source, a bounded piece at a time."""
+
+    def __init__(self, source: Source | Member, first: bytes) -> None:
+        self._source = source
+        self._packed = first
+        self._make = _unpacker_of(first)
+        self._unpacker: Unpacker = self._make()
+        self._ready = b""
+
+    def read(self, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            if not self._ready and not self._fill():
+                break
+            parts.append(self._ready[:size])
+            self._ready = self._ready[size:]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def skip(self, size: int) -> None:
+        while size > 0:
+            if not self._ready and not self._fill():
+                raise EOFError("the archive ends inside a member")
+            taken = min(size, len(self._ready))
+            self._ready = self._ready[taken:]
+            size -= taken
+
+    def _fill(self) -> bool:
+        """Never more than one chunk ahead, however well it was packed."""
+        while not self._ready:
+            if self._unpacker.eof and not self._next_stream():
+                return False
+            data = b""
+            if self._unpacker.needs_input:
+                data = self._packed or self._source.read(_CHUNK)
+                self._packed = b""
+                if not data:
+                    raise EOFError("the packed data ends too early")
+            self._ready = self._unpacker.decompress(data, _CHUNK)
+        return True
+
+    def _next_stream(self) -> bool:
+        """Packed files may be several in a row, and may be padded."""
+        rest = (self._unpacker.unused_data or self._source.read(_CHUNK)).lstrip(b"\0")
+        if not is_packed(rest):
+            return False
+        self._packed = rest
+        self._unpacker = self._make()
+        return True
+
+
+class PrefixedSource:
+    """A source of which some bytes were looked at already."""
+
+    def __init__(self, first: bytes, source: Source | Member) -> None:
+        self._first = first
+        self._source = source
+
+    def read(self, size: int) -> bytes:
+        if not self._first:
+            return self._source.read(size)
+        taken, self._first = self._first[:size], self._first[size:]
+        return taken if len(taken) == size else taken + self._source.read(size - len(taken))
+
+    def skip(self, size: int) -> None:
+        taken = min(size, len(self._first))
+        self._first = self._first[taken:]
+        self._source.skip(size - taken)
+
+
+class _Gzip:
+    """zlib's object with the shape of the others."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+        self._tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        made = self._inner.decompress(self._tail + data, max_length)
+        self._tail = self._inner.unconsumed_tail
+        return made
+
+
+def is_packed(first: bytes) -> bool:
+    return _unpacker_name(first) != ""
+
+
+def _unpacker_name(first: bytes) -> str:
+    signatures = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+    return next((name for signature, name in signatures.items() if first.startswith(signature)), "")
+
+
+def _unpacker_of(first: bytes) -> Callable[[], Unpacker]:
+    match _unpacker_name(first):
+        case "gzip":
+            return _Gzip
+        case "bzip2":
+            return bz2.BZ2Decompressor
+        case "xz":
+            return lzma.LZMADecompressor
+        case _:
+            try:
+                module = importlib.import_module("compression.zstd")
+            except ImportError as error:
+                raise NotImplementedError("zstd needs Python 3.14 or later") from error
+            return module.ZstdDecompressor  # type: ignore[no-any-return]
+
+
+def opened(source: Source | Member, first: bytes) -> Source:
+    """The source itself, or unpacked; `first` is what was read of it."""
+    return PackedSource(source, first) if is_packed(first) else PrefixedSource(first, source)
