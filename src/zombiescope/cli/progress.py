@@ -47,3 +47,18 @@ def count_shown(what: str, total: int | None) -> Iterator[Callable[[int], None]]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def bytes_shown(what: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A bar for bytes read; the callable is told how many, of how many."""
+    if not sys.stderr.isatty() or not shown:
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -5,13 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.node import Identity
 
 Json = dict[str, Any]
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+
+
+class Dated(Protocol):
+    """Whatever was looked at: when, and on which machine."""
+
+    @property
+    def taken_at(self) -> float: ...
+    @property
+    def identity(self) -> Identity: ...
 
 
 def rfc3339(seconds: float) -> str:
@@ -20,11 +29,11 @@ def rfc3339(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def document(schema: str, snapshot: Snapshot, body: Json, gaps: Iterable[Gap]) -> Json:
-    identity = snapshot.identity
+def document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
+    identity = seen.identity
     return {
         "schema": f"zombiescope.{schema}",
-        "taken_at": rfc3339(snapshot.taken_at),
+        "taken_at": rfc3339(seen.taken_at),
         "host": {
             "name": identity.name,
             "kernel": identity.kernel,

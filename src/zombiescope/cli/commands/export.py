@@ -6,7 +6,9 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.exports.dashboard import dashboard
+from zombiescope.cli.exports.policy import policy
 from zombiescope.cli.exports.rules import rules
+from zombiescope.cli.exports.shipped import kubelet, npd, sh
 from zombiescope.cli.exports.unit import unit
 
 EPILOG = """\b
@@ -14,13 +16,16 @@ Examples:
   zombiescope export rules > /etc/prometheus/rules/zombiescope.yml
   zombiescope export dashboard > zombiescope.json
   zombiescope export unit > /etc/systemd/system/zombiescope.service
+  zombiescope export policy --image disk.raw > AGENTS.md
+  zombiescope export npd > /etc/node-problem-detector/zombiescope.json
+  zombiescope export sh | ssh node sh
 """
 
 
 @click.group(epilog=EPILOG)
 def export() -> None:
-    """Print a file for others to use: rules, a dashboard, a unit."""
+    """Print a file for others to use: rules, a dashboard, a unit, a policy, a plugin, a kubelet fragment, a script."""
 
 
-for kind in (rules, dashboard, unit):
+for kind in (rules, dashboard, unit, policy, npd, kubelet, sh):
     export.add_command(kind)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope check`: the gate. Verdict and exit code are the same in every format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from zombiescope import __version__
+from zombiescope.analysis.time_span import parse_time_span
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import root_option
+from zombiescope.cli.progress import bytes_shown, window_shown
+from zombiescope.diagnosis.limits import NAMES
+from zombiescope.errors import UsageError
+from zombiescope.pipeline import audit as auditing
+from zombiescope.pipeline import check as gating
+
+EPILOG = """\b
+Examples:
+  zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN
+  zombiescope check --image disk.raw              before an image is published
+  zombiescope check --for 10m                     a booted candidate: count and slope stay below the limits
+  zombiescope check --limit zombies_warning=500 --format nagios
+  zombiescope check --config gate.toml            limits and waivers (what, reason, expires)
+"""
+_FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+
+
+class GateUsageError(UsageError):
+    """By the convention of monitoring plugins a wrong command line is UNKNOWN."""
+
+    exit_code = 3
+
+
+class _Gate(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            hint = "zombiescope check --help"
+            raise GateUsageError("cannot use the command line", error.format_message(), hint) from error
+
+
+@click.command(cls=_Gate, epilog=EPILOG)
+@click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
+@click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
+@click.option("--config", type=click.Path(path_type=bytes), metavar="FILE", help="Limits and waivers (TOML).")
+@click.option(
+    "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
+)
+@click.option("--limit", "limits", multiple=True, metavar="NAME=N", help=f"One of {', '.join(NAMES)}.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="How to say it.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@root_option
+def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
+    """One verdict from zombies, ratio, growth, looping units and the audit: for a pipeline, a monitor, a person.
+
+    Reads only. Exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (could not look, or a wrong command line).
+    """
+    try:
+        checked = _check(**asked)
+    except UsageError as error:
+        raise GateUsageError(error.what, error.why, error.hint) from error
+    return _answer(checked, "json" if as_json else form)
+
+
+def _check(
+    *,
+    image: bytes | None,
+    duration: str,
+    config: bytes | None,
+    knowledge: bytes | None,
+    limits: tuple[str, ...],
+    root: bytes | None,
+) -> gating.Checked:
+    seconds = parse_time_span(duration)
+    if seconds is None or not 0 <= seconds <= 7 * 86400:
+        raise UsageError("cannot use --for", f"{duration!r} is not a time", "--for 10m")
+    settings = gating.read_settings(config, dict(_limit(text) for text in limits))
+    base = auditing.read_knowledge(knowledge)
+    with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
+        progress = gating.Progress(window, reading)
+        return gating.check(auditing.Target(root, image), base, settings, watch_seconds=seconds, progress=progress)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError as error:
+        raise UsageError("cannot use --limit", f"{text!r} is not NAME=NUMBER", "--limit zombies_warning=500") from error
+
+
+def _answer(checked: gating.Checked, form: str) -> Answer:
+    from zombiescope.presenters import gate_formats, gate_json, gate_junit  # noqa: PLC0415 (only when it is drawn)
+    from zombiescope.presenters.document import document  # noqa: PLC0415
+
+    gate, code = checked.gate, checked.gate.verdict.exit_code
+    match form:
+        case "json":
+            gaps = [*gate_json.check_gaps(gate), *checked.gaps]
+            return JsonAnswer(document("check/1", checked, gate_json.render_check(gate), gaps), code)
+        case "sarif":
+            return JsonAnswer(gate_json.render_sarif(gate, checked.source, __version__), code)
+        case "junit":
+            return PlainAnswer(gate_junit.render_junit(gate, checked.source, checked.taken_at), code)
+        case "nagios":
+            return PlainAnswer(gate_formats.render_nagios(gate, checked.limits), code)
+        case "npd":
+            return PlainAnswer(gate_formats.render_npd(gate), code)
+        case "prometheus":
+            return PlainAnswer(gate_formats.render_prometheus(gate, checked.limits, checked.taken_at), code)
+        case _:
+            return PlainAnswer(gate_formats.render_text(gate, checked.source), code)

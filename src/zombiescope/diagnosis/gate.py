@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate: one verdict from what was measured and audited, its reasons, and the waivers that excuse some.
+
+What could not be looked at is UNKNOWN, never OK. A waiver needs a reason and an end; after the end it excuses nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+
+from zombiescope.analysis.census import Population
+from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.limits import Limits
+from zombiescope.facts.gap import Gap
+
+
+class GateVerdict(StrEnum):
+    OK = "OK"
+    WARNING = "WARNING"
+    CRITICAL = "CRITICAL"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def exit_code(self) -> int:
+        """The monitoring-plugin convention."""
+        return list(GateVerdict).index(self)
+
+
+_ORDER = (GateVerdict.OK, GateVerdict.UNKNOWN, GateVerdict.WARNING, GateVerdict.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    what: str
+    """A reason, or a pattern of several: `unneeded-agent:snapd*`."""
+    reason: str
+    expires: date
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    what: str
+    value: float | None
+    threshold: float | None
+    verdict: GateVerdict
+    summary: str
+    source: str = ""
+    """The file or the counter that says so."""
+    waiver: Waiver | None = None
+
+    @property
+    def rule(self) -> str:
+        return self.what.partition(":")[0]
+
+    @property
+    def is_waived(self) -> bool:
+        return self.waiver is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a window showed: zombies at its ends and the slope between."""
+
+    seconds: float
+    first: int
+    highest: int
+    per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    verdict: GateVerdict
+    reasons: tuple[Reason, ...]
+
+    @property
+    def failing(self) -> list[Reason]:
+        return [reason for reason in self.reasons if reason.verdict is not GateVerdict.OK]
+
+
+def judge_gate(reasons: Iterable[Reason], waivers: tuple[Waiver, ...], today: date) -> Gate:
+    judged = tuple(_with_waiver(reason, waivers, today) for reason in reasons)
+    counted = [reason.verdict for reason in judged]
+    verdict = max(counted, key=_ORDER.index) if counted else GateVerdict.UNKNOWN
+    ordered = sorted(judged, key=lambda reason: -_ORDER.index(reason.verdict))
+    return Gate(verdict, tuple(ordered))
+
+
+def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Reason:
+    matching = [waiver for waiver in waivers if fnmatch.fnmatchcase(reason.what, waiver.what)]
+    if reason.verdict not in (GateVerdict.WARNING, GateVerdict.CRITICAL) or not matching:
+        return reason
+    longest = max(matching, key=lambda waiver: waiver.expires)
+    if longest.expires < today:
+        return replace(reason, summary=f"{reason.summary} (its waiver ended on {longest.expires})")
+    summary = f"{reason.summary} (waived until {longest.expires}: {longest.reason})"
+    return replace(reason, verdict=GateVerdict.OK, summary=summary, waiver=longest)
+
+
+def unknown(what: str, gap: Gap) -> Reason:
+    tail = f" ({gap.hint})" if gap.hint else ""
+    return Reason(what, None, None, GateVerdict.UNKNOWN, f"could not look: {gap.reason}{tail}")
+
+
+def judge_population(population: Population | Gap, limits: Limits) -> list[Reason]:
+    if isinstance(population, Gap):
+        return [unknown("zombies", population), unknown("ratio", population)]
+    zombies = _compared("zombies", population.zombies, limits.zombies_warning, limits.zombies_critical)
+    summary = f"{population.zombies:,} zombies: {population.counted:,} memory cgroups counted, {population.live:,} live"
+    zombies = replace(zombies, summary=summary, source=population.source)
+    ratio = _compared("ratio", round(population.ratio, 3), limits.ratio_warning, limits.ratio_critical)
+    summary = f"{population.ratio:.1f} counted for each live one"
+    if population.zombies < limits.ratio_least_zombies and ratio.verdict is not GateVerdict.OK:
+        ratio = replace(ratio, verdict=GateVerdict.OK)
+        summary += f", which says nothing below {limits.ratio_least_zombies:,} zombies"
+    return [zombies, replace(ratio, summary=summary, source=population.source)]
+
+
+def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
+    if isinstance(growth, Gap):
+        return unknown("growth", growth)
+    reason = _compared("growth", round(growth.per_hour, 1), limits.growth_warning, limits.growth_critical)
+    grown = growth.highest - growth.first
+    summary = f"{growth.per_hour:+,.0f} zombies an hour over {growth.seconds:.0f} s"
+    summary += f" (from {growth.first:,}, at most {growth.highest:,})"
+    if grown < limits.growth_least:
+        reason = replace(reason, verdict=GateVerdict.OK)
+    return replace(reason, summary=summary)
+
+
+def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
+    reasons: list[Reason] = []
+    if audit.subject is Subject.HOST:
+        reasons += _loop_reasons(audit, limits)
+    risky = {unit.name for unit in audit.risks}
+    reasons += [_unit_reason("image-risk", unit, GateVerdict.CRITICAL, unit.policy.why) for unit in audit.risks]
+    plain = [unit for unit in audit.unneeded if unit.name not in risky]
+    reasons += [_unit_reason("unneeded-agent", unit, GateVerdict.WARNING, "") for unit in plain]
+    if not audit.unneeded:
+        summary = f"none of {len(audit.starting)} services that start is unneeded"
+        reasons.append(Reason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
+    return reasons
+
+
+def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
+    if not audit.loops:
+        seen = "" if audit.was_systemd_asked else " (systemd was not asked: cgroups and containers only)"
+        summary = f"nothing was seen to be restarted over and over{seen}"
+        return [Reason("looping-unit", 0, limits.loops_warning, GateVerdict.OK, summary)]
+    verdict = GateVerdict.CRITICAL if len(audit.loops) >= limits.loops_critical else GateVerdict.WARNING
+    if len(audit.loops) < limits.loops_warning:
+        verdict = GateVerdict.OK
+    return [
+        Reason(
+            f"looping-unit:{loop.name}",
+            loop.restarts,
+            limits.loops_warning,
+            verdict,
+            f"{loop.name}: {loop.why}",
+            loop.source,
+        )
+        for loop in audit.loops
+    ]
+
+
+def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) -> Reason:
+    summary = f"{unit.name} is {unit.enabled} and not needed: {unit.why}" + (f"; {more}" if more else "")
+    return Reason(f"{rule}:{unit.name}", 1, 1, verdict, summary, unit.path)
+
+
+def _compared(what: str, value: float, warning: float, critical: float) -> Reason:
+    if value >= critical:
+        return Reason(what, value, critical, GateVerdict.CRITICAL, "")
+    verdict = GateVerdict.WARNING if value >= warning else GateVerdict.OK
+    return Reason(what, value, warning, verdict, "")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of the gate: defaults, then a file, then the environment, then flags. Each value knows where it came from."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import date, datetime
+
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import UsageError
+
+PREFIX = "ZOMBIESCOPE_CHECK_"
+_DEFAULTS = Thresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    zombies_warning: float = _DEFAULTS.zombies_warning
+    zombies_critical: float = _DEFAULTS.zombies_critical
+    ratio_warning: float = _DEFAULTS.ratio_warning
+    ratio_critical: float = _DEFAULTS.ratio_critical
+    ratio_least_zombies: float = _DEFAULTS.ratio_least_zombies
+    growth_warning: float = 100
+    """Zombies an hour."""
+    growth_critical: float = 1_000
+    growth_least: float = 5
+    """Zombies more than at the start, below which a slope is noise."""
+    loops_warning: float = 1
+    loops_critical: float = 10
+
+
+NAMES = tuple(field.name for field in fields(Limits))
+
+
+def with_values(limits: Limits, values: Mapping[str, object], source: str) -> Limits:
+    """Raises UsageError for a name that is none and a value that is no number."""
+    changed: dict[str, float] = {}
+    for name, value in values.items():
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, 1)
+            raise UsageError(
+                f"cannot use {source}",
+                f"there is no limit {name!r}",
+                f"did you mean {near[0]}?" if near else ", ".join(NAMES),
+            )
+        changed[name] = _number(value, name, source)
+    return replace(limits, **changed)
+
+
+def _number(value: object, name: str, source: str) -> float:
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise UsageError(f"cannot use {source}", f"{name} = {value!r} is not a number of at least 0", f"{name} = 1000")
+    return number
+
+
+def from_environment(limits: Limits, variables: Mapping[str, str]) -> Limits:
+    values = {name.removeprefix(PREFIX).lower(): value for name, value in variables.items() if name.startswith(PREFIX)}
+    return with_values(limits, values, "the environment")
+
+
+@dataclass(frozen=True, slots=True)
+class GateFile:
+    limits: Mapping[str, object]
+    waivers: tuple[tuple[str, str, date], ...]
+    """What, reason, end."""
+
+
+def parse_gate_file(text: bytes, source: str) -> GateFile:
+    """`[check]` with limits, `[[waiver]]` with what, reason and expires."""
+    try:
+        data = tomllib.loads(text.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot use {source}", str(error), "it must be TOML in UTF-8") from error
+    wrong = set(data) - {"check", "waiver"}
+    if wrong:
+        raise UsageError(f"cannot use {source}", f"unknown table {min(wrong)!r}", "[check] and [[waiver]] are known")
+    limits, waivers = data.get("check", {}), data.get("waiver", [])
+    if not isinstance(limits, dict) or not isinstance(waivers, list):
+        raise UsageError(
+            f"cannot use {source}", "check must be a table and waiver an array of tables", "[check], [[waiver]]"
+        )
+    return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers))
+
+
+def _waiver(entry: object, source: str) -> tuple[str, str, date]:
+    said = entry if isinstance(entry, dict) else {}
+    what, reason, expires = said.get("what"), said.get("reason"), said.get("expires")
+    if isinstance(expires, datetime):
+        expires = expires.date()
+    if isinstance(expires, str):
+        try:
+            expires = date.fromisoformat(expires)
+        except ValueError:
+            expires = None
+    if not (
+        isinstance(what, str) and what and isinstance(reason, str) and reason.strip() and isinstance(expires, date)
+    ):
+        hint = 'what = "unneeded-agent:snapd*", reason = "needed until the move", expires = 2027-01-31'
+        raise UsageError(f"cannot use {source}", "a waiver needs what, reason and expires", hint)
+    return what, reason, expires

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The story of an audit: open a host, a folder or an image, read its services, judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zombiescope.analysis.activation import timers
+from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
+from zombiescope.diagnosis.audit import Audit, Subject, judge_services
+from zombiescope.diagnosis.audit_findings import judge_audit
+from zombiescope.diagnosis.finding import Finding
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.node import Identity
+from zombiescope.facts.units import Services
+from zombiescope.host.access import Host
+from zombiescope.host.choose import choose_host
+from zombiescope.host.files import Files
+from zombiescope.host.folder import FolderTree
+from zombiescope.host.images.choose import open_image
+from zombiescope.host.live import LiveHost
+from zombiescope.host.shipped import read_named, read_shipped
+from zombiescope.host.tree import TreeHost
+from zombiescope.pipeline.watch import OFFLINE_FIELDS, Live, Window, inner_births, unit_births, watch
+from zombiescope.probes.readers.containers import read_containers
+from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.schedules import read_schedules
+from zombiescope.probes.readers.unit_files import read_unit_files
+
+_GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
+_OFFLINE = "nothing runs in a folder or an image"
+
+
+class Target(NamedTuple):
+    """What is audited: this host, `root`, or `image`."""
+
+    root: bytes | None = None
+    image: bytes | None = None
+
+
+def has_files(host: Host) -> bool:
+    """A recording has answers to questions, no tree of files."""
+    return isinstance(host, LiveHost | TreeHost)
+
+
+class Audited(NamedTuple):
+    audit: Audit
+    findings: tuple[Finding, ...]
+    services: Services
+    taken_at: float
+    identity: Identity
+    source: str
+    gaps: tuple[Gap, ...]
+
+
+def read_knowledge(extra: bytes | None) -> KnowledgeBase:
+    knowledge = parse_knowledge(read_shipped("agents.toml"), "the knowledge base")
+    return knowledge if extra is None else knowledge.extended(parse_knowledge(read_named(extra), shown(extra)))
+
+
+def audit(
+    target: Target,
+    knowledge: KnowledgeBase,
+    window: Window,
+    reading: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Audited:
+    """`window`: how long to watch a live host. `reading` is told how much of an image was read."""
+    if target.root is not None and target.image is not None:
+        raise UsageError("cannot audit two things at once", "both --root and --image were given", "give one of them")
+    if target.image is not None:
+        return _audit_image(target.image, knowledge, reading)
+    host = choose_host(target.root)
+    if not has_files(host):
+        hint = "audit the host itself, or its root folder"
+        raise ObservationError(f"cannot audit {host.label}", "a recording does not keep unit files", hint)
+    files = Files(FolderTree(target.root or b"/"))
+    is_this_host = isinstance(host, LiveHost)
+    live, gaps = (
+        watch(host, window, is_elsewhere=host.label != LiveHost().label) if is_this_host else (Live(), _offline_gaps())
+    )
+    services = _services(files, knowledge, live)
+    if not services.files.units:
+        reason = f"no unit files below {shown(target.root or b'/')}"
+        gaps = (*gaps, Gap("units", reason, "is this the root of a system that systemd runs?"))
+    subject = Subject.HOST if is_this_host else Subject.ROOT
+    return _audited(services, knowledge, subject, host, files, gaps)
+
+
+def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
+    unit_files = read_unit_files(files)
+    return Services(
+        files=unit_files,
+        live=live.units,
+        schedules=(*timers(unit_files), *read_schedules(files)),
+        containers=read_containers(files),
+        texts={path: _text(files, path) for path in sorted(knowledge.paths) if files.exists(path.encode())},
+        programs=live.programs,
+        processes=live.processes,
+        journal_restarts=live.journal,
+        window_restarts=live.moved,
+        inner_restarts=inner_births(live.births),
+        births=unit_births(live.births),
+        was_watched=live.was_watched,
+        zombies=live.zombies,
+    )
+
+
+def _text(files: Files, path: str) -> str:
+    return (files.read(path.encode()) or b"").decode("utf-8", "replace")
+
+
+def _offline_gaps() -> tuple[Gap, ...]:
+    return (
+        *tuple(Gap(f"units[].{name}", _OFFLINE) for name in OFFLINE_FIELDS),
+        _GENERATORS,
+    )
+
+
+def _audited(
+    services: Services, knowledge: KnowledgeBase, subject: Subject, host: Host, files: Files, gaps: tuple[Gap, ...]
+) -> Audited:
+    taken_at = host.wall_clock()
+    judged = judge_services(services, knowledge, subject)
+    refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
+    findings = judge_audit(judged, taken_at)
+    return Audited(judged, findings, services, taken_at, read_identity(host), host.label, (*gaps, *refused))
+
+
+def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, int], None]) -> Audited:
+    wanted = frozenset(path.encode() for path in knowledge.paths)
+    image = open_image(path, wanted, reading)
+    files = Files(image.tree, list(image.tree.refusals))
+    services = _services(files, knowledge, Live())
+    if not services.files.units:
+        raise ObservationError(
+            f"cannot audit {shown(path)}", f"a {image.kind} without unit files", "is systemd in this image?"
+        )
+    now = LiveHost().wall_clock()
+    judged = judge_services(services, knowledge, Subject.IMAGE)
+    refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
+    identity = Identity(
+        None,
+        None,
+        None,
+        None,
+        tuple(Gap(f"host.{name}", _OFFLINE) for name in ("name", "kernel", "boot_id", "uptime_seconds")),
+    )
+    source = f"{shown(path)} ({image.kind})"
+    return Audited(judged, judge_audit(judged, now), services, now, identity, source, (*_offline_gaps(), *refused))
+
+
+def now() -> float:
+    return LiveHost().wall_clock()
+
+
+def shipped_text(name: str) -> str:
+    return read_shipped(name).decode("utf-8")

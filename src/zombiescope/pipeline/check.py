@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The story of a check: measure, audit, compare, one verdict. A host, a bundle, an image, or a booted candidate for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from zombiescope.analysis.census import Population, derive_population
+from zombiescope.analysis.knowledge import KnowledgeBase
+from zombiescope.analysis.slope import slope_per_second
+from zombiescope.diagnosis.gate import (
+    Gate,
+    Growth,
+    Reason,
+    Waiver,
+    judge_gate,
+    judge_growth,
+    judge_population,
+    judge_units,
+    unknown,
+)
+from zombiescope.diagnosis.limits import Limits, from_environment, parse_gate_file, with_values
+from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Census, Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.node import Identity
+from zombiescope.host.access import Host
+from zombiescope.host.choose import choose_host
+from zombiescope.host.live import LiveHost
+from zombiescope.host.shipped import environment, read_named
+from zombiescope.pipeline import audit as auditing
+from zombiescope.pipeline.watch import Window
+from zombiescope.probes.readers.cgroup_census import read_census
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.unit_files import UNREAD
+
+_AUDIT_SECONDS = 3.0
+_STEPS = 60
+_FIELDS = ("name", "kernel", "boot_id", "uptime_seconds")
+_NOBODY = Identity(None, None, None, None, tuple(Gap(f"host.{name}", "an image is not running") for name in _FIELDS))
+
+
+class Checked(NamedTuple):
+    gate: Gate
+    limits: Limits
+    taken_at: float
+    identity: Identity
+    source: str
+    gaps: tuple[Gap, ...]
+
+
+class Progress(NamedTuple):
+    window: Callable[[float], None] = lambda _: None
+    image: Callable[[int, int], None] = lambda _done, _total: None
+
+
+class Settings(NamedTuple):
+    limits: Limits
+    waivers: tuple[Waiver, ...]
+
+
+def read_settings(file: bytes | None, flags: dict[str, float]) -> Settings:
+    """Defaults, then the file, then the environment, then flags."""
+    limits = Limits()
+    waivers: tuple[Waiver, ...] = ()
+    if file is not None:
+        said = parse_gate_file(read_named(file), shown(file))
+        limits = with_values(limits, said.limits, shown(file))
+        waivers = tuple(Waiver(*waiver) for waiver in said.waivers)
+    limits = from_environment(limits, environment("ZOMBIESCOPE_CHECK_"))
+    return Settings(with_values(limits, flags, "the command line"), waivers)
+
+
+def check(
+    target: auditing.Target,
+    knowledge: KnowledgeBase,
+    settings: Settings,
+    *,
+    watch_seconds: float,
+    progress: Progress,
+) -> Checked:
+    """What could not be looked at becomes a reason, never an exception."""
+    host = choose_host(target.root)
+    reasons: list[Reason] = []
+    gaps: tuple[Gap, ...] = ()
+    if target.image is None and not _is_unpacked_image(host, target):
+        reasons += _counts(host, settings.limits, watch_seconds, progress.window)
+    if target.image is not None or auditing.has_files(host):
+        audited = _audit(target, knowledge, progress.image)
+        if isinstance(audited, ObservationError):
+            reasons.append(unknown("audit", Gap("units", f"{audited.what}: {audited.why}", audited.hint)))
+        else:
+            reasons += _unit_reasons(audited, host, settings.limits)
+            gaps = audited.gaps
+    else:
+        gaps = (Gap("reasons[audit]", "a recording does not keep unit files: only its counts were judged"),)
+    now = LiveHost().wall_clock()
+    gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date())
+    identity = _NOBODY if target.image is not None else read_identity(host)
+    source = shown(target.image) if target.image is not None else host.label
+    return Checked(gate, settings.limits, now if host.is_live else host.wall_clock(), identity, source, gaps)
+
+
+def _is_unpacked_image(host: Host, target: auditing.Target) -> bool:
+    """A folder with no /proc at all: nothing ran there that could have been counted."""
+    if target.root is None or host.is_live or not auditing.has_files(host):
+        return False
+    try:
+        return (
+            not host.subdirectories(b"/proc")
+            and not _can_read(host, b"/proc/cgroups")
+            and not _can_read(host, b"/proc/self/mountinfo")
+        )
+    except OSError:
+        return True
+
+
+def _can_read(host: Host, path: bytes) -> bool:
+    try:
+        host.read(path)
+    except OSError:
+        return False
+    return True
+
+
+def _counts(host: Host, limits: Limits, seconds: float, progress: Callable[[float], None]) -> list[Reason]:
+    hierarchy = read_memory_hierarchy(host)
+    population = hierarchy if isinstance(hierarchy, Gap) else _population(host, hierarchy)
+    if seconds <= 0 or isinstance(hierarchy, Gap) or isinstance(population, Gap):
+        reasons = judge_population(population, limits)
+        return [*reasons, judge_growth(population, limits)] if seconds > 0 and isinstance(population, Gap) else reasons
+    if not host.is_live:
+        gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
+        return [*judge_population(population, limits), judge_growth(gap, limits)]
+    return _watched(host, hierarchy, population, limits, seconds, progress)
+
+
+def _watched(
+    host: Host,
+    hierarchy: Hierarchy,
+    first: Population,
+    limits: Limits,
+    seconds: float,
+    progress: Callable[[float], None],
+) -> list[Reason]:
+    """Look again and again; the worst look counts, and the slope over all of them."""
+    start = host.monotonic()
+    points = [(0.0, float(first.zombies))]
+    worst = first
+    while (over := host.monotonic() - start) < seconds:
+        progress(over)
+        host.wait(min(max(seconds / _STEPS, 1.0), seconds - over))
+        seen = _population(host, hierarchy)
+        if isinstance(seen, Gap):
+            return [*judge_population(seen, limits), judge_growth(seen, limits)]
+        points.append((host.monotonic() - start, float(seen.zombies)))
+        worst = max(worst, seen, key=lambda population: population.zombies)
+    progress(seconds)
+    growth = Growth(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
+    return [*judge_population(worst, limits), judge_growth(growth, limits)]
+
+
+def _population(host: Host, hierarchy: Hierarchy) -> Population | Gap:
+    census = read_census(host, hierarchy)
+    return derive_population(census) if isinstance(census, Census) else census
+
+
+def _audit(
+    target: auditing.Target, knowledge: KnowledgeBase, reading: Callable[[int, int], None]
+) -> auditing.Audited | ObservationError:
+    try:
+        return auditing.audit(target, knowledge, Window(_AUDIT_SECONDS, with_zombies=False), reading)
+    except ObservationError as error:
+        return error
+
+
+def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[Reason]:
+    if not audited.services.files.units:
+        return []
+    reasons = judge_units(audited.audit, limits)
+    unread = [
+        unit.name for unit in audited.services.files.units.values() if any(UNREAD in line for line in unit.problems)
+    ]
+    if unread:
+        why = f"{len(unread)} unit files could not be read, such as {shown(unread[0].encode())}"
+        reasons.append(unknown("audit", Gap("units", why, "zombiescope audit says why; as root more can be read")))
+    if host.is_live and not audited.audit.was_systemd_asked and _can_list(host, b"/run/systemd/system"):
+        state = next(
+            (gap for gap in audited.gaps if gap.fact == "units[].state"), Gap("units[].state", "systemd gave no answer")
+        )
+        reasons.append(unknown("looping-unit", state))
+    return reasons
+
+
+def _can_list(host: Host, path: bytes) -> bool:
+    try:
+        host.subdirectories(path)
+    except OSError:
+        return False
+    return True

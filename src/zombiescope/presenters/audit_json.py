@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.audit/1`: units with their verdicts and evidence, schedules, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.finding import Finding
+from zombiescope.facts.names import shown
+from zombiescope.facts.units import RestartingContainer, Schedule
+from zombiescope.presenters.doctor_json import render_finding
+from zombiescope.presenters.document import Json
+
+
+def render_audit(
+    audit: Audit,
+    findings: Iterable[Finding],
+    schedules: Iterable[Schedule],
+    containers: Iterable[RestartingContainer],
+    *,
+    every: bool,
+) -> Json:
+    """The body of the document. Units that nothing starts are left out unless `every`."""
+    units = audit.units if every else audit.starting
+    return {
+        "roles": list(audit.roles),
+        "units": [_unit(unit) for unit in units],
+        "units_not_started": len(audit.units) - len(audit.starting),
+        "schedules": [
+            {"kind": one.kind, "name": one.name, "path": one.path, "when": one.when, "command": one.command}
+            for one in schedules
+        ],
+        "containers": [
+            {"runtime": one.runtime, "name": one.name, "restarts": one.restarts, "source": one.path}
+            for one in containers
+        ],
+        "findings": [render_finding(finding) for finding in findings],
+    }
+
+
+def _unit(unit: UnitAudit) -> Json:
+    return {
+        "name": shown(unit.name.encode()),
+        "path": unit.path,
+        "enabled": unit.enabled,
+        "state": unit.state,
+        "from_vendor": unit.from_vendor,
+        "starts": unit.starts,
+        "restarts": unit.restarts,
+        "births": unit.births,
+        "zombies": unit.zombies,
+        "processes": unit.processes,
+        "restart_policy": unit.policy.restart,
+        "can_loop": unit.policy.can_loop,
+        "loop_why": unit.policy.why,
+        "restarts_inside": unit.restarts_inside,
+        "start_limit_can_trip": unit.policy.can_trip,
+        "makes_cgroups": unit.makes_cgroups,
+        "needed_by": [shown(name.encode()) for name in unit.needed_by],
+        "verdict": unit.need,
+        "why": unit.why,
+        "evidence": [{"fact": item.fact, "value": item.value, "source": item.source} for item in unit.evidence],
+    }

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit for a person: the findings first, then the units that matter, then what could not be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.finding import Finding, Verdict
+from zombiescope.diagnosis.need import Need
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.document import one_per_field
+from zombiescope.presenters.scan_text import STYLES, gap_lines
+
+_GAPS_SHOWN = 8
+
+
+def render_audit_text(
+    audit: Audit, findings: Iterable[Finding], source: str, gaps: Iterable[Gap], *, every: bool
+) -> list[RenderableType]:
+    parts: list[RenderableType] = [_headline(audit, source)]
+    for finding in findings:
+        line = Text(f"{finding.verdict:<8}", style=STYLES[finding.severity])
+        line.append(finding.id, style="bold").append(f": {finding.summary}" if finding.summary else "", style="")
+        parts.append(line)
+    shown_units = [unit for unit in (audit.units if every else audit.starting) if every or _matters(unit)]
+    if shown_units:
+        parts += [Text(), _table(shown_units)]
+    quiet = len(audit.starting) - sum(_matters(unit) for unit in audit.starting)
+    if quiet and not every:
+        parts.append(Text(f"{quiet} more services are needed and cannot loop (--all lists every unit)", style="dim"))
+    unknown = one_per_field(gaps)
+    parts += gap_lines(unknown[:_GAPS_SHOWN])
+    if len(unknown) > _GAPS_SHOWN:
+        parts.append(Text(f"         and {len(unknown) - _GAPS_SHOWN} more (--json lists all)", style="dim"))
+    if any(finding.verdict is Verdict.PRESENT for finding in findings):
+        parts += [
+            Text(),
+            Text(
+                "next     zombiescope export policy, or a preset file that disables the unit in the image", style="dim"
+            ),
+        ]
+    return parts
+
+
+def _headline(audit: Audit, source: str) -> Text:
+    needs = [unit.need for unit in audit.starting]
+    counts = ", ".join(f"{needs.count(need)} {need}" for need in Need)
+    roles = f"; roles: {', '.join(audit.roles)}" if audit.roles else ""
+    return Text(f"{source}: {len(audit.starting)} of {len(audit.units)} services start ({counts}){roles}", style="bold")
+
+
+def _matters(unit: UnitAudit) -> bool:
+    return unit.need is not Need.NEEDED or unit.may_loop
+
+
+def _table(units: list[UnitAudit]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("unit", "enabled", "loops for ever", "needed", "why"):
+        table.add_column(name, overflow="fold")
+    order = {Need.UNNEEDED: 0, Need.UNKNOWN: 1, Need.NEEDED: 2}
+    for unit in sorted(units, key=lambda unit: (not unit.is_risk, order[unit.need], unit.name)):
+        style = "red" if unit.is_risk else ("yellow" if unit.need is Need.UNNEEDED else "")
+        why = f"{unit.policy.why}; {unit.why}" if unit.may_loop else unit.why
+        table.add_row(
+            Text(shown(unit.name.encode()), style=style),
+            unit.enabled,
+            _loops(unit),
+            Text(unit.need, style=style),
+            Text(why),
+        )
+    return table
+
+
+def _loops(unit: UnitAudit) -> str:
+    if unit.policy.can_loop:
+        rate = unit.policy.restarts_per_day
+        return f"yes, {rate:,.0f} a day" if rate else "yes"
+    if unit.restarts_inside:
+        return "inside itself"
+    return "?" if unit.policy.can_loop is None else "no"

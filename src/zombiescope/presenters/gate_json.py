@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.check/1` and SARIF 2.1.0."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
+from zombiescope.facts.gap import Gap
+from zombiescope.presenters.document import Json
+from zombiescope.presenters.gate_formats import clean
+
+RULES = {
+    "zombies": "Memory cgroups that died and were not released",
+    "ratio": "Memory cgroups counted for each live one",
+    "growth": "Zombies an hour while the candidate was watched",
+    "looping-unit": "A service or container is restarted over and over",
+    "unneeded-agent": "A service is enabled that has nothing to serve",
+    "image-risk": "A service that nothing needs may be restarted for ever",
+    "audit": "The services could be looked at",
+}
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/@._-~")
+_LEVELS = {
+    GateVerdict.CRITICAL: "error",
+    GateVerdict.WARNING: "warning",
+    GateVerdict.OK: "none",
+    GateVerdict.UNKNOWN: "none",
+}
+_KINDS = {
+    GateVerdict.CRITICAL: "fail",
+    GateVerdict.WARNING: "fail",
+    GateVerdict.OK: "pass",
+    GateVerdict.UNKNOWN: "open",
+}
+
+
+def render_check(gate: Gate) -> Json:
+    return {"verdict": gate.verdict, "reasons": [_reason(reason) for reason in gate.reasons]}
+
+
+def check_gaps(gate: Gate) -> list[Gap]:
+    """A gap for each value that is null."""
+    missing = [reason for reason in gate.reasons if reason.value is None]
+    return [
+        Gap(f"reasons[{reason.what}].{name}", reason.summary) for reason in missing for name in ("value", "threshold")
+    ]
+
+
+def _reason(reason: Reason) -> Json:
+    waiver = reason.waiver
+    return {
+        "what": clean(reason.what),
+        "value": reason.value,
+        "threshold": reason.threshold,
+        "verdict": reason.verdict,
+        "summary": clean(reason.summary),
+        "source": reason.source,
+        "waiver": {"reason": waiver.reason, "expires": waiver.expires.isoformat()} if waiver else None,
+    }
+
+
+def render_sarif(gate: Gate, source: str, version: str) -> Json:
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
+    unknowns = [reason for reason in gate.reasons if reason.verdict is GateVerdict.UNKNOWN]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "zombiescope", "version": version, "rules": rules}},
+                "invocations": [
+                    {
+                        "executionSuccessful": not unknowns,
+                        "exitCode": gate.verdict.exit_code,
+                        "toolExecutionNotifications": [
+                            {"level": "error", "message": {"text": f"{clean(reason.what)}: {clean(reason.summary)}"}}
+                            for reason in unknowns
+                        ],
+                    }
+                ],
+                "results": [_result(reason, source) for reason in gate.reasons],
+                "properties": {"verdict": gate.verdict},
+            }
+        ],
+    }
+
+
+def _result(reason: Reason, source: str) -> Json:
+    text = clean(reason.summary) or clean(reason.what)
+    result: Json = {
+        "ruleId": reason.rule,
+        "ruleIndex": list(RULES).index(reason.rule),
+        "kind": _KINDS[reason.verdict],
+        "level": _LEVELS[reason.verdict],
+        "message": {"text": f"{clean(reason.what)}: {text}"},
+        "locations": [_location(reason, source)],
+    }
+    if reason.waiver:
+        result |= {"kind": "fail", "level": "warning"}
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": reason.waiver.reason}]
+    return result
+
+
+def _uri(path: str) -> str:
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8"))
+
+
+def _location(reason: Reason, source: str) -> Json:
+    logical = {"fullyQualifiedName": clean(f"{source}: {reason.what}")}
+    if not reason.source.startswith("/"):
+        return {"logicalLocations": [logical]}
+    uri = _uri(reason.source.lstrip("/"))
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}}, "logicalLocations": [logical]}
