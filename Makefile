@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-kernel test-server test-browser test-vm test-vm-all lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -25,7 +25,7 @@ $(PACKAGES): tools/install-packages
 doctor: $(READY) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: lint test-unit test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
+test: lint test-unit test-packages test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
@@ -39,6 +39,9 @@ format: $(READY) ## rewrite the sources in the house format
 test-unit: $(READY) ## the shape of the house and every room alone; no root, no network
 	$(BIN)/python -m coverage run -m pytest tests/house tests/unit
 	@$(BIN)/python -m coverage report --skip-covered --fail-under=90 --include='$(CORE)'
+
+test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, against systemctl; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=packages $(BIN)/python -m pytest tests/packages
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
