@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.vm.cells import Cell, cell_named
 from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies_on_v1
-from tests.vm.stories.pins import PINS
+from tests.vm.stories.pins import PINS, Pin
 
 Answer = bool | int | str
 _CACHESTAT = 451
@@ -95,13 +95,17 @@ def _cachestat(cell: Cell, grove: Grove) -> Answer:
 def _page_keeps(cell: Cell, grove: Grove) -> Answer:
     """An experiment, for no file tells it: a group dies with one page of tmpfs charged to it."""
     tmpfs = next(pin for pin in PINS if pin.kind == "tmpfs")
-    before = zombies_on_v1() if cell.memory_is_v1 else 0
-    grove.bury("page", tmpfs.bury)
-    expected = 1 if tmpfs.keeps(cell) else 0
-    return (
-        settled((lambda: zombies_on_v1() - before) if cell.memory_is_v1 else (lambda: dying(grove.folder)), expected)
-        == 1
-    )
+    if not cell.memory_is_v1:
+        grove.bury("page", tmpfs.bury)
+        return settled(lambda: dying(grove.folder), 1 if tmpfs.keeps(cell) else 0) == 1
+    # v1 counts for the whole machine only, where an older zombie may go meanwhile: one of three will tell.
+    return any(_one_more(grove, tmpfs, number) for number in range(3))
+
+
+def _one_more(grove: Grove, pin: Pin, number: int) -> bool:
+    before = zombies_on_v1()
+    grove.bury(f"page{number}", pin.bury)
+    return settled(lambda: zombies_on_v1() - before, 1, seconds=10) == 1
 
 
 QUESTIONS: dict[str, Callable[[Cell, Grove], Answer]] = {

@@ -87,9 +87,11 @@ def test_one_zombie_a_run_below_the_slice(cell: Cell, runs: int) -> None:
 @pytest.mark.cells.with_args(lambda cell: cell.memory_is_v1)
 def test_one_zombie_a_run_on_v1(runs: int, zombies_before: int) -> None:
     # The anchor and the slice live; all that died since is the service's.
-    assert settled(lambda: zombies_on_v1() - zombies_before, runs) == runs, "the kernel's own count"
+    # v1 counts for the whole machine only, where an older zombie may go meanwhile.
+    grown = settled(lambda: zombies_on_v1() - zombies_before, runs)
+    assert runs - 2 <= grown <= runs, "the kernel's own count"
     answer = document("scan")
-    assert answer["memcg"]["zombies"] - zombies_before == runs
+    assert answer["memcg"]["zombies"] == zombies_on_v1()
     held = {parent["path"]: parent["bytes"] for parent in answer["parents"]}
     assert held[SLICE]["shmem"] == runs * 4096
     assert held[SLICE]["file"] >= runs * 4096

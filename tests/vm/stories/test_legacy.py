@@ -34,10 +34,11 @@ def grove(cell: Cell, before: int) -> Iterator[Grove]:
 
 
 def test_total_is_exact_and_the_split_is_a_gap(cell: Cell, grove: Grove, before: int) -> None:
-    assert settled(lambda: zombies_on_v1() - before, EACH) == EACH, "the kernel's own count"
+    # v1 counts for the whole machine only, where an older zombie may go meanwhile.
+    assert EACH - 1 <= settled(lambda: zombies_on_v1() - before, EACH) <= EACH, "the kernel's own count"
     answer = document("scan")
     assert answer["memcg"]["hierarchy"] == "v1"
-    assert answer["memcg"]["zombies"] - before == EACH
+    assert answer["memcg"]["zombies"] == zombies_on_v1()
     assert answer["memcg"]["counted"] - answer["memcg"]["live"] == answer["memcg"]["zombies"]
     assert bytes_below(answer, grove.path)["shmem"] == EACH * 4096
     assert all(parent["zombies"] is None for parent in answer["parents"])
