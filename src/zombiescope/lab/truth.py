@@ -56,7 +56,7 @@ def truth_document(truth: Truth) -> dict[str, Any]:
         "seconds": round(truth.seconds, 3),
         "counts": {
             "made": len(truth.made),
-            "zombies": 0 if truth.visible else len(truth.made),
+            "zombies": _zombies(truth),
             "visible": len(truth.made) if truth.visible else 0,
             "bytes": sum(made.bytes for made in truth.made),
             "by_pin": dict(counts),
@@ -66,6 +66,13 @@ def truth_document(truth: Truth) -> dict[str, Any]:
         **truth.more,
         "made": [asdict(made) for made in truth.made],
     }
+
+
+def _zombies(truth: Truth) -> int:
+    """What was made, unless the kernel says that fewer became zombies: newer ones let some kinds go."""
+    if truth.visible:
+        return 0
+    return len(truth.made) if truth.seen is None else min(truth.seen, len(truth.made))
 
 
 def stamp() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.live_cgroups import GONE, children_of
+from zombiescope.probes.reparenting import hands_pages_on
 
 SAMPLES = 3
 SECONDS_BETWEEN_SAMPLES = 1.0
@@ -49,7 +50,10 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
             found = {path: parent for path, parent in again.items() if parent}
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
-    uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
+    held = {path for path, parent in found.items() if any(parent.residual)}
+    if held and hierarchy.version is HierarchyVersion.V2 and hands_pages_on(host):
+        reader.unsplit |= held
+    uses = {path: _memory_use(parent.residual) for path, parent in found.items() if path not in reader.unsplit}
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
 
 

@@ -27,10 +27,10 @@ from zombiescope.probes.live_cgroups import paths_by_inode
 from zombiescope.probes.page_candidates import SHARED, Candidates
 from zombiescope.probes.page_jury import Hit, Jury
 from zombiescope.probes.processes import read_processes
+from zombiescope.probes.reparenting import hands_pages_on
 
 MOST_SECONDS = 30.0
 FACT = "zombies[].pins"
-_LARGEST_SYMBOL_TABLE = 128 << 20
 _NO_PAGE_PINS = Gap(
     FACT,
     "this kernel hands the pages of a dead cgroup on to its parent: no file's page holds a zombie here",
@@ -53,7 +53,7 @@ def read_page_pins(
         return Gap(FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
     if not residuals.by_parent:
         return PagePins((), {}, 0, 0, _unsplit_gaps(residuals))
-    if _hands_pages_on(host):
+    if hands_pages_on(host):
         return PagePins((), {}, 0, 0, (_NO_PAGE_PINS,))
     processes = read_processes(host, FACT)
     if isinstance(processes, Gap):
@@ -190,14 +190,6 @@ def detached_segments(host: Host) -> list[Segment]:
         if identity is not None and size and fields[0].lstrip(b"-").isdigit():
             found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
     return found
-
-
-def _hands_pages_on(host: LiveHost) -> bool:
-    """Kernels from 7.1 give a dead cgroup's pages to its parent, on v2 without a difference that a file would show."""
-    try:
-        return b" lru_reparent_memcg\n" in host.read(b"/proc/kallsyms", _LARGEST_SYMBOL_TABLE)
-    except OSError:
-        return False
 
 
 def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:

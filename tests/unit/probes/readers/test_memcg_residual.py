@@ -185,6 +185,21 @@ def test_v2_is_the_total_less_the_totals_of_live_children_where_a_parent_has_no_
     assert found == Residuals({b"/a": memory_use(DEAD)}, frozenset({b"/c"}))
 
 
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (b"/sys/kernel/btf/vmlinux", b"\0x\0lru_reparent_memcg\0y"),
+        (b"/proc/kallsyms", b"0 T lru_reparent_memcg\n"),
+    ],
+)
+def test_v2_kernels_that_give_dead_pages_to_the_parent_cannot_be_split(path: bytes, content: bytes) -> None:
+    machine = v2_machine(V2_GROUPS)
+    machine[path] = content
+    found = v2_found(machine)
+    assert b"/a" in found.unsplit
+    assert b"/a" not in found.by_parent
+
+
 def test_v2_the_root_cannot_be_split() -> None:
     assert v2_found(v2_machine({b"/": Cgroup(zombies=2), **V2_GROUPS}), [b"/"]).unsplit == {b"/"}
 
