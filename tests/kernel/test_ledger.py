@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from tests.kernel.zombie_maker import Maker, wait_until
-from tools.build_bpf import SOURCES, build, differences
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
@@ -210,9 +208,3 @@ def test_a_killed_watcher_leaves_nothing_that_the_next_does_not_remove() -> None
     finally:
         os.close(instances)
         os.close(top)
-
-
-@pytest.mark.skipif(not shutil.which("clang") or not shutil.which("bpftool"), reason="needs clang and bpftool")
-def test_the_committed_ledger_is_what_its_source_compiles_to(tmp_path: Path) -> None:
-    rebuilt = build(SOURCES / "ledger.bpf.c", tmp_path)
-    assert differences((SOURCES / "ledger.blob").read_bytes(), rebuilt) == []

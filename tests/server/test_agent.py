@@ -35,6 +35,7 @@ def test_an_alert_fires_for_a_leak_and_clears_after_the_cure(tmp_path: Path) -> 
             for expression, _ in panel.expressions:
                 server.query(expression.replace("$instance", ".*"))
         assert "ZombiescopeAgentDown" not in server.firing()
+        busy = lab("churn", "--rate", "100", "--seconds", "600", "--name", f"{RUN}-busy")
         leak = lab("leak", "--maker", MAKER, "--per-minute", "300", "--seconds", "600", "--name", RUN)
         try:
             query = f'zombiescope_memcg_maker_zombies{{maker="unit:{MAKER}.service"}}'
@@ -43,9 +44,11 @@ def test_an_alert_fires_for_a_leak_and_clears_after_the_cure(tmp_path: Path) -> 
             _, doctor = fetch(address + "/api/v1/doctor")
             finding = next(each for each in json.loads(doctor)["findings"] if each["id"] == "zombie-growth")
             assert f"unit:{MAKER}.service" in finding["summary"]
+            assert not [each for each in finding["evidence"] if "-busy/" in each["fact"]]
         finally:
-            leak.send_signal(signal.SIGTERM)
-            leak.wait(60)
+            for each in (leak, busy):
+                each.send_signal(signal.SIGTERM)
+                each.wait(60)
             lab("clean", "--name", RUN).wait(60)
         assert wait_for(lambda: "ZombieMemcgGrowing" not in server.firing(), 90)
         assert float(server.query("zombiescope_events_lost_total")[0]["value"][1]) == 0

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.growth import Growth, derive_forecasts, derive_growth
+from zombiescope.analysis.growth import MOST_MEMCG_IDS, Forecast, Growth, derive_forecasts, derive_growth
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.scan import Scan, derive_scan
-from zombiescope.analysis.trend import Point
+from zombiescope.analysis.trend import Point, derive_slope
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -18,7 +18,7 @@ from zombiescope.facts.agent import Moment, ProbeRun, SweepTimes
 from zombiescope.facts.cgroups import Census, CountSource, HierarchyVersion, Look, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
-from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.pipeline.follow import Follower, Tick
@@ -48,6 +48,7 @@ class State:
         self._lost_before = 0
         self._lifecycle: Lifecycle | None = None
         self._total: deque[Point] = deque(maxlen=_MOST_POINTS)
+        self._live: deque[Point] = deque(maxlen=_MOST_POINTS)
         self._makers: dict[str, deque[Point]] = {}
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
         self._probes: dict[str, ProbeRun] = {}
@@ -65,6 +66,7 @@ class State:
             self._lifecycle = events
             self.accounts.add(events.flows, events.other)
         if isinstance(look, Look):
+            self._live.append((tick.at, look.live))
             self._total.append((tick.at, max(look.zombies - self.accounts.died_lately, 0)))
         self._follow_makers(tick.at)
 
@@ -111,7 +113,15 @@ class State:
             return
         if growth.total is not None:
             growth = growth._replace(forecasts=derive_forecasts(growth.total.now, growth.total.slope, self._marks()))
-        self.growth = growth
+        self.growth = growth._replace(ids=self._ids_run_out())
+
+    def _ids_run_out(self) -> Forecast | None:
+        """Live memory cgroups hold the kernel's ids; zombies do only while pages of theirs are in swap."""
+        slope = derive_slope(self._live)
+        if slope is None or slope.low <= 0:
+            return None
+        found = derive_forecasts(self._live[-1][1], slope, [("ids", MOST_MEMCG_IDS)])
+        return found[0] if found else None
 
     def judge(self) -> Judged:
         moment = self.moment()
@@ -133,6 +143,8 @@ class State:
             self._sweeps,
             dict(self._probes),
             self.image,
+            events.lifetimes if events else Histogram(),
+            events.zombie_times if events else Histogram(),
         )
 
     def sample(self) -> dict[str, float]:

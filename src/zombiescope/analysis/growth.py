@@ -59,6 +59,8 @@ class Growth(NamedTuple):
     """Only those that grew, the fastest first."""
     forecasts: tuple[Forecast, ...] = ()
     onset: Onset | None = None
+    ids: Forecast | None = None
+    """When live cgroups will have used up the kernel's ids."""
 
 
 def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Sequence[Point]]) -> Growth | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import Counts, EventTier
+from zombiescope.facts.lifecycle import Counts, EventTier, Histogram
 from zombiescope.facts.snapshot import Snapshot
 
 
@@ -39,3 +39,5 @@ class Moment(NamedTuple):
     sweeps: SweepTimes
     probes: Mapping[str, ProbeRun]
     image: str
+    lifetimes: Histogram = Histogram()
+    zombie_times: Histogram = Histogram()

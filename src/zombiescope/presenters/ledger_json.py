@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from zombiescope.analysis.ledger import Account
 from zombiescope.facts.agent import Moment
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
 from zombiescope.presenters.document import Json, document
+
+_SHARES = {"median": 0.5, "p99": 0.99}
+
+
+def _quantiles(times: Histogram) -> Json:
+    """Upper ends of powers of two: a cgroup lived, or was dead and not released, for less than this."""
+    return {name: times.quantile_seconds(share) for name, share in _SHARES.items()}
 
 
 def render_ledger(moment: Moment, accounts: Sequence[Account], is_backlog_known: bool) -> Json:
@@ -21,6 +29,10 @@ def render_ledger(moment: Moment, accounts: Sequence[Account], is_backlog_known:
         gaps.append(Gap("total.releases", "polling cannot see a release"))
     if not is_backlog_known:
         gaps.append(Gap("makers[].zombies", "no walk has counted the zombies from before the agent began"))
+    if not any(moment.lifetimes.buckets):
+        gaps += [Gap(f"seconds.lifetime.{name}", "no cgroup was seen to be born and to die") for name in _SHARES]
+    if not any(moment.zombie_times.buckets):
+        gaps += [Gap(f"seconds.as_zombie.{name}", "no cgroup was seen to die and to be released") for name in _SHARES]
     body: Json = {
         "tier": moment.tier,
         "lost": moment.lost,
@@ -31,6 +43,7 @@ def render_ledger(moment: Moment, accounts: Sequence[Account], is_backlog_known:
             "deaths": total.deaths,
             "releases": total.releases if moment.has_releases else None,
         },
+        "seconds": {"lifetime": _quantiles(moment.lifetimes), "as_zombie": _quantiles(moment.zombie_times)},
         "makers": [
             {
                 "maker": account.maker,

@@ -69,7 +69,7 @@ def _evidence(growth: Growth, leaking: list[Trend] | tuple[()]) -> tuple[Evidenc
             Evidence(f"maker[{name}].grown", trend.grown, "cgroups", "ledger", growth.at),
             Evidence(f"maker[{name}].since", round(trend.since), "seconds since the epoch", "ledger", growth.at),
         ]
-    for forecast in growth.forecasts[:3]:
+    for forecast in [*growth.forecasts[:3], *([growth.ids] if growth.ids else [])]:
         found.append(
             Evidence(f"forecast[{forecast.what}]", round(forecast.soonest_seconds), "seconds", "history", growth.at)
         )
