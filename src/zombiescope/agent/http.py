@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -62,6 +63,7 @@ class Server:
             raise
         self._selector, self._answer = selector, answer
         self._connections: dict[int, _Connection] = {}
+        self.failures: deque[str] = deque(maxlen=10)
         selector.register(self._listening, selectors.EVENT_READ, self._accept)
 
     @property
@@ -122,6 +124,13 @@ class Server:
             self._selector.unregister(connection.peer)
         connection.peer.close()
 
+    def _answered(self, request: Request) -> Response:
+        try:
+            return self._answer(request)
+        except Exception as error:  # noqa: BLE001 (a page that fails must not end the agent)
+            self.failures.append(f"{request.path}: {type(error).__name__}: {error}")
+            return plain(500, "this page failed: it is a bug of zombiescope")
+
     def _response(self, received: bytes) -> bytes:
         request, method = parse_request(received)
         if request is None:
@@ -129,7 +138,7 @@ class Server:
         elif method not in ("GET", "HEAD"):
             response = plain(405, "this only reads: GET and HEAD")
         else:
-            response = self._answer(request)
+            response = self._answered(request)
         head = (
             f"HTTP/1.1 {response.status} {_WORDS[response.status]}\r\nContent-Type: {response.content_type}\r\n"
             f"Content-Length: {len(response.body)}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"

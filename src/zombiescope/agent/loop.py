@@ -85,6 +85,8 @@ class Agent:
             self._child_ended(kill=True)
         if self._server:
             self._server.drop_late(now)
+            while self._server.failures:
+                say(f"a bug: {self._server.failures.popleft()}")
 
     def _tick_in_time(self) -> None:
         interval = self.config.number("interval_seconds")

@@ -117,7 +117,7 @@ class State:
 
     def _ids_run_out(self) -> Forecast | None:
         """Live memory cgroups hold the kernel's ids; zombies do only while pages of theirs are in swap."""
-        slope = derive_slope(self._live)
+        slope = derive_slope(list(self._live))
         if slope is None or slope.low <= 0:
             return None
         found = derive_forecasts(self._live[-1][1], slope, [("ids", MOST_MEMCG_IDS)])

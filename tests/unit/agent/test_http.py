@@ -23,6 +23,8 @@ class Running:
 
     def answer(self, request: Request) -> Response:
         self.seen.append(request)
+        if request.path == "/bug":
+            raise KeyError("bug")
         return plain(200, "x" * 300_000 if request.path == "/large" else "hello")
 
     def turn(self, seconds: float = 0.5) -> None:
@@ -66,6 +68,12 @@ def test_get_head_and_the_rest(running: Running) -> None:
     assert b" 405 " in running.ask(b"POST / HTTP/1.1\r\n\r\n")
     assert b" 400 " in running.ask(b"nonsense\r\n\r\n")
     assert len(running.ask(b"GET /large HTTP/1.1\r\n\r\n")) > 300_000
+
+
+def test_a_page_that_fails_ends_nobody(running: Running) -> None:
+    assert b" 500 " in running.ask(b"GET /bug HTTP/1.1\r\n\r\n")
+    assert list(running.server.failures) == ["/bug: KeyError: 'bug'"]
+    assert b"hello" in running.ask(b"GET / HTTP/1.1\r\n\r\n")
 
 
 def test_a_request_without_end_and_a_silent_client_are_dropped(running: Running) -> None:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent knows after ticks, walks and heavy looks: numbers, findings and metrics, with gaps where facts are missing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from zombiescope.agent.exposition import Exposition
+from zombiescope.agent.state import Judged, State
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
+from zombiescope.facts.metric_names import MOST_SERIES
+from zombiescope.facts.node import Identity, Shape
+from zombiescope.pipeline.follow import Follower, Tick
+from zombiescope.presenters.document import null_fields
+from zombiescope.presenters.ledger_json import render_ledger
+from zombiescope.presenters.metrics import render_families
+
+PLAIN_HEAVY = {
+    "residual": [0.1, {"parents": [["/a", [4096, 0, 0, None, 0]]], "others": [[], []]}],
+    "sweep": [0.02, [0.02, 12, 12, "/a/memory.stat", 0.01]],
+    "empty": [0.01, [3, 3, 1, ["/a"]]],
+}
+
+
+def follower() -> Follower:
+    return cast(
+        "Follower",
+        SimpleNamespace(
+            host=SimpleNamespace(label="this host", wall_clock=lambda: 0.0),
+            identity=Identity("h", "6.18", "boot", 5.0),
+            shape=Shape(2, 1),
+            hierarchy=Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", False, ""),
+            memory_bytes=1 << 30,
+        ),
+    )
+
+
+def tick(n: int, zombies: int, flows: tuple[Flow, ...] = (), live: int = 20) -> Tick:
+    total = Counts(n, n, 0)
+    events = Lifecycle(EventTier.BPF, 10.0 * n, total, flows, Counts(), 0)
+    return Tick(10.0 * n, Look(live + zombies, live), 0.001, events, 0.02)
+
+
+def text_of(judged: Judged) -> str:
+    families = render_families(judged.moment, judged.scan, judged.diagnosis, judged.growth)
+    return Exposition(lambda: families).render()[1].decode()
+
+
+def growth_of(state: State) -> Any:
+    return state.judge().diagnosis.finding("zombie-growth")
+
+
+def test_a_leak_becomes_a_finding_with_its_maker_and_a_forecast() -> None:
+    state = State(follower(), Thresholds(), "ami-1")
+    leak = (Flow(b"/system.slice/bad.service", Counts(1, 1, 0)),)
+    for n in range(40):
+        state.take_tick(tick(n, 10 + n, leak, live=20 + n))
+        if n == 2:
+            state.take_walk(
+                0.1, {"makers": {"unit:old.service": 10, "unit:bad.service": 3}}, dict(state.accounts.counts)
+            )
+    state.take_heavy(PLAIN_HEAVY)
+    state.consider_growth()
+    finding = growth_of(state)
+    assert finding.verdict is Verdict.PRESENT
+    assert "unit:bad.service" in finding.summary
+    assert {"forecast[warning]", "forecast[ids]"} <= {each.fact for each in finding.evidence}
+    text = text_of(state.judge())
+    assert 'zombiescope_finding{id="zombie-growth",severity="warning"} 1.0' in text
+    assert 'zombiescope_memcg_maker_zombies{maker="unit:bad.service"} 40.0' in text
+    assert 'zombiescope_memcg_zombie_bytes{kind="file"} 4096.0' in text
+    assert "zombiescope_stat_sweep_seconds_count 1.0" in text
+    assert sum(not line.startswith("#") for line in text.splitlines()) <= MOST_SERIES
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    state = State(follower(), Thresholds(), "")
+    gap = Gap("memcg.counted", "no row")
+    state.take_tick(Tick(0.0, gap, 0.0, Gap("births", "refused"), 0.0))
+    state.consider_growth()
+    text = text_of(state.judge())
+    for name in (
+        "memcg_counted",
+        "memcg_births_total",
+        "memcg_maker_zombies",
+        "memcg_growth",
+        "events_lost",
+        "kernel_bytes",
+    ):
+        assert f"\nzombiescope_{name}" not in text
+    assert 'zombiescope_probe_success{probe="census"} 0.0' in text
+    assert growth_of(state).verdict is Verdict.UNKNOWN
+    assert state.sample() == {}
+
+
+def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
+    state = State(follower(), Thresholds(zombies_warning=1, growth_least_seconds=0), "x" * 200)
+    many = tuple(
+        Flow(b"/system.slice/" + bytes([97 + n % 26, 97 + n // 26]) + b".service", Counts(1, 1, 0)) for n in range(200)
+    )
+    for n in range(30):
+        state.take_tick(tick(n, 1000 * n, many))
+    state.take_walk(0.1, {"makers": {}}, {})
+    state.take_heavy(PLAIN_HEAVY)
+    state.fail("textfile", "full")
+    state.report_history(Gap("history", "full"))
+    state.consider_growth()
+    assert sum(not line.startswith("#") for line in text_of(state.judge()).splitlines()) <= MOST_SERIES
+
+
+def test_every_null_of_a_ledger_has_its_gap() -> None:
+    state = State(follower(), Thresholds(), "")
+    state.take_tick(tick(1, 5, (Flow(b"/a/b", Counts(1, 1, 0)),)))
+    document = render_ledger(state.moment(), state.accounts.list(), is_backlog_known=False)
+    assert set(null_fields(document)) == {gap["fact"] for gap in document["gaps"]}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope history` over stores made here: text, JSON, CSV, any moment, and a scan that takes its growth from one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from zombiescope.analysis.growth import Growth
+from zombiescope.cli.main import main
+from zombiescope.facts.gap import Gap
+from zombiescope.history.store import Store
+from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.recall import growth_from_history
+from zombiescope.presenters.document import null_fields
+from zombiescope.presenters.history_text import growth_sentence, sparkline
+
+Capture = pytest.CaptureFixture[str]
+DAY = 86400.0
+
+
+def leak(folder: Path, start: float, *, boots: int = 1, boot: str = "boot") -> None:
+    """Two samples an hour for nine days a boot; 10,000 after a week."""
+    store = Store(str(folder), days=365)
+    for number in range(boots):
+        begun = start + number * 10 * DAY
+        for n in range(432):
+            values = {
+                "counted": 60.0 * n / 2 + 12,
+                "live": 12.0,
+                "zombies": 60.0 * n / 2,
+                "maker.unit:bad.service": 60.0 * n / 2,
+            }
+            store.add_sample(begun + n * 1800, f"{boot}-{number}" if boots > 1 else boot, values)
+        store.add_happening(begun, f"{boot}-{number}", "agent-began", "events by bpf")
+    store.close()
+
+
+def test_the_story_of_three_boots(tmp_path: Path, capsys: Capture) -> None:
+    leak(tmp_path, 1.7e9, boots=3)
+    assert main(["history", "--state", str(tmp_path), "--last", "all"]) == 0
+    said = capsys.readouterr().out
+    assert "60.0 more an hour" in said
+    assert "most by unit:bad.service" in said
+    assert "each of the last 3 boots 10,000 was reached in 6.9 days to 6.9 days" in said
+    assert "1,000 more in 16.7 h" in said
+    assert "nobody watched" in said
+    assert "agent-began" in said
+
+
+def test_the_same_as_json_with_a_gap_for_every_null(tmp_path: Path, capsys: Capture) -> None:
+    leak(tmp_path, 1.7e9, boots=2)
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "2023-11-15T12:00", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "zombiescope.history/1"
+    assert found["moment"]["values"]["live"] == 12
+    assert {gap["fact"] for gap in found["gaps"]} >= set(null_fields(found))
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["growth"]["onset"]["threshold"] == 10_000
+    assert found["growth"]["makers"][0]["maker"] == "unit:bad.service"
+    assert {gap["fact"] for gap in found["gaps"]} >= set(null_fields(found))
+
+
+def test_csv_has_a_line_a_sample_and_an_empty_cell_for_what_is_missing(tmp_path: Path, capsys: Capture) -> None:
+    store = Store(str(tmp_path))
+    store.add_sample(1.7e9, "b", {"zombies": 1.0})
+    store.add_sample(1.7e9 + 10, "b", {"zombies": 2.0, "maker.path:/a,=b": 1.5})
+    store.close()
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["zombies"] for row in rows] == ["1", "2"]
+    assert [row["maker.path:/a,=b"] for row in rows] == ["", "1.5"]
+
+
+@pytest.mark.parametrize("arguments", [["--last", "yesterday"], ["--at", "noon"], ["--csv", "--json"]])
+def test_mistakes_are_usage_errors(tmp_path: Path, arguments: list[str], capsys: Capture) -> None:
+    assert main(["history", "--state", str(tmp_path), *arguments]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+def test_no_history_is_said(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["history", "--state", str(tmp_path)]) == 3
+    assert "no history" in capsys.readouterr().err
+    leak(tmp_path, 1.7e9)
+    assert main(["history", "--state", str(tmp_path), "--last", "1s"]) == 0
+    assert "nothing is remembered" in capsys.readouterr().out
+
+
+def test_a_scan_takes_its_growth_from_a_recent_history_of_this_boot(tmp_path: Path) -> None:
+    host = LiveHost()
+    assert growth_from_history(host, bytes(tmp_path / "none")) is None
+    assert growth_from_history(host, bytes(tmp_path)) is None
+    boot = host.read(b"/proc/sys/kernel/random/boot_id").strip().decode()
+    leak(tmp_path / "old", host.wall_clock() - 20 * DAY, boot=boot)
+    stale = growth_from_history(host, bytes(tmp_path / "old"))
+    assert isinstance(stale, Gap)
+    assert "no recent samples" in stale.reason
+    leak(tmp_path / "new", host.wall_clock() - 431 * 1800, boot=boot)
+    growth = growth_from_history(host, bytes(tmp_path / "new"))
+    assert isinstance(growth, Growth)
+    assert growth.total is not None
+    assert growth.total.slope.per_second * 3600 == pytest.approx(60)
+
+
+def test_sparklines_and_sentences() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([(0.0, 5.0)], 4) == "▁   "
+    assert sparkline([(0.0, 0.0), (50.0, 1.0), (100.0, 2.0)], 3) == "▁▅█"
+    assert "too little" in growth_sentence(None)
