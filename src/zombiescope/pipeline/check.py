@@ -53,6 +53,13 @@ class Checked(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
+class Watching(NamedTuple):
+    """How growth is seen: by watching for a while, or in what an agent has kept."""
+
+    seconds: float = 0.0
+    state: bytes = b""
+
+
 class Progress(NamedTuple):
     window: Callable[[float], None] = lambda _: None
     image: Callable[[int, int], None] = lambda _done, _total: None
@@ -80,7 +87,7 @@ def check(
     knowledge: KnowledgeBase,
     settings: Settings,
     *,
-    watch_seconds: float,
+    watching: Watching,
     progress: Progress,
 ) -> Checked:
     """What could not be looked at becomes a reason, never an exception."""
@@ -88,7 +95,7 @@ def check(
     reasons: list[Reason] = []
     gaps: tuple[Gap, ...] = ()
     if target.image is None and not _is_unpacked_image(host, target):
-        reasons += _counts(host, settings.limits, watch_seconds, progress.window)
+        reasons += _counts(host, settings.limits, watching, progress.window)
     if target.image is not None or auditing.has_files(host):
         audited = _audit(target, knowledge, progress.image)
         if isinstance(audited, ObservationError):
@@ -127,16 +134,36 @@ def _can_read(host: Host, path: bytes) -> bool:
     return True
 
 
-def _counts(host: Host, limits: Limits, seconds: float, progress: Callable[[float], None]) -> list[Reason]:
+def _counts(host: Host, limits: Limits, watching: Watching, progress: Callable[[float], None]) -> list[Reason]:
+    seconds = watching.seconds
     hierarchy = read_memory_hierarchy(host)
     population = hierarchy if isinstance(hierarchy, Gap) else _population(host, hierarchy)
     if seconds <= 0 or isinstance(hierarchy, Gap) or isinstance(population, Gap):
         reasons = judge_population(population, limits)
-        return [*reasons, judge_growth(population, limits)] if seconds > 0 and isinstance(population, Gap) else reasons
+        if seconds > 0 and isinstance(population, Gap):
+            return [*reasons, judge_growth(population, limits)]
+        remembered = _remembered(host, watching.state)
+        return [*reasons, judge_growth(remembered, limits)] if remembered else reasons
     if not host.is_live:
         gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
         return [*judge_population(population, limits), judge_growth(gap, limits)]
     return _watched(host, hierarchy, population, limits, seconds, progress)
+
+
+def _remembered(host: Host, state: bytes) -> Growth | None:
+    """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
+    if not state or host.label != "this host":
+        return None
+    from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
+
+    try:
+        found = growth_from_history(host, state)
+    except ObservationError:
+        return None
+    if found is None or isinstance(found, Gap) or found.total is None:
+        return None
+    trend = found.total
+    return Growth(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
 
 
 def _watched(

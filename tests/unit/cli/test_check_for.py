@@ -11,8 +11,11 @@ from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.diagnosis.gate import Reason
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.history.store import Store
+from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost
-from zombiescope.pipeline.check import _counts
+from zombiescope.pipeline.check import Watching, _counts
+from zombiescope.probes.readers.node import read_identity
 
 
 class Growing(TreeHost):
@@ -49,7 +52,7 @@ def node(tmp_path: Path) -> Path:
 
 def watched(host: Growing, seconds: float) -> dict[str, Reason]:
     told: list[float] = []
-    reasons = _counts(host, Limits(), seconds, told.append)
+    reasons = _counts(host, Limits(), Watching(seconds), told.append)
     assert told == sorted(told)
     assert not told or told[-1] == seconds
     return {reason.what: reason for reason in reasons}
@@ -70,3 +73,26 @@ def test_the_worst_look_counts(node: Path) -> None:
 
 def test_a_shrinking_count_is_fine(node: Path) -> None:
     assert watched(Growing(node, -0.5, first=700), 600)["growth"].verdict == "OK"
+
+
+@pytest.mark.parametrize(("per_hour", "verdict"), [(0, "OK"), (300, "WARNING"), (3000, "CRITICAL")])
+def test_growth_is_taken_from_what_an_agent_has_kept(tmp_path: Path, per_hour: float, verdict: str) -> None:
+    host = LiveHost()
+    boot, now = read_identity(host).boot_id, host.wall_clock()
+    store = Store(str(tmp_path))
+    for minute in range(60):
+        zombies = 100 + per_hour * minute / 60
+        store.add_sample(
+            now - (60 - minute) * 60, boot or "", {"counted": zombies + 10, "live": 10.0, "zombies": zombies}
+        )
+    store.close()
+    found = {
+        reason.what: reason for reason in _counts(host, Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None)
+    }
+    assert found["growth"].verdict == verdict
+    assert found["growth"].value == pytest.approx(per_hour, rel=0.1, abs=1)
+
+
+def test_without_a_history_growth_is_not_judged(tmp_path: Path) -> None:
+    reasons = _counts(LiveHost(), Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None)
+    assert "growth" not in {reason.what for reason in reasons}

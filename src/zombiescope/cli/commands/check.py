@@ -46,6 +46,13 @@ class _Gate(click.Command):
 @click.command(cls=_Gate, epilog=EPILOG)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
+@click.option(
+    "--state",
+    type=click.Path(path_type=bytes),
+    default=b"/var/lib/zombiescope",
+    metavar="DIR",
+    help="Where an agent keeps its history, for the growth.",
+)
 @click.option("--config", type=click.Path(path_type=bytes), metavar="FILE", help="Limits and waivers (TOML).")
 @click.option(
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
@@ -70,6 +77,7 @@ def _check(
     *,
     image: bytes | None,
     duration: str,
+    state: bytes,
     config: bytes | None,
     knowledge: bytes | None,
     limits: tuple[str, ...],
@@ -82,7 +90,8 @@ def _check(
     base = auditing.read_knowledge(knowledge)
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)
-        return gating.check(auditing.Target(root, image), base, settings, watch_seconds=seconds, progress=progress)
+        watching = gating.Watching(seconds, state)
+        return gating.check(auditing.Target(root, image), base, settings, watching=watching, progress=progress)
 
 
 def _limit(text: str) -> tuple[str, float]:
