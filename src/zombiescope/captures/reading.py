@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from zombiescope.captures.scanner import fastest_interning
+from zombiescope.captures.scanner import built_scanner
 from zombiescope.captures.symbol_files import SymbolFiles, kernel_symbols, map_file
 from zombiescope.captures.zstd import decompressor_factory
 from zombiescope.errors import ObservationError
@@ -62,7 +62,8 @@ def tools_for(choices: Choices) -> Tools:
         decompressor_factory(),
         name_callers=not choices.as_perf_names,
     )
-    return fastest_interning(tools) if choices.use_scanner else tools
+    scanner = built_scanner() if choices.use_scanner else None
+    return replace(tools, engine=scanner) if scanner is not None else tools
 
 
 def _unzipped(raw: memoryview) -> bytes:

@@ -14,6 +14,7 @@ from zombiescope.profiling.perf_side import KernelSymbol
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
+_FAR = 1 << 16
 _CODE = np.frombuffer(b"TtWw", np.uint8)
 _NIBBLE = np.zeros(256, np.uint8)
 for _index, _digit in enumerate(b"0123456789abcdef"):
@@ -30,8 +31,14 @@ class KernelSymbols:
     told: tuple[KernelSymbol, ...] = ()
 
     def find(self, addresses: U64) -> I64:
-        """The symbol of each address, or -1."""
-        return np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        """The symbol of each address, or -1. One with nothing near after it ends with its page: beyond lies no code of its."""
+        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        if not len(self.starts):
+            return found
+        following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))
+        page_end = (self.starts // np.uint64(4096) + np.uint64(2)) * np.uint64(4096)
+        ends = np.where(following - self.starts > np.uint64(_FAR), page_end, following)
+        return np.where(addresses < ends[np.maximum(found, 0)], found, -1)
 
     def name(self, symbol: int) -> tuple[str, str]:
         """Name and module."""

@@ -13,12 +13,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.profiling.address_spaces import Spaces
 from zombiescope.profiling.arrays import I64, U32, U64
 from zombiescope.profiling.elf_symbols import ElfSymbols
+from zombiescope.profiling.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiling.jit_map import JitMap
 from zombiescope.profiling.kernel_symbols import UNKNOWN, KernelSymbols
-
-FIRST_KERNEL_ADDRESS = 1 << 63
-FIRST_MARKER = (1 << 64) - 4095
-"""Above: PERF_CONTEXT_* words that say what follows, no addresses."""
 
 
 class SymbolSources(Protocol):

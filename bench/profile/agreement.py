@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frame by frame against `perf script` on a real capture: agreement.py perf.data [kallsyms].
+
+Samples are paired by time, core and thread. A function with several names at one address (ELF and kallsyms aliases) counts as
+itself. Frames are named as perf names them (`as_perf_names`), so that what is left are real differences; they are printed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from zombiescope.captures.reading import Choices, read_capture
+from zombiescope.captures.symbol_files import map_file
+from zombiescope.profiling.elf_symbols import BrokenElf, open_elf
+from zombiescope.profiling.formats.stacks import paths
+
+HEADING = re.compile(r"^\s*(.*?)\s+(-?\d+) \[(\d+)\]\s+(\d+)\.(\d+):")
+Frame = tuple[str, str]
+
+
+def perf_samples(file: str, kallsyms: str) -> Iterator[tuple[tuple[int, int, int], str, list[Frame]]]:
+    command = ["perf", "script", "-i", file, "--kallsyms", kallsyms, "--no-demangle", "--ns"]
+    command += ["-F", "comm,tid,cpu,time,event,ip,sym,dso"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, errors="replace", stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        heading, frames = None, []
+        for line in process.stdout:
+            if line == "\n":
+                if heading is not None:
+                    key = (int(heading[4]) * 10**9 + int(heading[5].ljust(9, "0")), int(heading[3]), int(heading[2]))
+                    yield key, heading[1], frames
+                heading, frames = None, []
+            elif heading is None:
+                heading = HEADING.match(line)
+            else:
+                name, _, file_name = line.strip().partition(" ")[2].rpartition(" (")
+                while file_name.count(")") > file_name.count("(") + 1 and " (" in name:
+                    name, _, more = name.rpartition(" (")
+                    file_name = f"{more} ({file_name}"
+                frames.append((name, file_name[:-1]))
+
+
+class Aliases:
+    """Which names lie at one address of a file."""
+
+    def __init__(self, kallsyms: str) -> None:
+        self._kallsyms = kallsyms
+        self._tables: dict[str, dict[str, set[int]]] = {}
+
+    def same(self, name: str, other: str, file: str) -> bool:
+        table = self._tables.get(file)
+        if table is None:
+            table = self._tables[file] = self._kernel() if file.startswith("[") else self._elf(file)
+        return bool(table.get(name, set()) & (table.get(other, set()) | table.get(other.partition("@")[0], set())))
+
+    def _kernel(self) -> dict[str, set[int]]:
+        table: dict[str, set[int]] = defaultdict(set)
+        for line in Path(self._kallsyms).read_text().splitlines():
+            address, _, name = line.split()[:3]
+            table[name].add(int(address, 16))
+        return table
+
+    def _elf(self, file: str) -> dict[str, set[int]]:
+        table: dict[str, set[int]] = defaultdict(set)
+        try:
+            build_id = open_elf(map_file(file.encode())).build_id()
+        except (OSError, BrokenElf):
+            return table
+        debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
+        for place in [file, *([str(debug)] if build_id and debug.exists() else [])]:
+            for option in ("-a", "-D"):
+                listing = subprocess.run(["nm", option, place], capture_output=True, check=False).stdout
+                for line in listing.decode(errors="replace").splitlines():
+                    parts = line.split()
+                    if len(parts) == 3:
+                        table[parts[2]].add(int(parts[0], 16))
+                        table[parts[2].partition("@")[0]].add(int(parts[0], 16))
+        return table
+
+
+def main() -> None:
+    file, kallsyms = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "/proc/kallsyms"
+    capture = read_capture(file.encode(), Choices(kallsyms.encode(), as_perf_names=True))
+    names = list(zip(capture.frame_names, capture.frame_files, strict=True))
+    keys = zip(capture.time.tolist(), capture.cpu.tolist(), capture.tid.tolist(), strict=True)
+    rows: dict[tuple[int, int, int], int] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, row)
+    leaves, which = np.unique(capture.node, return_inverse=True)
+    stacks = [[names[frame] for frame in path] for path in paths(capture, leaves.astype(np.int64))]
+    aliases = Aliases(kallsyms)
+    counts: Counter[str] = Counter()
+    differ: Counter[tuple[str, str, str]] = Counter()
+    known: dict[tuple[str, str, str], bool] = {}
+    for key, comm, frames in perf_samples(file, kallsyms):
+        row = rows.get((key[0], key[1], key[2] & 0xFFFFFFFF))
+        if row is None:
+            counts["not found"] += 1
+            continue
+        mine = stacks[which[row]]
+        counts["samples"] += 1
+        counts["comm equal"] += mine[0][0] == comm
+        counts["depth equal"] += len(mine) - 1 == len(frames)
+        whole = len(mine) - 1 == len(frames)
+        for (name, path), (theirs, _) in zip(reversed(mine[1:]), frames, strict=False):
+            counts["frames"] += 1
+            pair = (name, theirs.partition("+0x")[0], path)
+            equal = known.get(pair)
+            if equal is None:
+                equal = known[pair] = pair[0] == pair[1] or aliases.same(name, pair[1], path)
+            counts["frames equal"] += equal
+            whole &= equal
+            if not equal:
+                differ[pair] += 1
+        counts["frames"] += abs(len(mine) - 1 - len(frames))
+        counts["stacks equal"] += whole
+    for name, of in (
+        ("comm equal", "samples"),
+        ("depth equal", "samples"),
+        ("stacks equal", "samples"),
+        ("frames equal", "frames"),
+    ):
+        print(f"{name:<14} {counts[name]:>10,} of {counts[of]:>10,}  {100 * counts[name] / max(1, counts[of]):.4f} %")
+    print(f"samples of perf script that we do not have: {counts['not found']:,}; ours: {len(capture):,}")
+    for (name, theirs, path), count in differ.most_common(15):
+        print(f"{count:>8,}  ours {name}  perf {theirs}  in {path}")
+
+
+if __name__ == "__main__":
+    main()
