@@ -15,7 +15,6 @@ from zombiescope.facts.names import shown
 from zombiescope.profiling import capture_codec
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
-from zombiescope.profiling.formats import collapsed, perf_script, pprof, speedscope
 from zombiescope.profiling.perf_file import MAGIC as PERF_MAGIC
 from zombiescope.profiling.perf_import import Tools, import_perf
 
@@ -78,6 +77,8 @@ def _unzipped(raw: memoryview) -> bytes:
 
 
 def _read_text(content: bytes, name: str) -> Capture:
+    from zombiescope.profiling.formats import collapsed, perf_script, pprof, speedscope  # noqa: PLC0415 (perf.data needs none)
+
     beginning = content[:4096].lstrip()
     if not beginning:
         raise BrokenCapture("it is empty", "record it again")

@@ -161,17 +161,36 @@ i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *leng
     return pairs;
 }
 
+typedef struct {
+    u64 key; // parent << 32 | frame
+    u32 node;
+} Edge;
+
+static Edge *edges(u64 size) {
+    Edge *made = malloc(size * sizeof *made);
+    if (made)
+        for (u64 slot = 0; slot < size; slot++) made[slot].node = NOBODY;
+    return made;
+}
+
+static inline Edge *find_edge(Edge *slots, u64 size, u64 key) {
+    u64 slot = mix(key * 0x9E3779B97F4A7C15ull) & (size - 1);
+    while (slots[slot].node != NOBODY && slots[slot].key != key) slot = (slot + 1) & (size - 1);
+    return &slots[slot];
+}
+
 // The tree of all stacks in preorder: a node's children follow it. `frame_of` names the ids; `roots` the outermost frame of each
 // stack. `tree_frames` and `tree_sizes` have room for one node a word and a stack, and the root. Returns how many nodes.
 i64 zs_tree(const u32 *ids, i64 total, const u32 *frame_of, i64 frames, const i64 *starts, const i64 *lengths, const u32 *roots, i64 count,
             i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
     enum { LANES = 16 };
     u64 size = 1 << 16;
-    u32 *slots = malloc(size * sizeof *slots), *parents = malloc((u64)room * sizeof *parents), *frame = malloc((u64)room * sizeof *frame);
+    while (size < (u64)total / 2 && size < (1ull << 24)) size <<= 1;
+    Edge *slots = edges(size);
+    u32 *parents = malloc((u64)room * sizeof *parents), *frame = malloc((u64)room * sizeof *frame);
     u32 *places = NULL;
     i64 nodes = 1, result = NO_MEMORY;
     if (!slots || !parents || !frame || room < 1 || room >= (i64)NOBODY) goto end;
-    memset(slots, 0xff, size * sizeof *slots);
     parents[0] = 0;
     frame[0] = NOBODY;
     result = OUTSIDE;
@@ -207,30 +226,30 @@ i64 zs_tree(const u32 *ids, i64 total, const u32 *frame_of, i64 frames, const i6
         for (int lane = 0; lane < LANES; lane++) {
             if (lane_stack[lane] < 0) continue;
             u32 above = (u32)(lane_key[lane] >> 32), wanted = (u32)lane_key[lane];
-            u64 slot = mix(lane_key[lane] * 0x9E3779B97F4A7C15ull) & (size - 1);
-            while (slots[slot] != NOBODY && (parents[slots[slot]] != above || frame[slots[slot]] != wanted)) slot = (slot + 1) & (size - 1);
-            if (slots[slot] == NOBODY) {
+            Edge *edge = find_edge(slots, size, lane_key[lane]);
+            if (edge->node == NOBODY) {
                 if (nodes >= room) goto end;
-                slots[slot] = (u32)nodes;
+                edge->key = lane_key[lane];
+                edge->node = (u32)nodes;
                 parents[nodes] = above;
                 frame[nodes] = wanted;
                 nodes++;
             }
-            lane_node[lane] = slots[slot];
+            lane_node[lane] = edge->node;
             lane_step[lane]++;
         }
         if ((u64)(nodes + LANES) * 2 > size) {
             u64 wider = size * 2;
-            u32 *fresh = malloc(wider * sizeof *fresh);
+            Edge *fresh = edges(wider);
             if (!fresh) {
                 result = NO_MEMORY;
                 goto end;
             }
-            memset(fresh, 0xff, wider * sizeof *fresh);
             for (i64 node = 1; node < nodes; node++) {
-                u64 slot = mix((((u64)parents[node] << 32) | frame[node]) * 0x9E3779B97F4A7C15ull) & (wider - 1);
-                while (fresh[slot] != NOBODY) slot = (slot + 1) & (wider - 1);
-                fresh[slot] = (u32)node;
+                u64 key = ((u64)parents[node] << 32) | frame[node];
+                Edge *edge = find_edge(fresh, wider, key);
+                edge->key = key;
+                edge->node = (u32)node;
             }
             free(slots);
             slots = fresh;

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 from zombiescope.captures import store
 from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
-from zombiescope.profiling.capture_codec import encode
 from zombiescope.profiling.comparison import Key, compare
 from zombiescope.profiling.flame_graph import NARROWEST, FlameGraph, Shape, difference, flame_graph, shape_of
 from zombiescope.profiling.formats.collapsed import write_collapsed
@@ -63,16 +62,6 @@ def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Op
     stem = os.path.basename(path)
     shown_name = shown(stem.removesuffix(store.SUFFIX))
     return Opened(shown_name, read_capture(path, choices or Choices()))
-
-
-def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
-    capture = read_capture(path, choices)
-    stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
-    if not stem or b"/" in stem or stem.startswith(b"."):
-        raise UsageError(
-            f"cannot store a capture as {shown(stem)!r}", "it is no plain file name", "give one with --name"
-        )
-    return store.save(folder, stem, encode(capture)), capture
 
 
 def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seconds: float) -> HeatMap:

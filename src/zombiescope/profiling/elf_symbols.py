@@ -19,6 +19,7 @@ _LOAD, _NO_BITS, _EXECUTABLE = 1, 8, 4
 _FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
 _MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
 _LAST_SYMBOL_BYTES = 4096
+_STUB_BYTES = 16
 
 
 class BrokenElf(Exception):  # noqa: N818 (it names the thing)
@@ -28,6 +29,7 @@ class BrokenElf(Exception):  # noqa: N818 (it names the thing)
 @dataclass(frozen=True, slots=True)
 class Section:
     flags: int
+    address: int
     at: int
     length: int
     link: int
@@ -65,7 +67,9 @@ class ElfSymbols:
     """Ascending addresses."""
     ends: U64
     name_at: I64
+    """Where the name lies in `names`; below zero: a stub of the linker, which has none of its own."""
     names: memoryview
+    stubs: tuple[bytes, ...] = ()
 
     def find(self, file_offsets: U64) -> I64:
         """The symbol at each offset of the file, or -1."""
@@ -78,6 +82,8 @@ class ElfSymbols:
 
     def name(self, symbol: int) -> str:
         at = int(self.name_at[symbol])
+        if at < 0:
+            return shown(self.stubs[-at - 1])
         return shown(bytes(self.names[at : at + 4096]).split(b"\0", 1)[0])
 
 
@@ -104,12 +110,12 @@ def _open(buffer: memoryview) -> Elf:
     found: list[Section] = []
     name_offsets: list[int] = []
     for index in range(min(sections, _MOST_SECTIONS)):
-        name, kind, flags, _, at, length, link = struct.unpack_from(
+        name, kind, flags, address, at, length, link = struct.unpack_from(
             "<IIQQQQI", buffer, sections_at + index * section_bytes
         )
         name_offsets.append(name)
         inside = kind == _NO_BITS or at + length <= len(buffer)
-        found.append(Section(flags, at, length if inside else 0, link, kind))
+        found.append(Section(flags, address, at, length if inside else 0, link, kind))
     by_name: dict[bytes, Section] = {}
     if names_in < len(found):
         names_at = found[names_in].at
@@ -119,7 +125,12 @@ def _open(buffer: memoryview) -> Elf:
 
 
 def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
-    """The functions of a file, named by itself, by its separate debug file, or by the table packed into it."""
+    """The functions of a file, named by itself, by its separate debug file, or by the table packed into it; and the linker's
+    stubs (`memcpy@plt`), which no table names."""
+    return _with_stubs(_own_symbols(elf, debug))
+
+
+def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
     for source in (elf, debug):
         if source is not None and b".symtab" in source.by_name:
             symbols = _table(elf, source, source.by_name[b".symtab"])
@@ -186,6 +197,32 @@ def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
     first[1:] = starts[1:] != starts[:-1]
     starts, ends, places = starts[first], ends[first], places[first]
     return ElfSymbols(elf, starts, _closed(starts, ends), places, source.raw)
+
+
+def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
+    """x86-64: one stub of 16 bytes a relocation, in `.plt.sec`, or in `.plt` after its own first 16."""
+    by_name = symbols.elf.by_name
+    relocations, dynamic, secure = by_name.get(b".rela.plt"), by_name.get(b".dynsym"), by_name.get(b".plt.sec")
+    place = secure or by_name.get(b".plt")
+    if relocations is None or dynamic is None or place is None or dynamic.link >= len(symbols.elf.sections):
+        return symbols
+    rows = np.frombuffer(symbols.elf.raw, "<u8", relocations.length // 24 * 3, relocations.at).reshape(-1, 3)
+    table = np.frombuffer(symbols.elf.raw, _SYMBOL, dynamic.length // _SYMBOL.itemsize, dynamic.at)
+    numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)
+    first = place.address + (0 if secure else _STUB_BYTES)
+    room = max(0, place.address + place.length - first) // _STUB_BYTES
+    numbers = numbers[:room]
+    strings = symbols.elf.sections[dynamic.link]
+    known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
+    stubs = []
+    for number in numbers[known].tolist():
+        at = strings.at + int(table["name"][number])
+        stubs.append(bytes(symbols.elf.raw[at : at + 512]).split(b"\0", 1)[0] + b"@plt")
+    starts = np.concatenate([symbols.starts, (first + known * _STUB_BYTES).astype(np.uint64)])
+    ends = np.concatenate([symbols.ends, (first + (known + 1) * _STUB_BYTES).astype(np.uint64)])
+    places = np.concatenate([symbols.name_at, -1 - np.arange(len(stubs), dtype=np.int64)])
+    order = np.argsort(starts, kind="stable")
+    return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names, tuple(stubs))
 
 
 def _closed(starts: U64, ends: U64) -> U64:

@@ -15,6 +15,9 @@ FIRST_MARKER = (1 << 64) - 4095
 """Above: PERF_CONTEXT_* words that say what follows, no addresses."""
 
 
+_PIECE_WORDS = 1 << 18
+
+
 class Addresses(NamedTuple):
     """Stacks as ids of distinct (address, owner) pairs, root first, without marker words."""
 
@@ -46,21 +49,25 @@ class ArrayEngine:
         return dense_ids(_hashes(words, starts, lengths, salts))
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
-        found = words[ranges(starts, lengths)]
-        owner = np.repeat(owners, lengths)
-        markers = found >= np.uint64(FIRST_MARKER)
-        if callers:
-            found = _calls(found, markers, lengths)
-        in_kernel = found >= np.uint64(FIRST_KERNEL_ADDRESS)
-        keys = np.where(in_kernel, found, found ^ ((owner.astype(np.uint64) + np.uint64(1)) << np.uint64(47)))
-        ids, chosen = dense_ids(keys)
-        kept = ~markers
-        counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        """In pieces that the allocator keeps: arrays of all words at once would cost more in page faults than in work."""
+        most = int(lengths.sum())
+        found, keys = np.empty(most, np.uint64), np.empty(most, np.uint64)
+        kept_lengths = np.empty(len(starts), np.int64)
         ends = np.cumsum(lengths)
-        lengths = counts[ends] - counts[ends - lengths]
+        first = at = 0
+        while first < len(starts):
+            last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + _PIECE_WORDS)))
+            piece, piece_keys, kept_lengths[first:last] = _piece(
+                words, starts[first:last], lengths[first:last], owners[first:last], callers=callers
+            )
+            found[at : at + len(piece)] = piece
+            keys[at : at + len(piece)] = piece_keys
+            at, first = at + len(piece), last
+        ids, chosen = dense_ids(keys[:at])
         # Leaf first becomes root first: reversed as a whole, each stack lies at the mirrored place.
-        backwards = ids[kept][::-1].astype(np.uint32)
-        return Addresses(backwards, len(backwards) - np.cumsum(lengths), lengths, found[chosen], owner[chosen])
+        backwards = ids[::-1].astype(np.uint32)
+        stack = np.searchsorted(np.cumsum(kept_lengths), chosen, side="right")
+        return Addresses(backwards, at - np.cumsum(kept_lengths), kept_lengths, found[chosen], owners[stack])
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """Stacks that became equal when addresses became functions are one."""
@@ -75,6 +82,22 @@ class ArrayEngine:
         joined[ranges(begins + 1, lengths)] = frames[ranges(starts, lengths)]
         tree, leaves = build_tree(joined, begins, lengths + 1)
         return tree, leaves[ids]
+
+
+def _piece(words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> tuple[U64, U64, I64]:
+    """Addresses without markers, a key each (the same for the same address of the same owner), and how many each stack has."""
+    found = words[ranges(starts, lengths)]
+    markers = found >= np.uint64(FIRST_MARKER)
+    if callers:
+        found = _calls(found, markers, lengths)
+    kept = ~markers
+    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    ends = np.cumsum(lengths)
+    kept_lengths = counts[ends] - counts[ends - lengths]
+    found = found[kept]
+    tags = np.repeat((owners + 1).astype(np.uint64) << np.uint64(47), kept_lengths)
+    keys = np.where(found >= np.uint64(FIRST_KERNEL_ADDRESS), found, found ^ tags)
+    return found, keys, kept_lengths
 
 
 def _hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,37 +76,49 @@ class _Group:
 
 def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_Group]:
     """Addresses with the file mapped there, gathered by file; those in code made while running, by process."""
-    gathered: dict[tuple[str, str, int], list[tuple[I64, U64]]] = defaultdict(list)
-    mapped_by: dict[str, int] = {}
-    order = places[np.argsort(owners[places], kind="stable")]
-    bounds = np.flatnonzero(np.diff(owners[order])) + 1
+    maps: list[tuple[int, int, int]] = []
+    keys: dict[tuple[str, str, int], int] = {}
+    mapped_by: list[int] = []
+    which = np.full(len(places), -1, np.int64)
+    order = np.argsort(owners[places], kind="stable")
+    bounds = np.flatnonzero(np.diff(owners[places][order])) + 1
     for mine in np.split(order, bounds) if len(order) else []:
-        owner = int(owners[mine[0]])
-        maps = spaces.all[owner].maps if 0 <= owner < len(spaces.all) else []
-        if not maps:
+        owner = int(owners[places[mine[0]]])
+        space = spaces.all[owner] if 0 <= owner < len(spaces.all) else None
+        if space is None or not space.maps:
             continue
-        starts = np.array([one.start for one in maps], np.uint64)
-        found = np.searchsorted(starts, addresses[mine], side="right").astype(np.int64) - 1
-        for number in np.unique(found[found >= 0]).tolist():
-            one = maps[number]
-            here = mine[found == number]
-            here = here[addresses[here] < np.uint64(min(one.start + one.length, (1 << 64) - 1))]
-            made_while_running = _is_made_while_running(one.path)
-            pid = spaces.all[owner].pid
-            key = (one.path, "", pid) if made_while_running else (one.path, one.build_id, 0)
-            shift = np.uint64((one.offset - one.start) % (1 << 64))
-            gathered[key].append((here, addresses[here] + shift))
-            mapped_by.setdefault(one.path, pid)
-    return [
-        _Group(
-            path,
-            build_id,
-            pid or mapped_by[path],
-            np.concatenate([part for part, _ in parts]),
-            np.concatenate([part for _, part in parts]),
+        found = np.searchsorted(
+            np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
         )
-        for (path, build_id, pid), parts in gathered.items()
-    ]
+        which[mine] = np.where(found > 0, found.astype(np.int64) - 1 + len(maps), -1)
+        for one in space.maps:
+            made = _is_made_while_running(one.path)
+            key = keys.setdefault((one.path, "" if made else one.build_id, space.pid if made else 0), len(keys))
+            if key == len(mapped_by):
+                mapped_by.append(space.pid)
+            end = min(one.start + one.length, (1 << 64) - 1)
+            maps.append((key, end, (one.offset - one.start) % (1 << 64)))
+    return _grouped(places, addresses, which, maps, [(*key, pid) for key, pid in zip(keys, mapped_by, strict=True)])
+
+
+def _grouped(
+    places: I64, addresses: U64, which: I64, maps: list[tuple[int, int, int]], files: list[tuple[str, str, int, int]]
+) -> list[_Group]:
+    if not maps:
+        return []
+    number = np.array([key for key, _, _ in maps], np.int64)
+    end = np.array([end for _, end, _ in maps], np.uint64)
+    shift = np.array([shift for _, _, shift in maps], np.uint64)
+    known = np.flatnonzero(which >= 0)
+    known = known[addresses[places[known]] < end[which[known]]]
+    known = known[np.argsort(number[which[known]], kind="stable")]
+    here, found = places[known], which[known]
+    file_of = number[found]
+    groups = []
+    for part in np.split(np.arange(len(known)), np.flatnonzero(np.diff(file_of)) + 1) if len(known) else []:
+        path, build_id, _, pid = files[int(file_of[part[0]])]
+        groups.append(_Group(path, build_id, pid, here[part], addresses[here[part]] + shift[found[part]]))
+    return groups
 
 
 def _is_made_while_running(path: str) -> bool:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import click
+import numpy as np
 
+from zombiescope.captures.reading import Choices
 from zombiescope.captures.store import entries
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.options import captures_option, choices_of, kallsyms_option, perf_names_option
+from zombiescope.cli.profiles.options import captures_option, kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.profile import import_capture
+from zombiescope.pipeline.profile_import import import_capture
 
 
 @click.command("import")
@@ -19,6 +21,7 @@ from zombiescope.pipeline.profile import import_capture
     "--output", type=click.Path(path_type=bytes), metavar="DIR", help="Store it there instead of in --captures."
 )
 @click.option("--name", metavar="NAME", help="Store it under this name; the file's own when not given.")
+@click.option("--no-scanner", is_flag=True, help="Use numpy alone, even where the scanner in C was built.")
 @kallsyms_option
 @perf_names_option
 @captures_option
@@ -28,6 +31,7 @@ def bring_in(
     file: bytes,
     output: bytes | None,
     name: str | None,
+    no_scanner: bool,
     kallsyms: bytes | None,
     perf_names: bool,
     captures: bytes,
@@ -38,18 +42,16 @@ def bring_in(
     perf.data (file or pipe mode, compressed or not), perf script text, collapsed stacks, pprof and speedscope are told apart by
     their content. What could not be read is said; the rest is stored. Exit code 0, or 3 when nothing could be read.
     """
-    stored, capture = import_capture(file, output or captures, name, choices_of(kallsyms, perf_names=perf_names))
-    from zombiescope.presenters.profile_json import render_capture  # noqa: PLC0415 (each form loads only what it needs)
-
+    choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner)
+    stored, capture = import_capture(file, output or captures, name, choices)
     if as_json:
+        from zombiescope.presenters.profile_json import render_capture  # noqa: PLC0415 (each form loads only what it needs)
+
         return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
-    from rich.text import Text  # noqa: PLC0415
-
-    from zombiescope.presenters.profile_text import render_gaps  # noqa: PLC0415
-
-    cores = len(set(capture.cpu.tolist()))
-    line = f"stored {shown(stored)}: {len(capture):,} samples, {capture.seconds:.1f} s, {cores} cores"
-    return TextAnswer([Text(line), *render_gaps(capture.about.gaps)])
+    cores = int(np.count_nonzero(np.bincount(capture.cpu)))
+    lines = [f"stored {shown(stored)}: {len(capture):,} samples, {capture.seconds:.1f} s, {cores} cores"]
+    lines += [f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
+    return PlainAnswer("\n".join(lines))
 
 
 @click.command("list")

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from zombiescope.captures.reading import Choices
 from zombiescope.captures.store import LATEST
 from zombiescope.errors import UsageError
 from zombiescope.profiling.selection import Selection
@@ -92,7 +91,3 @@ def named_range(text: str) -> tuple[str, float | None, float | None]:
             f"cannot read the range of {text!r}", "its ends are no numbers", "such as latest@10..14.5"
         ) from error
     return match["name"] or LATEST, begin, end
-
-
-def choices_of(kallsyms: bytes | None, *, perf_names: bool) -> Choices:
-    return Choices(kallsyms, perf_names)

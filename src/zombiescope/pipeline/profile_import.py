@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file read and stored as a capture. Apart from the questions, so that an import loads only what it needs."""
+
+from __future__ import annotations
+
+import os
+
+from zombiescope.captures import store
+from zombiescope.captures.reading import Choices, read_capture
+from zombiescope.errors import UsageError
+from zombiescope.facts.names import shown
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.capture_codec import encode
+
+
+def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
+    capture = read_capture(path, choices)
+    stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
+    if not stem or b"/" in stem or stem.startswith(b"."):
+        raise UsageError(
+            f"cannot store a capture as {shown(stem)!r}", "it is no plain file name", "give one with --name"
+        )
+    return store.save(folder, stem, encode(capture)), capture

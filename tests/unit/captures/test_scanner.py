@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scanner in C: the same answers as numpy, places outside refused, and clean under the compiler's sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools.build_scanner import build
+
+from zombiescope.captures.scanner import Scanner
+from zombiescope.profiling.arrays import U32
+from zombiescope.profiling.broken import BrokenCapture
+from zombiescope.profiling.call_tree import CallTree
+from zombiescope.profiling.engine import Addresses, ArrayEngine
+
+ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler: the scanner is optional")
+WORD = st.sampled_from([0, 1, 2, 0x401000, 0xFFFFFFFF81000200, (1 << 64) - 128, (1 << 64) - 512])
+STACKS = st.lists(st.lists(WORD, max_size=6), min_size=1, max_size=40)
+
+
+@pytest.fixture(scope="module")
+def scanner(tmp_path_factory: pytest.TempPathFactory) -> Scanner:
+    target = tmp_path_factory.mktemp("built") / "libscanner.so"
+    assert build(target, ("-Werror",))
+    return Scanner(target)
+
+
+def paths(tree: CallTree, leaves: list[int]) -> list[list[int]]:
+    """Each leaf's frames, found by going down into the child that holds it."""
+    found = []
+    for leaf in leaves:
+        at, path = 0, []
+        while at != leaf:
+            child = at + 1
+            while child + int(tree.size[child]) <= leaf:
+                child += int(tree.size[child])
+            path.append(int(tree.frame[child]))
+            at = child
+        found.append(path)
+    return found
+
+
+@given(STACKS, st.booleans())
+@settings(max_examples=80)
+def test_both_engines_give_the_same(scanner: Scanner, stacks: list[list[int]], callers: bool) -> None:
+    lengths = np.array([len(one) for one in stacks], np.int64)
+    words = np.array([word for one in stacks for word in one], np.uint64)
+    starts = np.cumsum(lengths) - lengths
+    salts = np.zeros(len(stacks), np.uint64)
+    owners = np.arange(len(stacks), dtype=np.int64) % 2
+    roots: U32 = (owners + 900).astype(np.uint32)
+    answers = []
+    for engine in (ArrayEngine(), scanner):
+        ids, chosen = engine.distinct(words, starts, lengths, salts)
+        assert [stacks[chosen[number]] for number in ids.tolist()] == stacks
+        found = engine.addresses(words, starts, lengths, owners, callers=callers)
+        frame_of = (found.addresses % np.uint64(800)).astype(np.uint32)
+        tree, leaves = engine.tree(found, frame_of, roots)
+        answers.append((len(chosen), len(tree.frame), paths(tree, leaves.tolist())))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 99), (10, 1), (0, -1), (2**62, 2**62)])
+def test_a_place_outside_is_refused(scanner: Scanner, start: int, length: int) -> None:
+    words = np.zeros(10, np.uint64)
+    one = np.array([start], np.int64), np.array([length], np.int64)
+    with pytest.raises(BrokenCapture, match="outside"):
+        scanner.distinct(words, *one, np.zeros(1, np.uint64))
+
+
+def test_an_id_without_a_frame_is_refused(scanner: Scanner) -> None:
+    stacks = Addresses(
+        np.array([5], np.uint32), np.array([0]), np.array([1]), np.zeros(1, np.uint64), np.zeros(1, np.int64)
+    )
+    with pytest.raises(BrokenCapture, match="outside"):
+        scanner.tree(stacks, np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+
+
+def test_mutations_under_sanitizers(tmp_path: Path) -> None:
+    """A few hundred here; `bench/profile/fuzz.py 10000 1 LIBRARY` for more."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("the sanitizers of gcc are used")
+    target = tmp_path / "libscanner.so"
+    assert build(target, ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    runtime = [
+        subprocess.run(
+            [compiler, f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    environment = os.environ | {
+        "LD_PRELOAD": ":".join(runtime),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+    }
+    run = subprocess.run(
+        [sys.executable, ROOT / "bench/profile/fuzz.py", "200", "3", target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert "200 mutations, 2 engines" in run.stdout
