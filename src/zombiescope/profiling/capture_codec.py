@@ -25,6 +25,8 @@ from zombiescope.profiling.perf_file import Clock
 MAGIC = b"ZSCAPT01"
 SCHEMA = "zombiescope.capture/1"
 _LEVEL = 1
+_NO_REPEATS = ("time", "node")
+"""Columns in which looking for repeated stretches costs time and finds none."""
 _LEAD = struct.Struct("<8sI")
 _MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
@@ -111,7 +113,8 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any],
     narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
     width = narrow.dtype.itemsize
     planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T) if width > 1 else narrow
-    packed = zlib.compress(planes.tobytes(), _LEVEL)
+    packer = zlib.compressobj(_LEVEL, strategy=zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
+    packed = packer.compress(planes.tobytes()) + packer.flush()
     entry = {
         "name": name,
         "rows": len(values),

@@ -90,8 +90,9 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_
         found = np.searchsorted(
             np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
         )
-        which[mine] = np.where(found > 0, found.astype(np.int64) - 1 + len(maps), -1)
-        for one in space.maps:
+        hit, place = np.unique(found, return_inverse=True)
+        which[mine] = np.where(found > 0, place + (len(maps) - (1 if hit[0] == 0 else 0)), -1)
+        for one in [space.maps[number - 1] for number in hit.tolist() if number]:
             made = _is_made_while_running(one.path)
             key = keys.setdefault((one.path, "" if made else one.build_id, space.pid if made else 0), len(keys))
             if key == len(mapped_by):
