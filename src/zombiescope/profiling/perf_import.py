@@ -113,18 +113,8 @@ def _assemble(
     tree, leaves = tools.engine.tree(stacks, named.frames, comm_frames[comm_of[chosen]])
     node = leaves[stack_of].astype(np.uint32)
     cgroup_ids, cgroups = _cgroups(samples.cgroup, side)
-    rates = [event.rate for event in opened.events.all if event.is_frequency]
     return Capture(
-        replace(
-            about,
-            host=opened.hostname,
-            kernel=opened.kernel,
-            clock=opened.clock,
-            rate_hz=float(rates[0]) if rates else None,
-            lost=side.lost,
-            throttled=side.throttled,
-            gaps=(*about.gaps, *kernel_gaps, *gaps),
-        ),
+        _about(about, opened, side, (*kernel_gaps, *gaps)),
         samples.time,
         np.minimum(samples.cpu, _MOST_CPUS).astype(np.uint16),
         samples.pid,
@@ -142,6 +132,20 @@ def _assemble(
         tuple(comms),
         tuple(event.title for event in opened.events.all),
         cgroups,
+    )
+
+
+def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:
+    rates = [event.rate for event in opened.events.all if event.is_frequency]
+    return replace(
+        about,
+        host=opened.hostname,
+        kernel=opened.kernel,
+        clock=opened.clock,
+        rate_hz=float(rates[0]) if rates else None,
+        lost=side.lost,
+        throttled=side.throttled,
+        gaps=(*about.gaps, *gaps),
     )
 
 
