@@ -26,7 +26,7 @@ $(PACKAGES): tools/install-packages
 doctor: $(READY) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: lint test-unit test-packages test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
+test: $(READY) $(PACKAGES) lint test-unit test-packages test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
