@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.growth import MOST_MEMCG_IDS, Forecast, Growth, derive_forecasts, derive_growth
+from zombiescope.analysis.growth import MOST_MEMCG_IDS, Forecast, Growth, derive_forecasts, derive_growth, with_recent
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.scan import Scan, derive_scan
 from zombiescope.analysis.trend import Point, derive_slope
@@ -25,6 +25,8 @@ from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, sweep_of
 
 WINDOW_SECONDS = 600.0
+RECENT_SECONDS = 180.0
+"""A leak that begins after hours of peace is seen in this one first."""
 _MOST_POINTS = 240
 _MOST_MAKERS = 40
 _KEPT_MAKERS = 20
@@ -101,19 +103,23 @@ class State:
 
     def consider_growth(self) -> None:
         """Over the last ten minutes; the cost is that of a few thousand pairs of points."""
-        newest = self._total[-1][0] if self._total else 0.0
-        recent = [point for point in self._total if point[0] >= newest - WINDOW_SECONDS]
-        makers = {
-            maker: [point for point in points if point[0] >= newest - WINDOW_SECONDS]
-            for maker, points in self._makers.items()
-            if points[-1][1] != points[0][1]
-        }
-        growth = derive_growth(recent, makers)
+        growth = self._growth_over(WINDOW_SECONDS)
+        if growth is not None:
+            growth = with_recent(growth, self._growth_over(RECENT_SECONDS))
         if growth is None:
             return
         if growth.total is not None:
             growth = growth._replace(forecasts=derive_forecasts(growth.total.now, growth.total.slope, self._marks()))
         self.growth = growth._replace(ids=self._ids_run_out())
+
+    def _growth_over(self, seconds: float) -> Growth | None:
+        begin = (self._total[-1][0] if self._total else 0.0) - seconds
+        makers = {
+            maker: [point for point in points if point[0] >= begin]
+            for maker, points in self._makers.items()
+            if points[-1][1] != points[0][1]
+        }
+        return derive_growth([point for point in self._total if point[0] >= begin], makers)
 
     def _ids_run_out(self) -> Forecast | None:
         """Live memory cgroups hold the kernel's ids; zombies do only while pages of theirs are in swap."""

@@ -73,6 +73,22 @@ def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Sequence[Point]
     return Growth(total[-1][0], window, derive_trend(None, total), tuple(trends))
 
 
+def with_recent(growth: Growth, recent: Growth | None) -> Growth:
+    """The makers of a long window, and what a short one sees sooner: of each maker the trend that rises more surely. When it
+    began is told by the long one."""
+    if recent is None:
+        return growth
+    found = {trend.maker: trend for trend in growth.makers}
+    for trend in recent.makers:
+        before = found.get(trend.maker)
+        if before is None:
+            found[trend.maker] = trend
+        elif trend.slope.low > before.slope.low and trend.grown >= before.grown:
+            found[trend.maker] = trend._replace(since=before.since, is_since_seen=before.is_since_seen)
+    ranked = sorted(found.values(), key=lambda trend: (-trend.slope.low, -trend.grown, trend.maker or ""))
+    return growth._replace(makers=tuple(ranked))
+
+
 def derive_trend(maker: str | None, points: Sequence[Point]) -> Trend | None:
     calm = settled(points)
     slope = derive_slope(calm)

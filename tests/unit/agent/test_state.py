@@ -78,6 +78,26 @@ def test_a_leak_becomes_a_finding_with_its_maker_and_a_forecast() -> None:
     assert sum(not line.startswith("#") for line in text.splitlines()) <= MOST_SERIES
 
 
+def test_a_leak_of_six_a_minute_after_an_hour_of_peace_is_named_within_four_minutes() -> None:
+    state = State(follower(), Thresholds(), "")
+    state.take_walk(0.1, {"makers": {"unit:old.service": 10}}, {})
+    for n in range(360):
+        state.take_tick(tick(n, 10))
+    state.consider_growth()
+    assert growth_of(state).verdict is Verdict.ABSENT
+    seconds = 0
+    leak = (Flow(b"/system.slice/bad.service", Counts(1, 1, 0)),)
+    for n in range(360, 400):
+        state.take_tick(tick(n, 10 + n - 360, leak))
+        seconds += 10
+        if n % 3 == 0:
+            state.consider_growth()
+            if growth_of(state).verdict is Verdict.PRESENT:
+                break
+    assert "unit:bad.service" in growth_of(state).summary
+    assert seconds <= 240
+
+
 def test_what_is_not_known_has_no_sample() -> None:
     state = State(follower(), Thresholds(), "")
     gap = Gap("memcg.counted", "no row")
