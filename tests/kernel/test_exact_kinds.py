@@ -218,7 +218,8 @@ def test_locked_pages_are_unevictable(maker: Maker) -> None:
         assert wait_until(lambda: [z.pages.unevictable for z in settled(maker, 1).values()] == [3])
         (zombie,) = settled(maker, 1).values()
         assert [(pin.kind, pin.pages) for pin in zombie.pins] == [(PinKind.UNEVICTABLE, 3)]
-        assert zombie.references.rest == 0
+        # Before 5.11 a page of kernel memory on its way out may hold one reference more, which nothing names.
+        assert (zombie.references.total, zombie.references.rest) in ((3, 0), (4, None))
     finally:
         os.write(go[1], b"x")
         os.waitpid(child, 0)
