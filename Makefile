@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
@@ -12,10 +13,13 @@ CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnos
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
 
-$(READY): requirements-dev.txt pyproject.toml
+$(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(READY): $(INSTALLED) requirements-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@$(BIN)/python tools/build_scanner.py
 	@touch $@
 
@@ -23,7 +27,7 @@ $(PACKAGES): tools/install-packages
 	@tools/install-packages
 	@touch $@
 
-doctor: $(READY) ## set up, then run the main job on this host
+doctor: $(INSTALLED) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
 test: $(READY) $(PACKAGES) lint test-unit test-packages test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
