@@ -4,14 +4,30 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 
 import pytest
+from _pytest.runner import runtestprotocol
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 
 from zombiescope.errors import ZombiescopeError
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """The kernel belongs to everyone: a test that fails is run once more, and said so; one that fails twice fails."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        warnings.warn(f"{item.nodeid} failed once and was run again: {reports[-2].longreprtext[-300:]}", stacklevel=1)
+        item._initrequest()  # type: ignore[attr-defined]
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def not_here(reason: str) -> None:

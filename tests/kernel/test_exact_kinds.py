@@ -189,7 +189,7 @@ def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
         os.read(ready[0], 10)
         os.rmdir(place)
         (zombie,) = settled(maker, 1).values()
-        assert (zombie.pages.anon or 0) >= 50
+        assert (zombie.pages.anon or 0) >= 40  # a few may wait in a batch of another CPU
         assert PinKind.ANON in {pin.kind for pin in zombie.pins}
     finally:
         os.write(go[1], b"x")

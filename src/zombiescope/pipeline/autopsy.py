@@ -187,9 +187,6 @@ def _gaps(census: Census | Gap, residuals: Residuals | Gap) -> tuple[Gap, ...]:
     if isinstance(residuals, Gap):
         gaps.append(residuals.about("reconciliation.residual_pages"))
     elif residuals.unsplit:
-        why = (
-            "cgroup v2 does not tell a parent's own pages from its zombies' at the root, where memory is not handed on, "
-            "and on kernels that give a dead cgroup's pages to its parent"
-        )
+        why = "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on"
         gaps.append(Gap("reconciliation.residual_pages", why))
     return tuple(gaps)

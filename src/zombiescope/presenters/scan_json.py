@@ -21,8 +21,7 @@ _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
 _NO_RECLAIM = Gap("cost.reclaim_pass_seconds", "no reclaim pass was seen: scan does not watch for one")
 _UNSPLIT = Gap(
     "parents[].bytes",
-    "cgroup v2 does not tell a parent's own pages from its zombies' at the root, where memory is not handed on, "
-    "and on kernels that give a dead cgroup's pages to its parent",
+    "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on",
 )
 _GARBLED = Gap("parents[].bytes", "memory.stat of the parent or of a child was not in a form we know")
 _GONE = Gap("parents[].bytes", "the parent went away while its memory.stat was read", "scan again")

@@ -50,11 +50,18 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
             found = {path: parent for path, parent in again.items() if parent}
     except OSError as error:
         return refusal(_FACT, error.filename or hierarchy.mount_point, error)
-    held = {path for path, parent in found.items() if any(parent.residual)}
-    if held and hierarchy.version is HierarchyVersion.V2 and hands_pages_on(host):
-        reader.unsplit |= held
-    uses = {path: _memory_use(parent.residual) for path, parent in found.items() if path not in reader.unsplit}
+    uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
+    if hierarchy.version is HierarchyVersion.V2 and any(any(parent.residual) for parent in found.values()):
+        uses = _without_pages_handed_on(host, uses)
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
+
+
+def _without_pages_handed_on(host: Host, uses: dict[bytes, MemoryUse]) -> dict[bytes, MemoryUse]:
+    """A kernel that gives a dead cgroup's pages to its parent leaves zombies none: what is counted at the parent is the
+    parent's own. Swap entries stay with the dead."""
+    if not hands_pages_on(host):
+        return uses
+    return {path: MemoryUse(0, 0, 0, use.swap, 0) for path, use in uses.items()}
 
 
 class _Reader(ABC):
