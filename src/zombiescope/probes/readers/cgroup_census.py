@@ -78,7 +78,7 @@ def _census(seen: list[_Seen]) -> Census:
 
 def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _Seen | Gap:
     if hierarchy.version is HierarchyVersion.V1:
-        return _counted_look(host, hierarchy)
+        return _counted_look(host, hierarchy, before.tree if before else None)
     seen = _v2_look(host, hierarchy, before)
     if not isinstance(seen, Gap):
         return seen
@@ -86,12 +86,12 @@ def _look(host: Host, hierarchy: Hierarchy, before: _Seen | None = None) -> _See
     return seen if isinstance(fallback, Gap) else fallback
 
 
-def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
+def _counted_look(host: Host, hierarchy: Hierarchy, known: LiveTree | None = None) -> _Seen | Gap:
     """The kernel's number against the directories: v1, and v2 where cgroup.stat does not say."""
     before = read_controller_row(host)
     if isinstance(before, Gap):
         return before
-    tree = read_live_tree(host, hierarchy)
+    tree = known if known and host.is_live and _is_as_large(host, hierarchy, known) else read_live_tree(host, hierarchy)
     if isinstance(tree, Gap):
         return tree
     after = read_controller_row(host)
@@ -103,6 +103,16 @@ def _counted_look(host: Host, hierarchy: Hierarchy) -> _Seen | Gap:
     which = "on cgroup v1" if hierarchy.version is HierarchyVersion.V1 else "where cgroup.stat does not say"
     unknown = Gap(_PARENTS, f"plain files give only the total {which}", "zombiescope scan --exact (as root)")
     return _Seen(look, CountSource.PROC_CGROUPS, tree, unknown)
+
+
+def _is_as_large(host: Host, hierarchy: Hierarchy, tree: LiveTree) -> bool:
+    """The directories that had children still have as many: then a large tree need not be walked again."""
+    leaves = set(tree.leaves)
+    inner = [path for path in tree.paths if path not in leaves]
+    try:
+        return 1 + sum(len(host.subdirectories(hierarchy.place(path))) for path in inner) == len(tree.paths)
+    except OSError:
+        return False
 
 
 def _v2_look(host: Host, hierarchy: Hierarchy, before: _Seen | None) -> _Seen | Gap:
