@@ -189,7 +189,7 @@ def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
         os.read(ready[0], 10)
         os.rmdir(place)
         (zombie,) = settled(maker, 1).values()
-        assert (zombie.pages.anon or 0) >= 40  # a few may wait in a batch of another CPU
+        assert (zombie.pages.anon or 0) >= 40  # 45 of 50 were seen once on 5.10, and it is not known why
         assert PinKind.ANON in {pin.kind for pin in zombie.pins}
     finally:
         os.write(go[1], b"x")
@@ -218,7 +218,7 @@ def test_locked_pages_are_unevictable(maker: Maker) -> None:
         assert wait_until(lambda: [z.pages.unevictable for z in settled(maker, 1).values()] == [3])
         (zombie,) = settled(maker, 1).values()
         assert [(pin.kind, pin.pages) for pin in zombie.pins] == [(PinKind.UNEVICTABLE, 3)]
-        # Before 5.11 a page of kernel memory on its way out may hold one reference more, which nothing names.
+        # One reference more was seen once on 5.10; what it was is not known.
         assert (zombie.references.total, zombie.references.rest) in ((3, 0), (4, None))
     finally:
         os.write(go[1], b"x")
