@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labelled scenarios are enough, and each has a near-twin whose answer differs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.scenarios.labels import Label, read_labels
+
+LABELS = read_labels()
+
+
+def test_there_are_enough_of_them_and_enough_are_real() -> None:
+    assert len(LABELS) >= 24
+    assert sum(label.real for label in LABELS.values()) >= 10
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=lambda label: label.name)
+def test_a_twin_is_there_and_its_answer_differs(label: Label) -> None:
+    twin = LABELS[label.twin]
+    assert twin.answer + (twin.present,) != label.answer + (label.present,)
+    assert twin.name != label.name
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=lambda label: label.name)
+def test_a_label_does_not_contradict_itself(label: Label) -> None:
+    assert not set(label.present) & set(label.absent)
+    assert label.origin in (*label.present, "none", "unknown")
+    assert (label.origin == "none") == (label.first_remedy == "none")
+    assert len(label.why) > 20
