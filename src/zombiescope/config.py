@@ -41,7 +41,7 @@ KEYS = (
     Key("retention_days", 30.0, "days", "How long the history is kept.", 0.05, 3650),
     Key("retention_megabytes", 60.0, "megabytes", "How large the history may become.", 1, 100_000),
     Key("events", "auto", "auto, bpf, tracefs, polling", "How births and deaths are seen; auto takes the best."),
-    Key("image", "", "name", "The machine image, for the label of node_info."),
+    Key("image", "", "name", "The machine image, for the label of node_info; empty: cloud-init's or os-release's."),
 )
 _BY_NAME = {key.name: key for key in KEYS}
 _THRESHOLDS = Thresholds._fields

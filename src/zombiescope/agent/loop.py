@@ -13,9 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from zombiescope.agent.api import Api
+from zombiescope.agent.catalogue import PROBES
 from zombiescope.agent.child import MOST_SECONDS, Child
 from zombiescope.agent.http import Server
 from zombiescope.agent.notify import Notifier
+from zombiescope.agent.probing import Probing
 from zombiescope.agent.state import State
 from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
@@ -35,12 +37,13 @@ class Agent:
     def __init__(self, follower: Follower, config: Config, reload: Callable[[], Config]) -> None:
         self.config, self._reload = config, reload
         self._follower = follower
-        self.state = State(follower, config.thresholds, config.text("image"))
+        self.state = State(follower, config.thresholds, self._image())
         self._selector = selectors.DefaultSelector()
         self._api = Api(self.state, lambda: self.config, self._why_unwell)
         self._server = self._listen()
         self._notifier = Notifier(notify_socket())
         self._keeper = Keeper(follower, config)
+        self._probing = Probing(follower.host, PROBES, self.state.take_reading, say)
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
@@ -69,7 +72,7 @@ class Agent:
 
     def _step(self) -> None:
         now = time.monotonic()
-        wait = max(min(self._due.values()) - now, 0.0)
+        wait = max(min(*self._due.values(), self._probing.due) - now, 0.0)
         for key, _ in self._selector.select(wait):
             key.data(time.monotonic())
         now = time.monotonic()
@@ -81,6 +84,7 @@ class Agent:
         ):
             if self._due[name] <= now and not self._is_ending:
                 work()
+        self._probing.run(now)
         if self._child and now > self._child_until:
             self._child_ended(kill=True)
         if self._server:
@@ -154,7 +158,7 @@ class Agent:
             seconds, makers = outcome["walk"]
             self.state.take_walk(seconds, makers, self._counted)
         else:
-            self.state.take_heavy(outcome)
+            self.state.take_heavy(outcome, time.monotonic())
 
     def _why_unwell(self) -> str:
         silent = time.monotonic() - self._last_tick
@@ -204,9 +208,12 @@ class Agent:
                 say(f"{name} changes only with a restart")
         keep = {name: self.config.values[name] for name in ("listen", "state", "events")}
         self.config = fresh._replace(values={**fresh.values, **keep})
-        self.state.thresholds, self.state.image = fresh.thresholds, fresh.text("image")
+        self.state.thresholds, self.state.image = fresh.thresholds, self._image()
         self._keeper.happened("configuration-read", "by SIGHUP")
         say("the configuration was read again")
+
+    def _image(self) -> str:
+        return self.config.text("image") or self._follower.image
 
     def _listen(self) -> Server | None:
         address = listen_address(self.config.text("listen"))
@@ -231,6 +238,7 @@ class Agent:
             self._child_ended(kill=False)
         self._keeper.happened("agent-ended", "asked to")
         self._keeper.close()
+        self._probing.close()
         self._follower.close()
         if self._server:
             self._server.close()

@@ -9,20 +9,21 @@ from typing import Any, NamedTuple
 
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Forecast, Growth, derive_forecasts, derive_growth, with_recent
 from zombiescope.analysis.ledger import Accounts
+from zombiescope.analysis.looping_units import LoopingUnits
 from zombiescope.analysis.scan import Scan, derive_scan
 from zombiescope.analysis.trend import Point, derive_slope
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.agent import Moment, ProbeRun, SweepTimes
+from zombiescope.facts.agent import MetricSample, Moment, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, CountSource, HierarchyVersion, Look, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
-from zombiescope.facts.metric_names import SWEEP_BUCKETS
+from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.pipeline.follow import Follower, Tick
-from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, sweep_of
+from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, sweep_of
 
 WINDOW_SECONDS = 600.0
 RECENT_SECONDS = 180.0
@@ -56,6 +57,8 @@ class State:
         self._probes: dict[str, ProbeRun] = {}
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
         self._heavy: dict[str, Any] = {}
+        self._readings: dict[str, Reading] = {}
+        self._units = LoopingUnits()
 
     def take_tick(self, tick: Tick) -> None:
         if self._tick is not None and not isinstance(self._tick.look, Gap):
@@ -82,8 +85,10 @@ class State:
             self._makers.clear()  # what was there before is no growth
         self.accounts.open_with(found, counted)
 
-    def take_heavy(self, plain: dict[str, Any]) -> None:
+    def take_heavy(self, plain: dict[str, Any], at: float = 0.0) -> None:
+        """`at`: seconds on a clock that only goes forward."""
         self._heavy = plain
+        self._take_restarts(at, *plain.get("restarts", (0.0, None)))
         for name, part in (("residual", residuals_of), ("sweep", sweep_of), ("empty", empty_directories_of)):
             seconds, value = plain[name]
             fact = part(value)
@@ -94,6 +99,22 @@ class State:
                 n + (sweep.seconds <= bound) for n, bound in zip(self._sweeps.buckets, SWEEP_BUCKETS, strict=True)
             )
             self._sweeps = SweepTimes(buckets, self._sweeps.sweeps + 1, self._sweeps.seconds + sweep.seconds)
+
+    def _take_restarts(self, at: float, seconds: float, plain: Any) -> None:
+        if plain is None:
+            return  # no systemd here
+        units = restarts_of(plain)
+        if isinstance(units, Gap):
+            self.take_reading("restarts", ProbeRun(seconds, units), Reading(gap=units))
+            return
+        self._units.take(at, units)
+        samples = tuple(MetricSample(UNIT_RESTARTS, (name,), n) for name, n in self._units.looping.items())
+        self.take_reading("restarts", ProbeRun(seconds, None), Reading(samples))
+
+    def take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
+        """Of a light probe (`catalogue.py`)."""
+        self._probes[probe] = run
+        self._readings[probe] = reading
 
     def fail(self, probe: str, why: str) -> None:
         self._probes[probe] = ProbeRun(0.0, Gap(probe, why))
@@ -151,6 +172,7 @@ class State:
             self.image,
             events.lifetimes if events else Histogram(),
             events.zombie_times if events else Histogram(),
+            tuple(sample for reading in self._readings.values() for sample in reading.samples),
         )
 
     def sample(self) -> dict[str, float]:
@@ -167,6 +189,8 @@ class State:
         if self.accounts.is_backlog_known:
             ranked = [account for account in self.accounts.list() if account.zombies or account.counts.births]
             values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        for reading in self._readings.values():
+            values |= reading.remembered
         return values
 
     def _follow_makers(self, at: float) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zombiescope.analysis.looping_units import RESTARTS_TELLING
 from zombiescope.facts.units import LiveUnit, Services
-
-RESTARTS_TELLING = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram
+from zombiescope.facts.metric_names import Metric
 from zombiescope.facts.snapshot import Snapshot
 
 
 class ProbeRun(NamedTuple):
     seconds: float
     gap: Gap | None
+
+
+class MetricSample(NamedTuple):
+    metric: Metric
+    labels: tuple[str, ...]
+    """Values, in the order of the metric's labels."""
+    value: float
+
+
+class Reading(NamedTuple):
+    """What a light probe tells at one moment. Counters count since the agent began."""
+
+    samples: tuple[MetricSample, ...] = ()
+    """What could not be had is left out."""
+    remembered: Mapping[str, float] = MappingProxyType({})
+    """Series of the history by name: raw numbers."""
+    gap: Gap | None = None
+    """Why something is missing."""
+
+
+class UnitRestarts(NamedTuple):
+    """Of a unit that systemd restarted at least once."""
+
+    name: str
+    restarts: int
+    is_waiting: bool
+    """Between two restarts."""
 
 
 class SweepTimes(NamedTuple):
@@ -41,3 +70,5 @@ class Moment(NamedTuple):
     image: str
     lifetimes: Histogram = Histogram()
     zombie_times: Histogram = Histogram()
+    measured: tuple[MetricSample, ...] = ()
+    """By the light probes."""

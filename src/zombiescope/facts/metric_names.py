@@ -58,6 +58,12 @@ THRESHOLD = _metric(
     "memcg_threshold_seconds", _G, "Seconds until the next threshold is reached; absent while nothing grows."
 )
 SWEEP = _metric("stat_sweep_seconds", _H, "Time to read every live cgroup's statistics once, as kubelet does.")
+UNIT_RESTARTS = _metric(
+    "unit_restarts_total",
+    _C,
+    "Automatic restarts as systemd counts them, of units that loop: the ten with most. No series: none loops.",
+    "unit",
+)
 FINDING = _metric("finding", _G, "1 for each finding that is present.", "id", "severity")
 PROBE_SECONDS = _metric("probe_seconds", _G, "How long the probe took last time.", "probe")
 PROBE_SUCCESS = _metric("probe_success", _G, "1 when the probe gave its fact last time, 0 when it gave a gap.", "probe")
@@ -68,6 +74,6 @@ NODE = _metric(
 )
 
 METRICS = (
-    COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP, FINDING,
-    PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+    COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
+    UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
 )  # fmt: skip

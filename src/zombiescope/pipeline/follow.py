@@ -15,6 +15,7 @@ from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.node_image import read_node_image
 from zombiescope.probes.readers.node_memory import read_memory_bytes
 
 
@@ -37,6 +38,7 @@ class Follower:
         self.identity: Identity = read_identity(host)
         self.shape: Shape = read_shape(host)
         self.memory_bytes: int | Gap = read_memory_bytes(host)
+        self.image: str = read_node_image(host)
         tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
         self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
 

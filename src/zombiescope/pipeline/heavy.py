@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What costs more than a look: the residual bytes, a timed sweep, empty directories, a walk. Done in a short-lived child, so that
-its memory goes away with it; what crosses is plain JSON."""
+"""What costs more than a look: the residual bytes, a timed sweep, empty directories, restarts of units, a walk. Done in a
+short-lived child, so that its memory goes away with it; what crosses is plain JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from zombiescope.facts.agent import UnitRestarts
 from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVersion, MemoryUse, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
@@ -35,7 +36,31 @@ def observe_heavily(host: Host, hierarchy: Hierarchy, *, walk: bool) -> dict[str
     timed("residual", lambda: read_residuals(host, hierarchy, _parents(host, hierarchy)))
     timed("sweep", lambda: live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths))
     timed("empty", lambda: live if isinstance(live, Gap) else read_empty_directories(host, hierarchy, live.leaves))
+    if _has_systemd(host):
+        timed("restarts", lambda: _restarts(host))
     return found
+
+
+def _has_systemd(host: Host) -> bool:
+    """The test of sd_booted(3)."""
+    try:
+        host.subdirectories(b"/run/systemd/system")
+    except OSError:
+        return False
+    return True
+
+
+def _restarts(host: Host) -> list[UnitRestarts] | Gap:
+    from zombiescope.probes.readers.systemd_state import read_systemd_state  # noqa: PLC0415
+
+    units = read_systemd_state(host)
+    if isinstance(units, Gap):
+        return units
+    return [
+        UnitRestarts(unit.name, unit.restarts, unit.sub_state == "auto-restart")
+        for unit in units.values()
+        if unit.restarts
+    ]
 
 
 def _parents(host: Host, hierarchy: Hierarchy) -> Mapping[bytes, int] | None:
@@ -63,6 +88,8 @@ def _plain(value: object) -> Any:
             return [value.leaves, value.seen, value.empty, [shown(path) for path in value.examples]]
         case dict():
             return {"makers": value}
+        case list():
+            return [list(each) for each in value]
         case _:
             raise TypeError(type(value).__name__)
 
@@ -87,3 +114,7 @@ def empty_directories_of(plain: Any) -> EmptyDirectories | Gap:
 
 def makers_of(plain: Any) -> dict[str, int] | Gap:
     return Gap(*plain["gap"]) if "gap" in plain else dict(plain["makers"])
+
+
+def restarts_of(plain: Any) -> list[UnitRestarts] | Gap:
+    return Gap(*plain["gap"]) if isinstance(plain, dict) else [UnitRestarts(*each) for each in plain]

@@ -33,6 +33,7 @@ def render_families(moment: Moment, scan: Scan, diagnosis: Diagnosis, growth: Gr
         *_population(moment, scan),
         *_events(moment),
         *_growth(growth),
+        *_measured(moment),
         Family(names.SWEEP, (), moment.sweeps),
         Family(
             names.FINDING,
@@ -82,6 +83,12 @@ def _growth(growth: Growth | Gap) -> Iterator[Family]:
     yield _one(names.GROWTH, growth.total.slope.per_second)
     if growth.forecasts:
         yield _one(names.THRESHOLD, growth.forecasts[0].soonest_seconds)
+
+
+def _measured(moment: Moment) -> Iterator[Family]:
+    """What the light probes tell, a family for each metric."""
+    for metric in dict.fromkeys(sample.metric for sample in moment.measured):
+        yield Family(metric, tuple((each.labels, each.value) for each in moment.measured if each.metric == metric))
 
 
 def _one(metric: Metric, value: float) -> Family:

@@ -10,10 +10,11 @@ from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
-from zombiescope.facts.metric_names import MOST_SERIES
+from zombiescope.facts.metric_names import MOST_SERIES, UNIT_RESTARTS
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.presenters.document import null_fields
@@ -131,6 +132,32 @@ def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
     state.report_history(Gap("history", "full"))
     state.consider_growth()
     assert sum(not line.startswith("#") for line in text_of(state.judge()).splitlines()) <= MOST_SERIES
+
+
+def test_units_that_loop_are_counted_and_a_host_without_systemd_has_no_such_probe() -> None:
+    state = State(follower(), Thresholds(), "")
+    state.take_tick(tick(1, 5))
+    state.take_heavy(PLAIN_HEAVY, 0.0)
+    assert "restarts" not in text_of(state.judge())
+    for n, count in enumerate((7, 9, 14)):
+        state.take_heavy({**PLAIN_HEAVY, "restarts": [0.05, [["bad.service", count, False]]]}, 300.0 * n)
+    assert 'zombiescope_unit_restarts_total{unit="bad.service"} 14.0' in text_of(state.judge())
+    state.take_heavy({**PLAIN_HEAVY, "restarts": [0.05, {"gap": ["units[].state", "no answer", ""]}]}, 900.0)
+    text = text_of(state.judge())
+    assert "unit_restarts_total{" not in text
+    assert 'zombiescope_probe_success{probe="restarts"} 0.0' in text
+
+
+def test_what_a_light_probe_tells_is_served_and_remembered_until_it_fails() -> None:
+    state = State(follower(), Thresholds(), "")
+    state.take_tick(tick(1, 5))
+    told = Reading((MetricSample(UNIT_RESTARTS, ("a.service",), 3),), {"restarts": 3.0})
+    state.take_reading("x", ProbeRun(0.01, None), told)
+    assert 'zombiescope_unit_restarts_total{unit="a.service"} 3.0' in text_of(state.judge())
+    assert state.sample()["restarts"] == 3.0
+    state.take_reading("x", ProbeRun(0.01, Gap("x", "gone")), Reading(gap=Gap("x", "gone")))
+    assert "a.service" not in text_of(state.judge())
+    assert "restarts" not in state.sample()
 
 
 def test_every_null_of_a_ledger_has_its_gap() -> None:

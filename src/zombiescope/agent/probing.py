@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Light probes inside the agent's loop: each at its own pace, none with more than its share of the time, and none that can end the
+agent. What they are stands in `catalogue.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from zombiescope.errors import ZombiescopeError
+from zombiescope.facts.agent import ProbeRun, Reading
+from zombiescope.facts.gap import Gap
+from zombiescope.host.access import Host
+
+MOST_SHARE = 0.005
+"""Of the time: a probe that takes long is asked less often."""
+_REOPEN_SECONDS = 300.0
+_NEVER = float("inf")
+
+
+class Watch(Protocol):
+    """A probe that is open: keeps what it needs from one reading to the next."""
+
+    def read(self) -> Reading | Gap: ...
+
+    def close(self) -> None: ...
+
+
+class Probe(NamedTuple):
+    name: str
+    """The value of the label `probe`."""
+    seconds: float
+    """Between two readings."""
+    open: Callable[[Host], Watch | None]
+    """None: nothing of the kind is on this host, which is no gap. Raises ObservationError when it is refused: tried again."""
+
+
+Told = Callable[[str, ProbeRun, Reading], None]
+
+
+class Probing:
+    def __init__(self, host: Host, probes: Iterable[Probe], tell: Told, complain: Callable[[str], None]) -> None:
+        self._host, self._tell, self._complain = host, tell, complain
+        self._probes = {probe.name: probe for probe in probes}
+        self._due = dict.fromkeys(self._probes, 0.0)
+        self._watches: dict[str, Watch] = {}
+        self._bugs: set[str] = set()
+
+    @property
+    def due(self) -> float:
+        """On the monotonic clock; infinite where no probe is left."""
+        return min(self._due.values(), default=_NEVER)
+
+    def run(self, now: float) -> None:
+        for name in [name for name, due in self._due.items() if due <= now]:
+            probe = self._probes[name]
+            start = time.monotonic()
+            reading = self._read(probe)
+            took = time.monotonic() - start
+            if reading is None:
+                self._due[name] = _NEVER
+                continue
+            is_closed = name not in self._watches
+            self._due[name] = now + max(probe.seconds, took / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
+            self._tell(name, ProbeRun(took, reading.gap), reading)
+
+    def close(self) -> None:
+        for watch in self._watches.values():
+            with suppress(OSError, ZombiescopeError):
+                watch.close()
+        self._watches = {}
+
+    def _read(self, probe: Probe) -> Reading | None:
+        try:
+            watch = self._watches.get(probe.name) or probe.open(self._host)
+            if watch is None:
+                return None
+            self._watches[probe.name] = watch
+            found = watch.read()
+        except ZombiescopeError as error:
+            found = Gap(probe.name, f"{error.what}: {error.why}", error.hint)
+        except OSError as error:
+            found = Gap(probe.name, (error.strerror or str(error)).lower())
+        except Exception as error:  # noqa: BLE001 (a probe that fails must not end the agent)
+            found = Gap(probe.name, f"a bug of zombiescope: {type(error).__name__}: {error}")
+            if probe.name not in self._bugs:
+                self._bugs.add(probe.name)
+                self._complain(f"probe {probe.name}: {found.reason}")
+        return Reading(gap=found) if isinstance(found, Gap) else found
