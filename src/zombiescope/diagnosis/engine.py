@@ -9,10 +9,12 @@ from typing import NamedTuple
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
+from zombiescope.diagnosis.rules import saturated_core, visible_leak, zombie_growth, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
 
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+
+_WATCHED = (zombie_growth.ID, saturated_core.ID)
 
 
 class Disease(StrEnum):
@@ -33,8 +35,8 @@ class Diagnosis(NamedTuple):
 
     @property
     def worst(self) -> Severity:
-        """Growth that nobody could watch makes nothing worse."""
-        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id != zombie_growth.ID]
+        """What nobody could watch (growth, cores) makes nothing worse."""
+        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id not in _WATCHED]
         return max((finding.severity for finding in told), key=_ORDER.index)
 
 

@@ -32,6 +32,10 @@ class Thresholds(NamedTuple):
     growth_least: int = 10
     """Zombies more than at the start of the window, below which a slope is noise."""
     growth_least_seconds: float = 120
+    saturated_warning_seconds: float = 1.0
+    """The longest stretch of one core without time but for the kernel."""
+    saturated_critical_seconds: float = 5.0
+    """Drivers give a transmit queue five seconds before they reset the card."""
     memory_share: float = 0.05
     """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
 
@@ -47,6 +51,11 @@ class Thresholds(NamedTuple):
         if population.zombies >= self.zombies_warning or (is_ratio_telling and population.ratio >= self.ratio_warning):
             return Severity.WARNING
         return Severity.OK
+
+    def of_stretch(self, seconds: float) -> Severity:
+        if seconds >= self.saturated_critical_seconds:
+            return Severity.CRITICAL
+        return Severity.WARNING if seconds >= self.saturated_warning_seconds else Severity.OK
 
     def of_empty_directories(self, count: int) -> Severity:
         if count >= self.empty_directories_critical:

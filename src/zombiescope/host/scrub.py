@@ -51,6 +51,8 @@ class Scrubber:
             return self._names.sub(self._known, content) if self._names else content
         if path == b"/proc/cgroups" or path.rpartition(b"/")[2].startswith(_KERNELS_OWN):
             return content
+        if path == b"/proc/stat":
+            return _core_lines(content)
         if _NEVER_KEPT.fullmatch(path):
             return b""
         if _MOUNT_TABLE.fullmatch(path):
@@ -140,3 +142,8 @@ def _read(host: Host, path: bytes) -> bytes:
         return host.read(path)
     except OSError:
         return b""
+
+
+def _core_lines(content: bytes) -> bytes:
+    """Of /proc/stat the cores alone: it is kept many times a second, and nine tenths of it count interrupts."""
+    return b"".join(line for line in content.splitlines(keepends=True) if line.startswith(b"cpu"))

@@ -12,10 +12,9 @@ from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.host.access import Host
+from zombiescope.pipeline.cores import LOOKS_PER_SECOND, CoresWindow
 from zombiescope.pipeline.scan import observe
 from zombiescope.probes.readers.cgroup_census import read_census
-
-_STEPS_PER_SECOND = 4
 
 
 class Examined(NamedTuple):
@@ -27,17 +26,21 @@ def examine(host: Host, seconds: float, progress: Callable[[float], None] = lamb
     """The doctor's window: a snapshot, a wait, and the census once more. `progress` is told the seconds that are over."""
     first = observe(host)
     observations = [first]
+    cores = CoresWindow(host)
+    _let_pass(host, seconds, cores, progress)
     if isinstance(first.snapshot.hierarchy, Hierarchy):
-        _let_pass(host, seconds, progress)
         census = read_census(host, first.snapshot.hierarchy)
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
         observations.append(Observation(later, derive_scan(later)))
-    case = Case(tuple(observations), Thresholds())
+    case = Case(tuple(observations), Thresholds(), cores=cores.seen())
     return Examined(case, diagnose(case))
 
 
-def _let_pass(host: Host, seconds: float, progress: Callable[[float], None]) -> None:
-    steps = max(round(seconds * _STEPS_PER_SECOND), 1) if host.is_live else 1
+def _let_pass(host: Host, seconds: float, cores: CoresWindow, progress: Callable[[float], None]) -> None:
+    """The cores are looked at ten times a second: a short stretch must not fall between two looks."""
+    steps = max(round(seconds * LOOKS_PER_SECOND), 1)
+    cores.look()
     for step in range(1, steps + 1):
         host.wait(seconds / steps)
+        cores.look()
         progress(seconds * step / steps)

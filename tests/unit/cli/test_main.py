@@ -80,6 +80,7 @@ def test_a_doctor_of_a_folder(tmp_path: Path, capsys: Capture) -> None:
         "zombie-population": "absent",
         "zombie-growth": "unknown",
         "visible-leak": "absent",
+        "saturated-core": "unknown",
     }
 
 

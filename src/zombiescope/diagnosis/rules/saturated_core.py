@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One core without time but for the kernel, for seconds: what the average over all cores hides. A window that saw none says how
+long it was; one that could not look says why."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
+from zombiescope.facts.gap import Gap
+
+ID = "saturated-core"
+TITLE = "A core saturated in the kernel"
+_SOURCE = "/proc/stat"
+_MOST_SHOWN = 5
+_HELD_BY = {
+    CoreMode.SYSTEM: "in the kernel",
+    CoreMode.SOFTIRQ: "in softirqs",
+    CoreMode.IRQ: "in interrupts",
+    CoreMode.STEAL: "taken by the hypervisor",
+}
+
+
+def judge_saturated_core(case: Case) -> Finding:
+    seen = case.cores
+    if isinstance(seen, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
+    longest = seen.longest
+    severity = case.thresholds.of_stretch(longest.seconds) if longest else Severity.OK
+    if longest is None or severity is Severity.OK:
+        summary = f"not seen in {seen.seconds:,.0f} s on {seen.cores:,} {_cores(seen.cores)}"
+        if longest is not None:
+            summary += f" (longest {longest.seconds:.1f} s, on core {longest.core})"
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, _evidence(seen))
+    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, _summary(seen, longest), _evidence(seen))
+
+
+def _summary(seen: CoresSeen, longest: Stretch) -> str:
+    least = "at least " if longest.is_cut else ""
+    text = f"core {longest.core} was {least}{longest.seconds:.1f} s {_HELD_BY[longest.mode]} without a break"
+    others = len(seen.stretches) - 1
+    if others:
+        held = len({stretch.core for stretch in seen.stretches})
+        more = "stretch" if others == 1 else "stretches"
+        text += f", and {others:,} more {more} on {held:,} {_cores(held)} in {seen.seconds:,.0f} s"
+    return text
+
+
+def _cores(count: int) -> str:
+    return "core" if count == 1 else "cores"
+
+
+def _evidence(seen: CoresSeen) -> tuple[Evidence, ...]:
+    end = seen.began_at + seen.seconds
+    found = [
+        Evidence("watched", round(seen.seconds, 1), "seconds", _SOURCE, end),
+        Evidence("saturated", round(seen.saturated_seconds, 1), "seconds", _SOURCE, end),
+    ]
+    for stretch in sorted(seen.stretches, key=lambda each: -each.seconds)[:_MOST_SHOWN]:
+        name = f"core[{stretch.core}]"
+        found += [
+            Evidence(f"{name}.{stretch.mode}_seconds", round(stretch.seconds, 2), "seconds", _SOURCE, stretch.begin),
+            Evidence(f"{name}.kernel_share", round(stretch.share, 2), "of the core", _SOURCE, stretch.begin),
+        ]
+    return tuple(found)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each core did with its time: counters as the kernel keeps them, windows between two looks, and the stretches in which a
+core had no time but for the kernel (or for the hypervisor)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from zombiescope.facts.gap import Gap
+
+USER_HZ = 100
+"""Unit of the counters: the kernel shows hundredths of a second on every architecture in use, whatever its own tick."""
+
+CoreTicks = tuple[int, int, int, int, int, int, int, int]
+"""user, nice, system, idle, iowait, irq, softirq, steal since boot, in the order of the kernel; guest time is inside user."""
+
+
+class CoreMode(StrEnum):
+    """What holds a saturated core."""
+
+    SYSTEM = "system"
+    SOFTIRQ = "softirq"
+    IRQ = "irq"
+    STEAL = "steal"
+
+
+class CoreLook(NamedTuple):
+    """The counters of every core at one moment."""
+
+    at: float
+    """Seconds since the epoch."""
+    steady: float
+    """Seconds on a clock that nobody sets."""
+    cores: Mapping[int, CoreTicks]
+
+
+class CoreTime(NamedTuple):
+    """Seconds. `lost`: neither busy nor idle by the kernel's account: no tick came (interrupts off, or the machine stood still)."""
+
+    user: float = 0.0
+    system: float = 0.0
+    softirq: float = 0.0
+    irq: float = 0.0
+    steal: float = 0.0
+    iowait: float = 0.0
+    idle: float = 0.0
+    lost: float = 0.0
+
+    @property
+    def kernel(self) -> float:
+        """What keeps everybody else from the core: kernel work of every mode, and what the hypervisor took."""
+        return self.system + self.softirq + self.irq + self.steal
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+    def plus(self, other: CoreTime) -> CoreTime:
+        return CoreTime(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class CoreWindow(NamedTuple):
+    begin: float
+    """Seconds since the epoch."""
+    seconds: float
+    time: CoreTime
+
+
+class Stretch(NamedTuple):
+    """A core without time but for the kernel, without a break."""
+
+    core: int
+    begin: float
+    """Seconds since the epoch."""
+    seconds: float
+    mode: CoreMode
+    """What took most of it."""
+    share: float
+    """Of the core's time in it, that in the kernel (0 to 1)."""
+    is_cut: bool = False
+    """It was there when watching began, or when watching ended: it lasted longer than this."""
+
+
+class CoreUse(NamedTuple):
+    """One core over everything that was watched."""
+
+    core: int
+    time: CoreTime
+    windows: tuple[CoreWindow, ...] = ()
+    """In order of time; a window that could not be judged (counters ran backwards, the core was away) is left out."""
+
+
+class CoresSeen(NamedTuple):
+    began_at: float
+    seconds: float
+    """How long was watched."""
+    interval_seconds: float
+    """Between two looks."""
+    cores: int
+    """Watched at the end."""
+    stretches: tuple[Stretch, ...]
+    """In order of their beginning."""
+    uses: tuple[CoreUse, ...] = ()
+    """By core; empty where only stretches are remembered."""
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def longest(self) -> Stretch | None:
+        return max(self.stretches, key=lambda stretch: stretch.seconds, default=None)
+
+    @property
+    def saturated_seconds(self) -> float:
+        return sum(stretch.seconds for stretch in self.stretches)
