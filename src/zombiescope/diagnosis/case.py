@@ -10,12 +10,19 @@ from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.kernel_log import KernelLog
+from zombiescope.facts.network import NicCounters
 from zombiescope.facts.snapshot import Snapshot
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"
 )
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
+
+_NOT_LOOKED = "not looked at"
+_DOCTOR_LOOKS = "zombiescope doctor looks at it"
+NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
 
 
 class Observation(NamedTuple):
@@ -28,6 +35,8 @@ class Case(NamedTuple):
     thresholds: Thresholds
     growth: Growth | Gap = NO_HISTORY
     cores: CoresSeen | Gap = NOT_WATCHED
+    kernel_log: KernelLog | Gap = NO_KERNEL_LOG
+    nic_counters: NicCounters | Gap = NO_NIC_COUNTERS
 
     @property
     def first(self) -> Observation:

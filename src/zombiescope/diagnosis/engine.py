@@ -9,12 +9,11 @@ from typing import NamedTuple
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules import saturated_core, visible_leak, zombie_growth, zombie_population
+from zombiescope.diagnosis.rules import visible_leak, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
 
+_MUST_BE_KNOWN = (zombie_population.ID, visible_leak.ID)
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
-
-_WATCHED = (zombie_growth.ID, saturated_core.ID)
 
 
 class Disease(StrEnum):
@@ -35,8 +34,8 @@ class Diagnosis(NamedTuple):
 
     @property
     def worst(self) -> Severity:
-        """What nobody could watch (growth, cores) makes nothing worse."""
-        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id not in _WATCHED]
+        """What nobody looked at makes nothing worse; only the two diseases must be known."""
+        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id in _MUST_BE_KNOWN]
         return max((finding.severity for finding in told), key=_ORDER.index)
 
 

@@ -38,6 +38,9 @@ class Thresholds(NamedTuple):
     """Drivers give a transmit queue five seconds before they reset the card."""
     memory_share: float = 0.05
     """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
+    nic_reset_recent_seconds: float = 86_400
+    """A reset of the network card that is older is history, not a finding."""
+    nic_resets_critical: int = 3
 
     def growth_needed(self, window_seconds: float) -> float:
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of the kernel's log folded into resets: one for each time a card was reset, with the reason nearest the cause.
+
+Lines of one card belong together while they follow each other closely; the line that says it is over ends a reset. Symptoms alone
+(a few late completions) are no reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zombiescope.facts.kernel_log import LogEvent, LogEventKind, NicReset, NicStep, ResetReason
+
+TOGETHER_SECONDS = 15.0
+_RANK = (
+    ResetReason.OTHER, ResetReason.TRANSMIT_TIMEOUT, ResetReason.MISSING_COMPLETIONS, ResetReason.MISSING_INTERRUPT,
+    ResetReason.ADMIN_QUEUE, ResetReason.KEEP_ALIVE, ResetReason.POLL_STARVATION,
+)  # fmt: skip
+_SCHEDULED_AND_LATE_SECONDS = 5.0
+"""NAPI was scheduled and had not run for as long as the driver's own limit: the driver calls it starvation from here on."""
+
+
+def derive_resets(events: Iterable[LogEvent]) -> tuple[NicReset, ...]:
+    lines = sorted((event for event in events if event.kind is LogEventKind.NIC), key=lambda event: event.at)
+    names = {event.bus: event.device for event in lines if event.bus and event.device and event.device != event.bus}
+    open_ones: dict[str, list[LogEvent]] = {}
+    found: list[NicReset] = []
+    for event in lines:
+        device = names.get(event.bus, event.device) or event.bus or "unknown"
+        before = open_ones.get(device)
+        if before and event.at - before[-1].at > TOGETHER_SECONDS:
+            found += _folded(device, open_ones.pop(device))
+        open_ones.setdefault(device, []).append(event)
+        if event.step in (NicStep.DONE, NicStep.FAILED):
+            found += _folded(device, open_ones.pop(device))
+    for device, rest in open_ones.items():
+        found += _folded(device, rest)
+    return tuple(sorted(found, key=lambda reset: (reset.at, reset.device)))
+
+
+def _folded(device: str, lines: list[LogEvent]) -> list[NicReset]:
+    steps = [line.step for line in lines]
+    if set(steps) <= {NicStep.SYMPTOM}:
+        return []
+    told = [line for line in lines if line.step is not NicStep.SYMPTOM]
+    queue = next((line.queue for line in lines if line.queue is not None and line.cpu is None), None)
+    if queue is None:
+        queue = next((line.queue for line in lines if line.queue is not None), None)
+    late = [line.seconds for line in lines if line.seconds is not None and not _is_watchdog(line)]
+    is_over = True if NicStep.DONE in steps else False if NicStep.FAILED in steps else None
+    return [
+        NicReset(told[0].at, device, _reason(lines), queue, _napi_cpu(lines, queue), max(late, default=None), is_over)
+    ]
+
+
+def _is_watchdog(line: LogEvent) -> bool:
+    """The kernel's own watchdog tells how long the queue stood, not how long NAPI did."""
+    return line.reason is ResetReason.TRANSMIT_TIMEOUT and line.is_scheduled is None
+
+
+def _reason(lines: list[LogEvent]) -> ResetReason:
+    named = [line.reason for line in lines if line.reason is not None]
+    starved = any(
+        line.is_scheduled and line.seconds is not None and line.seconds >= _SCHEDULED_AND_LATE_SECONDS for line in lines
+    )
+    if starved:
+        named.append(ResetReason.POLL_STARVATION)
+    return max(named, key=_RANK.index, default=ResetReason.OTHER)
+
+
+def _napi_cpu(lines: list[LogEvent], queue: int | None) -> int | None:
+    """One wording of the driver swaps queue and CPU: the number that is not the queue is the CPU."""
+    for line in lines:
+        if line.cpu is None:
+            continue
+        is_swapped = line.queue is not None and line.queue != queue and line.cpu == queue
+        return line.queue if is_swapped else line.cpu
+    return None
