@@ -3,6 +3,14 @@
 
 from __future__ import annotations
 
-from zombiescope.agent.probing import Probe
+from zombiescope.agent.probing import Probe, Watch
+from zombiescope.host.access import Host
 
-PROBES: tuple[Probe, ...] = ()
+
+def _nic_resets(host: Host) -> Watch:
+    from zombiescope.pipeline.nic_watch import NicProbe  # noqa: PLC0415
+
+    return NicProbe(host)
+
+
+PROBES: tuple[Probe, ...] = (Probe("nic_resets", 5.0, _nic_resets),)

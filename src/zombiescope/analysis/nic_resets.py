@@ -22,20 +22,45 @@ _SCHEDULED_AND_LATE_SECONDS = 5.0
 
 def derive_resets(events: Iterable[LogEvent]) -> tuple[NicReset, ...]:
     lines = sorted((event for event in events if event.kind is LogEventKind.NIC), key=lambda event: event.at)
-    names = {event.bus: event.device for event in lines if event.bus and event.device and event.device != event.bus}
-    open_ones: dict[str, list[LogEvent]] = {}
-    found: list[NicReset] = []
+    folding = ResetFolding()
     for event in lines:
-        device = names.get(event.bus, event.device) or event.bus or "unknown"
-        before = open_ones.get(device)
-        if before and event.at - before[-1].at > TOGETHER_SECONDS:
-            found += _folded(device, open_ones.pop(device))
-        open_ones.setdefault(device, []).append(event)
-        if event.step in (NicStep.DONE, NicStep.FAILED):
-            found += _folded(device, open_ones.pop(device))
-    for device, rest in open_ones.items():
-        found += _folded(device, rest)
+        folding.learn(event)
+    found = [reset for event in lines for reset in folding.add(event)]
+    found += folding.end(float("inf"))
     return tuple(sorted(found, key=lambda reset: (reset.at, reset.device)))
+
+
+class ResetFolding:
+    """Events go in as they come; resets come out when they are over, or when nothing more came of them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._open: dict[str, list[LogEvent]] = {}
+
+    def learn(self, event: LogEvent) -> None:
+        """Some lines name the bus address alone."""
+        if event.bus and event.device and event.device != event.bus:
+            self._names[event.bus] = event.device
+
+    def add(self, event: LogEvent) -> list[NicReset]:
+        if event.kind is not LogEventKind.NIC:
+            return []
+        self.learn(event)
+        device = self._names.get(event.bus, event.device) or event.bus or "unknown"
+        found = self._end_one(device, event.at)
+        self._open.setdefault(device, []).append(event)
+        if event.step in (NicStep.DONE, NicStep.FAILED):
+            found += _folded(device, self._open.pop(device))
+        return found
+
+    def end(self, now: float) -> list[NicReset]:
+        return [reset for device in list(self._open) for reset in self._end_one(device, now)]
+
+    def _end_one(self, device: str, now: float) -> list[NicReset]:
+        lines = self._open.get(device)
+        if not lines or now - lines[-1].at <= TOGETHER_SECONDS:
+            return []
+        return _folded(device, self._open.pop(device))
 
 
 def _folded(device: str, lines: list[LogEvent]) -> list[NicReset]:

@@ -58,6 +58,13 @@ THRESHOLD = _metric(
     "memcg_threshold_seconds", _G, "Seconds until the next threshold is reached; absent while nothing grows."
 )
 SWEEP = _metric("stat_sweep_seconds", _H, "Time to read every live cgroup's statistics once, as kubelet does.")
+NIC_RESETS = _metric(
+    "nic_resets_total",
+    _C,
+    "Resets of network cards since the agent began: by the kernel's words, or drivers' counters where the log is refused.",
+    "device",
+    "reason",
+)
 UNIT_RESTARTS = _metric(
     "unit_restarts_total",
     _C,
@@ -75,5 +82,5 @@ NODE = _metric(
 
 METRICS = (
     COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
-    UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+    NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
 )  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zombiescope.captures.nic_resets import count_resets
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ZombiescopeError
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.nic_watch import NicWatch
 from zombiescope.pipeline.scan import scan
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.saturation import find_moments
@@ -33,12 +33,13 @@ def keeper(around: tuple[str, ...]) -> Callable[[Capture], bool]:
 
 class _Resets:
     def __init__(self) -> None:
-        self._last = count_resets()
+        self._watch = NicWatch(LiveHost())
+        self._watch.look()
 
     def since_last(self, capture: Capture) -> bool:
+        """By the kernel's log, or by what the drivers count where it may not be read."""
         del capture
-        before, self._last = self._last, count_resets()
-        return self._last > before
+        return bool(self._watch.look())
 
 
 def _has_finding() -> bool:

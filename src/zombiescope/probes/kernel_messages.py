@@ -54,7 +54,7 @@ HINTS = (
 def parse_line(at: float, raw: bytes) -> LogEvent | None:
     if len(raw) > _MOST_PARSED or not any(hint in raw for hint in HINTS):
         return None
-    line = raw.decode("utf-8", "replace").rstrip()
+    line = raw.decode("utf-8", "surrogateescape").rstrip()
     text = shown(raw[:_MOST_KEPT])
     for pattern, kind in _FORMS:
         found = pattern.fullmatch(line)
@@ -66,6 +66,6 @@ def parse_line(at: float, raw: bytes) -> LogEvent | None:
                 text,
                 cpu=int(said["cpu"]) if said.get("cpu") else None,
                 seconds=float(said["seconds"]) if said.get("seconds") else None,
-                task=shown((said.get("task") or "").encode()),
+                task=shown((said.get("task") or "").encode("utf-8", "surrogateescape")),
             )
     return parse_nic_line(at, line, text)

@@ -14,10 +14,10 @@ from zombiescope.facts.kernel_log import LogEvent, LogEventKind, NicStep, ResetR
 
 _PREFIX = re.compile(
     r"(?P<driver>[A-Za-z0-9_-]{1,32}) (?P<bus>[0-9A-Za-z:._-]{1,40})"
-    r"(?: (?P<device>[^\s:()]{1,15}))?(?: \(un[a-z]+\))?: (?P<said>.+)"
+    r"(?: (?P<device>[!-\x27*-9;-~]{1,15}))?(?: \(un[a-z]+\))?: (?P<said>.+)"
 )
 _WATCHDOG = re.compile(
-    r"NETDEV WATCHDOG: (?:(?P<device>[^\s:()]{1,15}) \((?P<driver>[^()]{0,32})\): |CPU: (?P<on>\d{1,5}): )"
+    r"NETDEV WATCHDOG: (?:(?P<device>[!-\x27*-9;-~]{1,15}) \((?P<driver>[^()]{0,32})\): |CPU: (?P<on>\d{1,5}): )"
     r"transmit queue (?P<queue>\d{1,5}) timed out(?: (?P<ms>\d{1,10}) ms)?"
 )
 _N = r"(\d{1,10})"

@@ -39,6 +39,36 @@ def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | G
     return _checked(outcome)
 
 
+class LogFollower:
+    """The kernel's log from now on."""
+
+    def __init__(self, host: Host, *, believe_users: bool) -> None:
+        self._believe_users = believe_users
+        self._log = Kmsg(host.wall_clock, getattr(host, "root", b"") + PLACE, from_end=True)
+
+    @property
+    def lost(self) -> int:
+        return self._log.lost
+
+    def read(self) -> list[LogEvent]:
+        """What was said since the reading before, of what we know."""
+        records = self._log.read(_MOST_LINES)
+        events = (parse_line(each.at, each.text) for each in records if each.is_kernel or self._believe_users)
+        return [event for event in events if event is not None]
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def open_kernel_log(host: Host, *, believe_users: bool = False) -> LogFollower | Gap:
+    if not host.is_live:
+        return _NOT_HERE
+    try:
+        return LogFollower(host, believe_users=believe_users)
+    except OSError as error:
+        return refusal(FACT, PLACE, error)._replace(hint="run as root, or with CAP_SYSLOG")
+
+
 def digest(source: LogSource, lines: Iterable[Line], lost: int, until: float, *, believe_users: bool) -> dict[str, Any]:
     """Counts, and the lines that say something we know."""
     since = until
