@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time between two looks at a core's counters. Counters are written at ticks and shown in hundredths, idle time is computed from
-a clock (NO_HZ) and may run backwards by a little, and a core that was away may come back with others: what does not fit is None."""
+"""The time between two looks at a core's counters. Counters are written at ticks and shown in hundredths, idle time is computed
+from a clock (NO_HZ) and may run back a little, and a core that was away may come back with others: what does not fit is None."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_there_are_enough_of_them_and_enough_are_real() -> None:
 @pytest.mark.parametrize("label", LABELS.values(), ids=lambda label: label.name)
 def test_a_twin_is_there_and_its_answer_differs(label: Label) -> None:
     twin = LABELS[label.twin]
-    assert twin.answer + (twin.present,) != label.answer + (label.present,)
+    assert (*twin.answer, twin.present) != (*label.answer, label.present)
     assert twin.name != label.name
 
 

@@ -21,6 +21,7 @@ from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "kernel_log"
+_RESTRICTION = b"/proc/sys/kernel/dmesg_restrict"
 _MOST_LINES = 400_000
 _MOST_KEPT = 5_000
 _JOURNAL = ("-k", "-b", "-o", "json", "-n", "200000", "--no-pager", "_TRANSPORT=kernel")
@@ -33,6 +34,10 @@ Line = tuple[float, bool, bytes]
 
 def read_kernel_log(host: Host, *, believe_users: bool = False) -> KernelLog | Gap:
     """`believe_users`: take lines of user space for the kernel's, as the lab needs it; never by default."""
+    try:
+        host.read(_RESTRICTION)  # a machine without this file is a folder, or hides its kernel
+    except OSError as error:
+        return refusal(FACT, _RESTRICTION, error)
     outcome = host.experiment("kernel_log", lambda: _look(host, believe_users=believe_users))
     if outcome is None:
         return _NOT_HERE

@@ -29,7 +29,7 @@ class Recorded(ScriptedHost):
 
 
 def recorded(outcome: Any) -> KernelLog | Gap:
-    host = Recorded({})
+    host = Recorded({b"/proc/sys/kernel/dmesg_restrict": b"1\n"})
     host.outcome = outcome
     return read_kernel_log(host)
 
@@ -59,6 +59,7 @@ def test_what_crosses_is_json_with_the_known_lines_alone() -> None:
 
 def test_a_folder_and_a_refusal_are_gaps() -> None:
     folder = ScriptedHost({}, is_live=False)
+    assert isinstance(read_kernel_log(ScriptedHost({b"/proc/sys/kernel/dmesg_restrict": b"1\n"}, is_live=False)), Gap)
     assert isinstance(read_kernel_log(folder), Gap)
     assert isinstance(open_kernel_log(folder), Gap)
     assert recorded({"gap": ["kernel_log", "not permitted", "be root"]}) == Gap(

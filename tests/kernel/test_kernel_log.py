@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The running kernel's log and the drivers' counters: a forged line is not believed, a refusal is a gap, and the rest works."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+from tests.kernel.confined import answer_of_child, keep_only
+from tests.kernel.conftest import not_here
+
+from zombiescope.analysis.nic_resets import derive_resets
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.kernel_log import KernelLog, LogSource
+from zombiescope.host.live import LiveHost
+from zombiescope.kernel.ethtool import read_driver_counters
+from zombiescope.pipeline.nic_watch import NicWatch
+from zombiescope.pipeline.starvation import StarvationWindow
+from zombiescope.probes.readers.kernel_log import read_kernel_log
+from zombiescope.probes.readers.nic_counters import read_nic_counters
+
+pytestmark = pytest.mark.kernel
+
+
+def forge(line: str) -> None:
+    try:
+        descriptor = os.open("/dev/kmsg", os.O_WRONLY)
+    except OSError as error:
+        not_here(f"the kernel's log cannot be written: {error}")
+        raise
+    try:
+        os.write(descriptor, b"<0>" + line.encode())  # asks for the kernel's own facility
+    finally:
+        os.close(descriptor)
+
+
+def test_a_forged_line_is_counted_and_not_believed() -> None:
+    host = LiveHost()
+    watch, trusting = NicWatch(host), NicWatch(host, believe_users=True)
+    card = f"lab{secrets.token_hex(4)}"
+    before = host.wall_clock()
+    forge(f"ena 0000:00:05.0 {card}: Trigger reset is on\n")
+    forge("ena 0000:00:05.0: Device reset completed successfully\n")
+    log, believed = read_kernel_log(host), read_kernel_log(host, believe_users=True)
+    assert isinstance(log, KernelLog)
+    assert isinstance(believed, KernelLog)
+    assert log.source is LogSource.KMSG
+    assert log.foreign >= 2
+    assert card not in {event.device for event in log.events}
+    (reset,) = [reset for reset in derive_resets(believed.events) if reset.device == card]
+    assert abs(reset.at - before) < 2
+    assert reset.is_over
+    assert watch.look() == []
+    assert [each.device for each in trusting.look()] == [card]
+    watch.close()
+    trusting.close()
+
+
+def test_the_log_is_a_gap_to_nobody_and_the_counters_are_not() -> None:
+    def look() -> dict[str, object]:
+        keep_only()
+        seen = StarvationWindow(LiveHost()).seen()
+        counters = seen.nic_counters
+        return {"log": list(seen.kernel_log), "devices": 0 if isinstance(counters, Gap) else len(counters.last)}
+
+    answer = answer_of_child(look)
+    if len(answer["log"]) != len(Gap._fields):
+        pytest.skip("this kernel lets everybody read its log (kernel.dmesg_restrict)")
+    assert "not permitted" in answer["log"][1]
+    assert answer["log"][2] == "run as root, or with CAP_SYSLOG"
+    assert answer["devices"] == len([name for name in os.listdir("/sys/class/net") if name != "lo"])
+
+
+def test_the_drivers_counters_agree_with_the_kernels_own_files() -> None:
+    counters = read_nic_counters(LiveHost())
+    if isinstance(counters, Gap):
+        not_here(counters.reason)
+        return
+    for device in counters:
+        queues = Path("/sys/class/net", device.device, "queues")
+        assert device.timeouts == sum(int(file.read_text()) for file in queues.glob("tx-*/tx_timeout"))
+        try:
+            every = read_driver_counters(device.device)
+        except OSError:
+            continue
+        assert set(device.counters) <= set(every)
