@@ -42,7 +42,6 @@ TIER = (
     Carried("test_lab_pages.py", _page_pins, "pinned by pages; minutes under emulation"),
     Carried("test_ledger.py", _page_pins, "pinned by pages; minutes under emulation"),
     Carried("test_kernel_log.py", lambda cell: not cell.required, "the log's format is one; the full matrix reads it"),
-    Carried("test_starvation.py", _nowhere, "holds a core against the clock: emulation has another one"),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_scan_truth.py", _nowhere, "thousands of zombies: an hour under emulation; a story has the truth"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),

@@ -13,13 +13,4 @@ def _nic_resets(host: Host) -> Watch:
     return NicProbe(host)
 
 
-def _softirq(host: Host) -> Watch:
-    from zombiescope.pipeline.softirq_watch import SoftirqProbe  # noqa: PLC0415
-
-    return SoftirqProbe(host)
-
-
-PROBES: tuple[Probe, ...] = (
-    Probe("nic_resets", 5.0, _nic_resets),
-    Probe("softirq", 5.0, _softirq),
-)
+PROBES: tuple[Probe, ...] = (Probe("nic_resets", 5.0, _nic_resets),)

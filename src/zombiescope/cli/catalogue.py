@@ -7,6 +7,7 @@ COMMANDS: dict[str, str] = {
     "scan": "How many zombies, below which parents, how many bytes, what they cost.",
     "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
     "doctor": "Look for a short window; findings with their evidence.",
+    "plan": "What could be done about it: steps in order, what each frees and risks, how it is undone.",
     "audit": "Services and agents: which can loop for ever, which nothing needs.",
     "check": "A gate: one verdict, many formats, exit code.",
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",

@@ -13,7 +13,6 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.softirq import SoftirqSeen
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"
@@ -24,7 +23,6 @@ _NOT_LOOKED = "not looked at"
 _DOCTOR_LOOKS = "zombiescope doctor looks at it"
 NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
-NO_SOFTIRQ = Gap("softirq", _NOT_LOOKED, _DOCTOR_LOOKS)
 
 
 class Observation(NamedTuple):
@@ -39,7 +37,6 @@ class Case(NamedTuple):
     cores: CoresSeen | Gap = NOT_WATCHED
     kernel_log: KernelLog | Gap = NO_KERNEL_LOG
     nic_counters: NicCounters | Gap = NO_NIC_COUNTERS
-    softirq: SoftirqSeen | Gap = NO_SOFTIRQ
 
     @property
     def first(self) -> Observation:

@@ -41,13 +41,6 @@ class Thresholds(NamedTuple):
     nic_reset_recent_seconds: float = 86_400
     """A reset of the network card that is older is history, not a finding."""
     nic_resets_critical: int = 3
-    softirq_wait_warning_seconds: float = 0.1
-    softirq_wait_critical_seconds: float = 1.0
-
-    def of_softirq_wait(self, seconds: float) -> Severity:
-        if seconds >= self.softirq_wait_critical_seconds:
-            return Severity.CRITICAL
-        return Severity.WARNING if seconds >= self.softirq_wait_warning_seconds else Severity.OK
 
     def growth_needed(self, window_seconds: float) -> float:
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour

@@ -81,7 +81,6 @@ def test_a_doctor_of_a_folder(tmp_path: Path, capsys: Capture) -> None:
         "zombie-growth": "unknown",
         "visible-leak": "absent",
         "saturated-core": "unknown",
-        "starved-softirq": "unknown",
         "nic-reset": "unknown",
     }
 

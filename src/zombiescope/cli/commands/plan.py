@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope plan`: remedies as data. Reads only."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.planning import scope_of, scope_options
+from zombiescope.cli.progress import window_shown
+
+EPILOG = """\b
+Examples:
+  zombiescope plan                          what would help here, and what each step frees
+  zombiescope plan --maker 'unit:ecs*'      only for what one maker left
+  zombiescope plan --root /mnt/image        what to change in an image before it boots
+  zombiescope plan --json | jq '.steps[] | {name, risk, undo}'
+"""
+
+
+@click.command(epilog=EPILOG)
+@scope_options
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, max=86400),
+    default=5.0,
+    show_default=True,
+    help="How long to watch services on a live host.",
+)
+@json_option
+@root_option
+def plan(*, maker: str | None, below: str | None, seconds: float, as_json: bool, root: bytes | None) -> Answer:
+    """What could be done, in order: stop what makes zombies, then free what it left, least harm first.
+
+    Reads only: `zombiescope apply` does it. Each step says why, what it frees, what it risks and how it is undone. Exit code 0,
+    or 3 when nothing could be looked at.
+    """
+    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415 (--help does not pay for it)
+
+    with window_shown(seconds if root is None else 0) as progress:
+        planned = make_plan(root, scope_of(maker, below), seconds, progress)
+    if as_json:
+        from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
+
+        return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps))
+    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
+
+    return TextAnswer(render_plan_text(planned.plan, planned.gaps))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look, judge, and propose what could be done: `plan`. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
+from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.levers import Levers
+from zombiescope.facts.names import unshown
+from zombiescope.facts.node import Identity
+from zombiescope.facts.units import UnitFiles
+from zombiescope.host.access import Host
+from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
+from zombiescope.pipeline.autopsy import Choice, dissect
+from zombiescope.pipeline.doctor import examine
+from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.watch import Window
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.levers import read_levers
+from zombiescope.probes.readers.node import read_identity
+from zombiescope.remedies.plan import Plan
+from zombiescope.remedies.planner import propose
+
+_LOCAL = "/etc/"
+_FOLDERS = {"Wants": "wants", "Requires": "requires", "Upholds": "upholds"}
+
+
+class Scope(NamedTuple):
+    """Which zombies the plan is about; all of them where nothing is said."""
+
+    maker: str | None = None
+    below: bytes | None = None
+    """Only those whose nearest live parent is this cgroup, or lies below it."""
+
+    @property
+    def is_narrow(self) -> bool:
+        return self.maker is not None or self.below is not None
+
+    def wants(self, body: Body) -> bool:
+        if self.below is None:
+            return True
+        return body.zombie.parent == self.below or body.zombie.parent.startswith(self.below.rstrip(b"/") + b"/")
+
+
+class Planned(NamedTuple):
+    plan: Plan
+    diagnosis: Diagnosis
+    autopsy: Autopsy | None
+    levers: Levers
+    taken_at: float
+    identity: Identity
+    source: str
+    gaps: tuple[Gap, ...]
+
+
+def make_plan(
+    root: bytes | None, scope: Scope, seconds: float, progress: Callable[[float], None] = lambda _: None
+) -> Planned:
+    """`seconds`: how long services are watched on a live host."""
+    host = open_host(root)
+    taken_at = host.wall_clock()
+    audited, audit_gap = _audit(root, host, seconds, progress)
+    diagnosis = examine(host, 0).diagnosis
+    if audited:
+        diagnosis = _joined(diagnosis, audited)
+    hierarchy = read_memory_hierarchy(host)
+    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope)
+    levers = _levers(host, hierarchy, autopsy, audited)
+    plan = propose(diagnosis, autopsy, audited.audit if audited else None, levers, every_zombie=scope.is_narrow)
+    gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
+    return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps)
+
+
+def _joined(diagnosis: Diagnosis, audited: Audited) -> Diagnosis:
+    known = {finding.id for finding in diagnosis.findings}
+    return diagnosis._replace(
+        findings=(*diagnosis.findings, *(each for each in audited.findings if each.id not in known))
+    )
+
+
+def _audit(
+    root: bytes | None, host: Host, seconds: float, progress: Callable[[float], None]
+) -> tuple[Audited | None, tuple[Gap, ...]]:
+    if not has_files(host):
+        return None, (Gap("findings", "a recording does not keep unit files: no unit is judged"),)
+    try:
+        found = audit(Target(root), read_knowledge(None), Window(seconds, progress))
+    except ObservationError as error:
+        return None, (Gap("findings", error.why, error.hint),)
+    if found.audit.subject is Subject.HOST and not found.audit.was_systemd_asked:
+        why = "no systemd answers here, so no unit can be judged or stopped"
+        return found, (Gap("findings", why, "stop what makes zombies by whatever starts it"),)
+    return found, ()
+
+
+def _autopsy(host: Host, hierarchy: Hierarchy | Gap, scope: Scope) -> tuple[Autopsy | None, tuple[Gap, ...]]:
+    if isinstance(hierarchy, Gap):
+        return None, (hierarchy.about("zombies"),)
+    try:
+        found = dissect(host, Choice(scope.maker)).autopsy
+    except ObservationError as error:
+        return None, (Gap("zombies", error.why, error.hint),)
+    if not found.bodies and found.totals.zombies:
+        why = "the zombies could not be seen one by one, so no step that frees them is proposed"
+        return found, (
+            Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why"),
+        )
+    if scope.below is not None:
+        bodies = tuple(body for body in found.bodies if scope.wants(body))
+        found = found._replace(bodies=bodies, totals=derive_totals(bodies))
+    return found, ()
+
+
+def _levers(host: Host, hierarchy: Hierarchy | Gap, autopsy: Autopsy | None, audited: Audited | None) -> Levers:
+    links = enabling_links(audited.services.files) if audited else {}
+    if isinstance(hierarchy, Gap):
+        return Levers(enabling_links=links)
+    parents = sorted({body.zombie.parent for body in autopsy.bodies}) if autopsy else []
+    levers = read_levers(host, hierarchy, parents)
+    asked = audited is not None and audited.audit.was_systemd_asked
+    return levers._replace(enabling_links=links, has_systemd=levers.has_systemd and asked and is_this_host(host))
+
+
+def is_this_host(host: Host) -> bool:
+    return isinstance(host, LiveHost) and not host.root
+
+
+def enabling_links(files: UnitFiles) -> dict[str, tuple[bytes, ...]]:
+    """Links of the administrator's: those of the vendor are the package's, and a mask stands above them."""
+    found: dict[str, list[bytes]] = {}
+    for link in files.links:
+        if link.path.startswith(_LOCAL) and link.relation in _FOLDERS:
+            place = f"{link.path}/{link.owner}.{_FOLDERS[link.relation]}/{link.unit}"
+            found.setdefault(link.unit, []).append(unshown(place))
+    for unit in files.units.values():
+        if unit.alias_of and unit.path.startswith(_LOCAL):
+            found.setdefault(unit.alias_of, []).append(unshown(unit.path))
+    return {name: tuple(sorted(set(paths))) for name, paths in found.items()}

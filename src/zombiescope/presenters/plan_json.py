@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.plan/1`: what could be done, step by step. `render_plan` is also the `plan` of `zombiescope.doctor/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.document import Dated, Json, document
+from zombiescope.remedies.plan import KINDS, Change, Expected, NamedFile, PlaceFile, Plan, Step
+
+_NOT_OF_ZOMBIES = Gap("steps[].expected", "this step frees no zombie by itself, or people do it: nothing is predicted")
+
+
+def render_plan_document(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
+    return document("plan/1", seen, render_plan(plan), [*gaps, *plan_gaps(plan)])
+
+
+def plan_gaps(plan: Plan, prefix: str = "") -> list[Gap]:
+    found = []
+    unknown = [step.expected for step in plan.steps if step.expected and step.expected.zombies_freed is None]
+    for expected in unknown[:1]:
+        found += [
+            Gap(f"{prefix}steps[].expected.{name}", expected.why_unknown) for name in ("zombies_freed", "bytes_freed")
+        ]
+    if any(step.expected is None for step in plan.steps):
+        found.append(_NOT_OF_ZOMBIES.about(f"{prefix}{_NOT_OF_ZOMBIES.fact}"))
+    return found
+
+
+def render_plan(plan: Plan) -> Json:
+    return {
+        "id": plan.id,
+        "findings": list(plan.findings),
+        "zombies": plan.zombies,
+        "out_of_reach": plan.out_of_reach,
+        "makers": list(plan.makers),
+        "steps": [render_step(step) for step in plan.steps],
+    }
+
+
+def render_step(step: Step) -> Json:
+    return {
+        "n": step.n,
+        "name": step.name,
+        "recipe": step.recipe,
+        "title": step.title,
+        "change": render_change(step.change),
+        "why": step.why,
+        "finding": step.finding,
+        "risk": step.risk,
+        "undo": step.undo,
+        "check": step.check,
+        "expected": None if step.expected is None else _expected(step.expected),
+        "needs_consent": step.needs_consent,
+    }
+
+
+def _expected(expected: Expected) -> Json:
+    return {
+        "zombies_freed": expected.zombies_freed,
+        "bytes_freed": expected.bytes_freed,
+        "up_to": expected.up_to,
+    }
+
+
+def render_change(change: Change) -> Json:
+    if isinstance(change, PlaceFile):  # a file's content keeps its lines
+        return {"kind": "place_file", "path": shown(change.path), "content": change.content.decode("utf-8", "replace")}
+    return {"kind": KINDS[type(change)], **{name: _plain(value) for name, value in change._asdict().items()}}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case NamedFile(path=path):
+            return shown(path)
+        case bytes():
+            return shown(value)
+        case tuple():
+            return [_plain(inner) for inner in value]
+        case _:
+            return value

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan for a person: what would be done, in which order, what it frees, what it risks, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.document import one_per_field
+from zombiescope.presenters.figures import count, size
+from zombiescope.presenters.scan_text import gap_lines
+from zombiescope.remedies.plan import (
+    AskHuman,
+    DeleteFiles,
+    DropFiles,
+    PlaceFile,
+    PlaceLink,
+    Plan,
+    RemoveLinks,
+    RemoveSegments,
+    Risk,
+    Step,
+    Undo,
+)
+
+_STYLES = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
+_UNDO = {
+    Undo.EXACT: "can be undone exactly",
+    Undo.RESTART: "undone by starting it again",
+    Undo.NONE: "cannot be undone",
+}
+_NAMED = 3
+
+
+def render_plan_text(plan: Plan, gaps: Iterable[Gap]) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
+    if plan.own_steps:
+        consents = [step.name for step in plan.own_steps if step.needs_consent]
+        parts += [Text(), Text(next_words(consents))]
+    return parts + gap_lines(one_per_field(gaps))
+
+
+def headline(plan: Plan) -> str:
+    if not plan.steps:
+        about = f" with {plan.zombies:,} zombies" if plan.zombies else ""
+        return f"nothing to do{about}"
+    sure = sum(step.expected.zombies_freed or 0 for step in plan.steps if step.expected)
+    people = len(plan.steps) - len(plan.own_steps)
+    tail = f"; {people} more for people" if people else ""
+    freed = f", which free {sure:,} of {plan.zombies:,} zombies" if plan.zombies else ""
+    return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
+
+
+def next_words(consents: list[str]) -> str:
+    given = "".join(f" --consent {_quoted(name)}" for name in consents)
+    asked = " (each --consent allows one step that needs it)" if consents else ""
+    return f"to do it: zombiescope apply --yes{given}{asked}"
+
+
+def _quoted(name: str) -> str:
+    plain = all(character.isalnum() or character in "-_./:@" for character in name)
+    return name if plain else "'" + name.replace("'", "'\\''") + "'"
+
+
+def render_steps(plan: Plan) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for step in plan.steps:
+        parts += [Text(), _title(step)]
+        parts += [_line(label, text) for label, text in _lines(step)]
+    return parts
+
+
+def _title(step: Step) -> Text:
+    line = Text(f"{step.n:>2}. ", style="bold")
+    line.append(step.title, style="bold")
+    if step.is_for_people:
+        return line.append("   for people: never done here", style="dim")
+    line.append("   risk ").append(step.risk, style=_STYLES[step.risk])
+    return line.append(f", {_UNDO[step.undo]}")
+
+
+def _lines(step: Step) -> Iterable[tuple[str, str]]:
+    yield "why", step.why
+    yield from details(step)
+    if step.expected is not None:
+        yield "frees", _frees(step)
+    if step.needs_consent:
+        yield "consent", f"--consent {_quoted(step.name)}"
+    yield "check", step.check
+
+
+def details(step: Step) -> Iterable[tuple[str, str]]:
+    match step.change:
+        case PlaceLink(path=path, target=target):
+            yield "link", f"{shown(path)} -> {shown(target)}"
+        case RemoveLinks(paths=paths):
+            yield "links", _few([shown(path) for path in paths])
+        case PlaceFile(path=path, content=content):
+            yield "file", shown(path)
+            yield from (("", line) for line in content.decode("utf-8", "replace").splitlines())
+        case DropFiles(files=files) | DeleteFiles(files=files):
+            yield "files", _few([shown(file.path) for file in files])
+        case RemoveSegments(ids=ids):
+            yield "segments", _few([f"shmid {number}" for number in ids])
+        case AskHuman(commands=commands):
+            yield from (("type" if not number else "", command) for number, command in enumerate(commands))
+        case _:
+            return
+
+
+def _frees(step: Step) -> str:
+    expected = step.expected
+    assert expected is not None
+    if expected.zombies_freed is None:
+        return f"at most {expected.up_to:,} zombies; {expected.why_unknown}"
+    return f"{count(expected.zombies_freed)} zombies, {size(expected.bytes_freed)}"
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more (--json lists all)" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _line(label: str, text: str) -> Text:
+    return Text(f"    {label:<9}", style="dim").append(text, style="")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For every zombie the levers that free it, least harm first; and what a set of pulled levers frees.
+
+A zombie goes when each of its pins is removed by some lever. Where one pin needs its parent reclaimed, its other cached
+files need no lever of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from zombiescope.analysis.autopsy import Body, pages_of
+from zombiescope.analysis.freeing import Action, actions_on
+from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.remedies.plan import Expected
+
+_HARM = {action: number for number, action in enumerate(Action)}
+_WITHOUT_TARGET = (Action.FLUSH, Action.SWAP_IN, Action.REBOOT, Action.WAIT)
+_UNSURE_ALLOWED = 0.1
+_NEVER_DELETED = (b"/run/", b"/sys/", b"/proc/", b"/dev/pts/")
+
+
+class Lever(NamedTuple):
+    """One thing that can be done, to one target."""
+
+    action: Action
+    target: bytes = b""
+    inode: int | None = None
+
+
+class Held(NamedTuple):
+    """One zombie: for each pin the levers that remove it, and whether that is certain."""
+
+    body: Body
+    pins: tuple[frozenset[Lever], ...]
+    chosen: frozenset[Lever]
+
+
+class Choices(NamedTuple):
+    held: tuple[Held, ...]
+    wanted: Counter[Lever]
+    """Zombies that need a lever."""
+    pages: Counter[Lever]
+
+    def of(self, action: Action) -> list[Lever]:
+        """Most zombies first."""
+        return [lever for lever, _ in self.wanted.most_common() if lever.action is action]
+
+
+def choose(bodies: Iterable[Body]) -> Choices:
+    known: dict[tuple[Pin, bytes], frozenset[Lever]] = {}
+    held, wanted, pages = [], Counter[Lever](), Counter[Lever]()
+    for body in bodies:
+        parent = body.zombie.parent
+        pins = []
+        for pin in body.pins:
+            levers = known.get((pin, parent))
+            if levers is None:
+                levers = known[pin, parent] = levers_on(pin, parent)
+            pins.append(levers)
+        chosen = _least_harm(pins)
+        held.append(Held(body, tuple(pins), chosen))
+        for lever in chosen:
+            wanted[lever] += 1
+            pages[lever] += pages_of(body.zombie)
+    return Choices(tuple(held), wanted, pages)
+
+
+def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
+    return frozenset(_lever(action, pin, parent) for action in actions_on(pin))
+
+
+def _lever(action: Action, pin: Pin, parent: bytes) -> Lever:
+    if action in _WITHOUT_TARGET:
+        return Lever(action)
+    if action is Action.RECLAIM_PARENT:
+        return Lever(action, parent)
+    if action is Action.REMOVE_SEGMENT:
+        return Lever(action, b"", pin.inode)
+    if action in (Action.DROP_FILE, Action.DELETE_FILE) and pin.path is not None:
+        return Lever(action, pin.path, pin.inode)
+    name = pin.path if pin.path is not None else pin.path_in_fs
+    who = pin.holder or (shown(name) if name is not None else f"the holder of its {pin.kind} memory")
+    return Lever(action, who.encode("utf-8", "surrogateescape"))
+
+
+def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
+    return _HARM[lever.action], lever.target, lever.inode or 0
+
+
+def may_be_deleted(path: bytes) -> bool:
+    """What programs keep below /run is theirs: a person decides."""
+    return not path.startswith(_NEVER_DELETED)
+
+
+def _least_harm(pins: Sequence[frozenset[Lever]]) -> frozenset[Lever]:
+    chosen = {min(levers, key=least_harm_first) for levers in pins if levers}
+    reclaims = {lever for lever in chosen if lever.action is Action.RECLAIM_PARENT}
+    if reclaims:
+        chosen = {lever for lever in chosen if lever.action is not Action.DROP_FILE}
+    return frozenset(chosen)
+
+
+def is_certain(pin: Pin, attached: int) -> bool:
+    """Clean unmapped page cache, tmpfs files and segments nobody has attached go when asked; of others nobody can promise it."""
+    match pin.kind:
+        case PinKind.PAGE_CACHE:
+            return not (pin.mapped or pin.dirty or pin.sampled)
+        case PinKind.TMPFS:
+            return not pin.mapped and pin.holder is None
+        case PinKind.SYSV_SHM:
+            return attached == 0
+        case _:
+            return False
+
+
+class Reckoning:
+    """Pulls levers one set after the other and says what each set frees."""
+
+    def __init__(self, choices: Choices, attached: dict[int, int], page_bytes: int) -> None:
+        self._left = list(choices.held)
+        self._pulled: set[Lever] = set()
+        self._attached, self._page_bytes = attached, page_bytes
+
+    @property
+    def left(self) -> int:
+        return len(self._left)
+
+    def pull(self, levers: Iterable[Lever]) -> Expected:
+        self._pulled |= set(levers)
+        sure, unsure, pages, still = 0, 0, 0, []
+        for held in self._left:
+            if not held.pins or any(each.isdisjoint(self._pulled) for each in held.pins):
+                still.append(held)
+                continue
+            certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
+            sure, unsure = sure + certain, unsure + (not certain)
+            pages += pages_of(held.body.zombie)
+        self._left = still
+        if unsure > _UNSURE_ALLOWED * (sure + unsure):
+            why = "how much goes of memory that is mapped, dirty, in swap, attached or only sampled is not known before"
+            return Expected(None, None, sure + unsure, why)
+        return Expected(sure, pages * self._page_bytes, sure + unsure)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan: steps in order, each with what it changes, why, how dangerous it is, how it is undone, and what it will free.
+
+A change is one of a handful of primitives; `execution` knows how each is done. Recipes multiply, primitives do not.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Risk(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Undo(StrEnum):
+    """What `undo` can promise."""
+
+    EXACT = "exact"
+    """Every byte and state comes back."""
+    RESTART = "restart"
+    """It runs again, as a new process."""
+    NONE = "none"
+    """What went is gone; the journal lists it."""
+
+
+class ReclaimWay(StrEnum):
+    MEMORY_RECLAIM = "memory.reclaim"
+    """v2 from 5.19 on; `swappiness=0` where the kernel takes it."""
+    MEMORY_HIGH = "memory.high"
+    """Older v2: lowered for a moment and put back."""
+    FORCE_EMPTY = "memory.force_empty"
+    """v1: the whole subtree at once, in a child with a time limit."""
+    NODE = "node"
+    """The node's reclaim file, from 6.17 on: the whole host."""
+
+
+class StopUnit(NamedTuple):
+    """Gracefully, and wait until it is gone."""
+
+    unit: str
+
+
+class PlaceLink(NamedTuple):
+    path: bytes
+    target: bytes
+
+
+class RemoveLinks(NamedTuple):
+    paths: tuple[bytes, ...]
+
+
+class PlaceFile(NamedTuple):
+    path: bytes
+    content: bytes
+
+
+class SetFile(NamedTuple):
+    """A value in a file of the kernel."""
+
+    path: bytes
+    value: bytes
+
+
+class Reclaim(NamedTuple):
+    parent: bytes
+    way: ReclaimWay
+    files: tuple[bytes, ...]
+    """The control files to write to."""
+    size: int
+    """Bytes that the zombies below the parent hold."""
+
+
+class NamedFile(NamedTuple):
+    path: bytes
+    inode: int | None
+    """As it was seen: another file of this name is left alone."""
+
+
+class DropFiles(NamedTuple):
+    """Let go of these files' cached pages; the files stay."""
+
+    files: tuple[NamedFile, ...]
+
+
+class DeleteFiles(NamedTuple):
+    files: tuple[NamedFile, ...]
+
+
+class RemoveSegments(NamedTuple):
+    ids: tuple[int, ...]
+
+
+class Flush(NamedTuple):
+    """Write everything back, then let one cgroup die: the kernel then looks at dead writeback structures."""
+
+    parent: bytes
+    """Where the cgroup is made."""
+
+
+class SwapIn(NamedTuple):
+    devices: tuple[bytes, ...]
+
+
+class DropCaches(NamedTuple):
+    path: bytes = b"/proc/sys/vm/drop_caches"
+
+
+class AskHuman(NamedTuple):
+    """What we never do ourselves."""
+
+    commands: tuple[str, ...]
+
+
+Change = (
+    StopUnit | PlaceLink | RemoveLinks | PlaceFile | SetFile | Reclaim | DropFiles | DeleteFiles | RemoveSegments | Flush
+    | SwapIn | DropCaches | AskHuman
+)  # fmt: skip
+
+KINDS: dict[type[Change], str] = {
+    StopUnit: "stop_unit",
+    PlaceLink: "place_link",
+    RemoveLinks: "remove_links",
+    PlaceFile: "place_file",
+    SetFile: "set_file",
+    Reclaim: "reclaim",
+    DropFiles: "drop_files",
+    DeleteFiles: "delete_files",
+    RemoveSegments: "remove_segments",
+    Flush: "flush",
+    SwapIn: "swap_in",
+    DropCaches: "drop_caches",
+    AskHuman: "ask_human",
+}
+
+
+class Expected(NamedTuple):
+    """What a step frees, given all steps before it."""
+
+    zombies_freed: int | None
+    """None: cannot be known before."""
+    bytes_freed: int | None
+    up_to: int
+    """No more zombies than these can go."""
+    why_unknown: str = ""
+
+
+class Step(NamedTuple):
+    n: int
+    name: str
+    """What consent is given to: `stop:ecs.service`."""
+    recipe: str
+    title: str
+    change: Change
+    why: str
+    finding: str
+    risk: Risk
+    undo: Undo
+    check: str
+    """How a person sees that it worked."""
+    expected: Expected | None
+    needs_consent: bool
+
+    @property
+    def is_for_people(self) -> bool:
+        return isinstance(self.change, AskHuman)
+
+
+class Plan(NamedTuple):
+    id: str
+    """The same for the same steps."""
+    findings: tuple[str, ...]
+    steps: tuple[Step, ...]
+    zombies: int
+    """That the plan is about."""
+    out_of_reach: int
+    """Of these, how many no step of ours can free."""
+    makers: tuple[str, ...] = ()
+    """Who goes on making them unless stopped."""
+
+    @property
+    def own_steps(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if not step.is_for_people)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For people: drain the node and reboot it, where references hold zombies that nothing here can drop. Printed, never done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import Action
+from zombiescope.remedies.plan import AskHuman, Risk, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+
+def propose_drain_and_reboot(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Action.REBOOT)
+    if wanted:
+        yield Draft(
+            "reboot",
+            "drain this node and reboot it, once the maker is stopped",
+            AskHuman(("kubectl cordon NODE", "kubectl drain NODE --ignore-daemonsets", "systemctl reboot")),
+            f"{situation.choices.wanted[wanted[0]]:,} zombies are held by references that nobody could name; unless the maker is "
+            "stopped first they come back",
+            "pinned-other",
+            "zombiescope scan after the boot",
+            Risk.HIGH,
+            Undo.NONE,
+        )

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last resort, by name and never first: the whole host's clean cache, where cached pages hold zombies that no other lever
+of this host reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import Action
+from zombiescope.remedies.choice import Lever
+from zombiescope.remedies.plan import DropCaches, Risk, Undo
+from zombiescope.remedies.reclaiming import reclaim_file
+from zombiescope.remedies.situation import Draft, Situation
+
+
+def propose_drop_caches(situation: Situation) -> Iterator[Draft]:
+    unreached = [lever for lever in situation.choices.of(Action.RECLAIM_PARENT) if not _is_reached(situation, lever)]
+    if unreached:
+        zombies = sum(situation.choices.wanted[lever] for lever in unreached)
+        yield Draft(
+            "drop-caches",
+            "last resort: drop every clean cached page of the host",
+            DropCaches(),
+            f"{zombies:,} zombies hold cached pages below parents that have no reclaim file; every program reads its files anew, "
+            "and mapped and dirty pages stay",
+            "pinned-page-cache",
+            "zombiescope scan",
+            Risk.HIGH,
+            Undo.NONE,
+            needs_consent=True,
+            pulls=frozenset(unreached),
+        )
+
+
+def _is_reached(situation: Situation, lever: Lever) -> bool:
+    hierarchy = situation.levers.hierarchy
+    return hierarchy is not None and reclaim_file(situation.levers, hierarchy, lever.target) is not None

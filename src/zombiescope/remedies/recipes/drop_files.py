@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cached pages of named files, clean and mapped by nobody: the least that frees a zombie. The files stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.remedies.plan import DropFiles, NamedFile, Risk, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+
+def propose_drop_files(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Action.DROP_FILE)
+    if wanted:
+        yield Draft(
+            "drop-files",
+            f"drop the cached pages of {len(wanted):,} file{'s' if len(wanted) != 1 else ''}",
+            DropFiles(tuple(NamedFile(lever.target, lever.inode) for lever in wanted)),
+            f"zombies are held by cached pages that nobody maps; the cost: {COSTS[Action.DROP_FILE]}",
+            "pinned-page-cache",
+            "zombiescope autopsy --by file",
+            Risk.LOW,
+            Undo.NONE,
+            pulls=frozenset(wanted),
+        )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes hold (memfds, shared or moved memory, sockets, namespaces, unreaped children) goes with them: people decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.facts.names import shown
+from zombiescope.remedies.choice import may_be_deleted
+from zombiescope.remedies.plan import AskHuman, Risk, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+_ACTIONS = {
+    Action.REAP_PROCESS: "pinned-other",
+    Action.RESTART_PROCESS: "pinned-shared-memory",
+    Action.CLOSE_SOCKET: "pinned-other",
+    Action.UNMOUNT: "pinned-other",
+}
+_NAMED = 5
+_PID = re.compile(r"pid (\d+)")
+
+
+def propose_end_holders(situation: Situation) -> Iterator[Draft]:
+    for action, finding in _ACTIONS.items():
+        wanted = situation.choices.of(action)
+        if not wanted:
+            continue
+        who = [shown(lever.target) for lever in wanted[:_NAMED]]
+        more = f" and {len(wanted) - _NAMED} more" if len(wanted) > _NAMED else ""
+        zombies = sum(situation.choices.wanted[lever] for lever in wanted)
+        pids = [found[1] for name in who if (found := _PID.search(name))]
+        commands = tuple(f"ps -o pid,ppid,unit,cmd -p {pid}" for pid in pids) or ("zombiescope autopsy --by pin",)
+        yield Draft(
+            f"{action}".replace("_", "-"),
+            f"{str(action).replace('_', ' ')}: {', '.join(who)}{more}",
+            AskHuman(commands),
+            f"{zombies:,} zombies are held by them; the cost: {COSTS[action]}",
+            finding,
+            "zombiescope autopsy --by pin",
+            Risk.MEDIUM,
+            Undo.NONE,
+        )
+    kept = [lever for lever in situation.choices.of(Action.DELETE_FILE) if not may_be_deleted(lever.target)]
+    if kept:
+        yield Draft(
+            "look-at-files",
+            f"look at {len(kept):,} file{'s' if len(kept) != 1 else ''} of running programs that hold zombies",
+            AskHuman(tuple(f"ls -l {shown(lever.target)}" for lever in kept[:_NAMED])),
+            "they belong to programs that keep their state there: restarting the program is the way, not deleting",
+            "pinned-shared-memory",
+            "zombiescope autopsy --by file",
+            Risk.MEDIUM,
+            Undo.NONE,
+        )

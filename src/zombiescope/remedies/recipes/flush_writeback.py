@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files dirty at death hold their cgroup through its writeback structure: write them, then let one cgroup die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.remedies.plan import Flush, Risk, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+
+def propose_flush_writeback(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Action.FLUSH)
+    if wanted:
+        yield Draft(
+            "flush",
+            "write all dirty files back, then let one new cgroup die",
+            Flush(b"/"),
+            f"{situation.choices.wanted[wanted[0]]:,} zombies are held by files that were not written back; the cost: "
+            f"{COSTS[Action.FLUSH]}",
+            "pinned-writeback",
+            "zombiescope autopsy --by pin",
+            Risk.LOW,
+            Undo.NONE,
+            pulls=frozenset(wanted),
+        )

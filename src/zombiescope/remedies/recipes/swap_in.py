@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Swap entries made before a cgroup died keep it: swap is switched off and on, where memory has room for all that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.remedies.plan import Risk, SwapIn, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+_ROOM = 2.0
+"""Available memory must be this many times what is in swap."""
+
+
+def propose_swap_in(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Action.SWAP_IN)
+    levers = situation.levers
+    used = sum(area.used_bytes for area in levers.swaps)
+    if not wanted or not levers.swaps or levers.available_bytes is None or levers.available_bytes < _ROOM * used:
+        return
+    yield Draft(
+        "swap-in",
+        "bring everything back from swap (swapoff, then swapon)",
+        SwapIn(tuple(area.device for area in levers.swaps)),
+        f"{situation.choices.wanted[wanted[0]]:,} zombies are held by swap entries made while they lived; the cost: "
+        f"{COSTS[Action.SWAP_IN]}",
+        "pinned-swap",
+        "cat /proc/swaps",
+        Risk.HIGH,
+        Undo.EXACT,
+        needs_consent=True,
+        pulls=frozenset(wanted),
+    )

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Origin before mechanism before symptom; nothing guessed; what is predicted is what the levers free."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, diagnosis, levers, pin, unit
+
+from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.need import Need
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.levers import Levers, SwapArea
+from zombiescope.facts.zombies import PinKind
+from zombiescope.presenters.document import null_fields
+from zombiescope.presenters.plan_json import plan_gaps, render_plan
+from zombiescope.presenters.plan_text import render_plan_text
+from zombiescope.remedies.plan import AskHuman, PlaceFile, Plan, Reclaim, ReclaimWay, RemoveLinks, Risk, Undo
+from zombiescope.remedies.planner import propose
+
+CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
+
+
+def names(plan: Plan) -> list[str]:
+    return [step.name for step in plan.steps]
+
+
+def test_the_maker_is_stopped_before_what_it_left_is_freed() -> None:
+    plan = propose(
+        diagnosis("zombie-population"), autopsy(body(CACHE), body(TMPFS)), audit(unit(need=Need.UNNEEDED)), levers()
+    )
+    assert names(plan) == [
+        f"stop:{UNIT}", f"mask:{UNIT}", "drop-files", "delete:/dev/shm", "newer-kernel",
+    ]  # fmt: skip
+    assert [step.n for step in plan.steps] == [1, 2, 3, 4, 5]
+    assert plan.makers == (f"unit:{UNIT}",)
+    assert plan.out_of_reach == 0
+
+
+def test_a_healthy_host_has_nothing_to_do() -> None:
+    plan = propose(diagnosis(), autopsy(body(CACHE)), audit(loops=()), levers())
+    assert plan.steps == ()
+    assert plan.zombies == 0
+
+
+def test_a_few_zombies_of_a_looping_unit_are_freed_and_those_of_others_left() -> None:
+    others = body(TMPFS, maker="unit:other.service")
+    plan = propose(diagnosis(), autopsy(body(CACHE), others), audit(unit(need=Need.UNNEEDED)), levers())
+    assert names(plan) == [f"stop:{UNIT}", f"mask:{UNIT}", "drop-files", "newer-kernel"]
+    assert plan.zombies == 1
+
+
+def test_without_an_audit_nothing_is_stopped_and_without_an_autopsy_nothing_is_freed() -> None:
+    assert names(propose(diagnosis("zombie-population"), autopsy(body(CACHE)), None, levers()))[0] == "drop-files"
+    assert names(propose(diagnosis("zombie-population"), None, audit(unit(need=Need.UNNEEDED)), levers())) == [
+        f"stop:{UNIT}", f"mask:{UNIT}",
+    ]  # fmt: skip
+
+
+def test_a_needed_unit_is_not_stopped_but_limited() -> None:
+    plan = propose(diagnosis(), None, audit(unit(need=Need.NEEDED)), levers())
+    assert names(plan) == [f"limit:{UNIT}", f"slice:{UNIT}"]
+    change = plan.steps[0].change
+    assert isinstance(change, PlaceFile)
+    assert b"StartLimitIntervalSec=300\nStartLimitBurst=5\n" in change.content
+    assert plan.steps[0].undo is Undo.EXACT
+
+
+def test_a_unit_of_which_nothing_is_known_is_limited_and_stopped_but_not_masked() -> None:
+    plan = propose(diagnosis(), None, audit(unit(need=Need.UNKNOWN)), levers())
+    assert names(plan) == [f"limit:{UNIT}", f"stop:{UNIT}"]
+    assert all(step.needs_consent for step in plan.steps)
+    inside = propose(diagnosis(), None, audit(unit(need=Need.UNKNOWN), kind="inside"), levers())
+    assert names(inside) == [f"stop:{UNIT}", f"mask:{UNIT}"]
+
+
+def test_a_unit_below_etc_is_disabled_because_a_mask_has_no_place() -> None:
+    links = {UNIT: (b"/etc/systemd/system/multi-user.target.wants/ecs.service",)}
+    own = unit(need=Need.UNNEEDED, path=f"/etc/systemd/system/{UNIT}")
+    plan = propose(diagnosis(), None, audit(own), levers(enabling_links=links))
+    assert names(plan) == [f"stop:{UNIT}", f"disable:{UNIT}"]
+    assert isinstance(plan.steps[1].change, RemoveLinks)
+
+
+def test_stopping_what_nothing_needs_takes_no_consent_and_of_the_unknown_it_does() -> None:
+    for need, consent in ((Need.UNNEEDED, False), (Need.UNKNOWN, True)):
+        steps = propose(diagnosis(), None, audit(unit(need=need)), levers()).steps
+        step = next(step for step in steps if step.name == f"stop:{UNIT}")
+        assert step.needs_consent is consent
+        assert step.risk is (Risk.MEDIUM if consent else Risk.LOW)
+
+
+def test_an_unneeded_agent_that_does_not_loop_yet_asks_for_consent() -> None:
+    plan = propose(diagnosis(), None, audit(unit(need=Need.UNNEEDED), loops=()), levers())
+    assert names(plan) == [f"stop:{UNIT}", f"mask:{UNIT}"]
+    assert all(step.needs_consent and step.finding == "unneeded-agent" for step in plan.steps)
+
+
+def test_an_image_gets_a_preset_and_loses_the_links() -> None:
+    links = {UNIT: (b"/etc/systemd/system/multi-user.target.wants/ecs.service",)}
+    risky = audit(unit(need=Need.UNNEEDED), loops=(), subject=Subject.IMAGE)
+    plan = propose(diagnosis(), None, risky, Levers(enabling_links=links))
+    assert names(plan) == ["preset", f"disable:{UNIT}"]
+    assert isinstance(plan.steps[0].change, PlaceFile)
+    assert b"disable ecs.service\n" in plan.steps[0].change.content
+
+
+MAPPED = pin(PinKind.PAGE_CACHE, b"/lib/libc.so.6", mapped=1)
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "parent", "files", "way", "consent"),
+    [
+        (V2, b"/a", {b"/sys/fs/cgroup/a/memory.reclaim", b"/sys/fs/cgroup/a/memory.high"}, "memory.reclaim", False),
+        (V2, b"/a", {b"/sys/fs/cgroup/a/memory.high"}, "memory.high", True),
+        (V1, b"/a", {b"/sys/fs/cgroup/memory/a/memory.force_empty"}, "memory.force_empty", True),
+        (V1, b"/", set[bytes](), "node", True),
+    ],
+)
+def test_the_gentlest_way_to_reclaim(
+    hierarchy: Hierarchy, parent: bytes, files: set[bytes], way: str, consent: bool
+) -> None:
+    here = levers(hierarchy, control_files=frozenset(files), node_reclaim=(b"/sys/devices/system/node/node0/reclaim",))
+    plan = propose(diagnosis(), autopsy(body(MAPPED, parent=parent)), None, here, every_zombie=True)
+    step = plan.steps[0]
+    assert isinstance(step.change, Reclaim)
+    assert step.change.way == ReclaimWay(way)
+    assert step.needs_consent is consent
+    assert step.expected is not None
+    assert step.expected.zombies_freed is None
+    assert step.expected.up_to == 1
+
+
+def test_drop_caches_is_the_last_resort_and_only_where_nothing_else_reaches() -> None:
+    bare = levers(V1, control_files=frozenset())
+    plan = propose(diagnosis(), autopsy(body(MAPPED, parent=b"/")), None, bare, every_zombie=True)
+    assert names(plan)[0] == "drop-caches"
+    assert plan.steps[0].needs_consent
+    reached = propose(diagnosis(), autopsy(body(MAPPED)), None, levers(), every_zombie=True)
+    assert "drop-caches" not in names(reached)
+
+
+def test_two_cached_files_are_dropped_both_but_not_where_a_mapped_one_needs_reclaim() -> None:
+    other = pin(PinKind.PAGE_CACHE, b"/var/log/y")
+    assert (
+        names(propose(diagnosis(), autopsy(body(CACHE, other)), None, levers(), every_zombie=True))[0] == "drop-files"
+    )
+    mixed = propose(diagnosis(), autopsy(body(CACHE, MAPPED)), None, levers(), every_zombie=True)
+    assert names(mixed)[0] == "reclaim:/system.slice"
+
+
+def test_a_zombie_is_counted_at_the_step_that_removes_its_last_pin() -> None:
+    bodies = [body(CACHE)] * 3 + [body(CACHE, TMPFS, pages=2)] * 2 + [body(TMPFS)]
+    plan = propose(diagnosis(), autopsy(*bodies), None, levers(), every_zombie=True)
+    expected = {step.name: step.expected for step in plan.steps if step.expected}
+    assert expected["drop-files"].zombies_freed == 3
+    assert expected["drop-files"].bytes_freed == 3 * 4096
+    assert expected["delete:/dev/shm"].zombies_freed == 3
+    assert expected["delete:/dev/shm"].bytes_freed == 5 * 4096
+
+
+def test_attached_segments_are_left_to_people() -> None:
+    held, free = pin(PinKind.SYSV_SHM, inode=5), pin(PinKind.SYSV_SHM, inode=6)
+    here = levers(segments={5: 1, 6: 0})
+    plan = propose(diagnosis(), autopsy(body(held), body(free)), None, here, every_zombie=True)
+    step = next(step for step in plan.steps if step.name == "remove-segments")
+    assert step.expected is not None
+    assert step.expected.zombies_freed == 1
+    assert plan.out_of_reach == 1
+
+
+def test_swap_comes_back_only_where_memory_has_room() -> None:
+    swapped = autopsy(body(pin(PinKind.SWAP)))
+    for available, planned in ((3 << 20, True), (1 << 20, False), (None, False)):
+        here = levers(swaps=(SwapArea(b"/swap", 1 << 20),), available_bytes=available)
+        plan = propose(diagnosis(), swapped, None, here, every_zombie=True)
+        assert ("swap-in" in names(plan)) is planned
+
+
+def test_files_that_programs_keep_below_run_are_never_deleted() -> None:
+    plan = propose(diagnosis(), autopsy(body(pin(PinKind.TMPFS, b"/run/nologin"))), None, levers(), every_zombie=True)
+    assert names(plan) == ["look-at-files", "newer-kernel"]
+    assert all(isinstance(step.change, AskHuman) for step in plan.steps)
+
+
+def test_a_kernel_that_hands_pages_on_is_not_told_to_be_newer() -> None:
+    plan = propose(diagnosis(), autopsy(body(CACHE)), None, levers(hands_pages_on=True), every_zombie=True)
+    assert names(plan) == ["drop-files"]
+
+
+def test_the_same_situation_gives_the_same_plan_in_any_order() -> None:
+    bodies = [body(pin(PinKind.TMPFS, b"/dev/shm/%d" % number)) for number in range(50)]
+    first = propose(diagnosis(), autopsy(*bodies), None, levers(), every_zombie=True)
+    random.Random(1).shuffle(bodies)
+    assert propose(diagnosis(), autopsy(*bodies), None, levers(), every_zombie=True) == first
+
+
+def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() -> None:
+    bodies = [body(CACHE), body(MAPPED), body(pin(PinKind.OTHER)), body(pin(PinKind.SOCKET, holder="pid 7 (\x1b[31m)"))]
+    plan = propose(diagnosis("zombie-population"), autopsy(*bodies), audit(unit(need=Need.UNNEEDED)), levers())
+    document = json.loads(json.dumps(render_plan(plan)))
+    assert set(null_fields(document)) == {gap.fact for gap in plan_gaps(plan)}
+    text = "\n".join(str(part) for part in render_plan_text(plan, ()))
+    assert all(step.title in text for step in plan.steps)
+    assert "\x1b" not in text
