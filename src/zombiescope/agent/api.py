@@ -52,12 +52,10 @@ class Api:
         )
 
     def _doctor(self) -> dict[str, Any]:
-        from zombiescope.diagnosis.case import Case, Observation  # noqa: PLC0415
         from zombiescope.presenters.doctor_json import render_doctor  # noqa: PLC0415
 
         judged = self._state.judge()
-        case = Case((Observation(judged.moment.snapshot, judged.scan),), self._state.thresholds, judged.growth)
-        return render_doctor(case, judged.diagnosis)
+        return render_doctor(judged.case, judged.diagnosis)
 
     def _ledger(self) -> dict[str, Any]:
         from zombiescope.presenters.ledger_json import render_ledger  # noqa: PLC0415

@@ -13,4 +13,10 @@ def _nic_resets(host: Host) -> Watch:
     return NicProbe(host)
 
 
-PROBES: tuple[Probe, ...] = (Probe("nic_resets", 5.0, _nic_resets),)
+def _cores(host: Host) -> Watch:
+    from zombiescope.pipeline.core_probe import CoreProbe  # noqa: PLC0415
+
+    return CoreProbe(host)
+
+
+PROBES: tuple[Probe, ...] = (Probe("nic_resets", 5.0, _nic_resets), Probe("cores", 1.0, _cores))

@@ -22,6 +22,7 @@ from zombiescope.agent.state import State
 from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
+from zombiescope.facts.agent import ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
@@ -43,7 +44,7 @@ class Agent:
         self._server = self._listen()
         self._notifier = Notifier(notify_socket())
         self._keeper = Keeper(follower, config)
-        self._probing = Probing(follower.host, PROBES, self.state.take_reading, say)
+        self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
@@ -105,6 +106,11 @@ class Agent:
         self.state.report_history(self._keeper.gap)
         self._write_textfile()
         self._notifier.say("WATCHDOG=1")
+
+    def _take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
+        self.state.take_reading(probe, run, reading)
+        for each in reading.happened:
+            self._keeper.happened(each.what, each.detail, each.at)
 
     def _grow(self) -> None:
         self._due["growth"] = time.monotonic() + max(GROWTH_SECONDS, self.config.number("interval_seconds"))

@@ -15,7 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 
 MOST_SHARE = 0.005
-"""Of the time: a probe that takes long is asked less often."""
+"""Of a core: a probe that works long is asked less often. One that waited on a starved host is not: there it is needed most."""
 _REOPEN_SECONDS = 300.0
 _NEVER = float("inf")
 
@@ -56,14 +56,14 @@ class Probing:
     def run(self, now: float) -> None:
         for name in [name for name, due in self._due.items() if due <= now]:
             probe = self._probes[name]
-            start = time.monotonic()
+            start, worked = time.monotonic(), time.thread_time()
             reading = self._read(probe)
-            took = time.monotonic() - start
+            took, worked = time.monotonic() - start, time.thread_time() - worked
             if reading is None:
                 self._due[name] = _NEVER
                 continue
             is_closed = name not in self._watches
-            self._due[name] = now + max(probe.seconds, took / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
+            self._due[name] = now + max(probe.seconds, worked / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
             self._tell(name, ProbeRun(took, reading.gap), reading)
 
     def close(self) -> None:

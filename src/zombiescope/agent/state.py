@@ -39,6 +39,7 @@ class Judged(NamedTuple):
     scan: Scan
     growth: Growth | Gap
     diagnosis: Diagnosis
+    case: Case
 
 
 class State:
@@ -153,8 +154,10 @@ class State:
     def judge(self) -> Judged:
         moment = self.moment()
         scan = derive_scan(moment.snapshot)
-        diagnosis = diagnose(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth))
-        return Judged(moment, scan, self.growth, diagnosis)
+        case = Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth)
+        for reading in self._readings.values():
+            case = case._replace(**reading.facts)
+        return Judged(moment, scan, self.growth, diagnose(case), case)
 
     def moment(self) -> Moment:
         events = self._lifecycle

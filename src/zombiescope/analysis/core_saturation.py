@@ -80,6 +80,11 @@ class SaturationWatch:
         """Those still going on, as far as they were seen."""
         return [stretch for core in sorted(self._open) for stretch in self._close(core, is_cut=True)]
 
+    def unfinished(self) -> list[Stretch]:
+        """Those still going on, as far as they were seen; they go on being followed."""
+        found = [self._stretch(core, current, current.end, is_cut=True) for core, current in self._open.items()]
+        return [stretch for stretch in found if stretch is not None]
+
     def going_on(self) -> tuple[int, ...]:
         return tuple(sorted(self._open))
 
@@ -132,11 +137,14 @@ class SaturationWatch:
             end += max(share - current.quiet_share, 0.0) * seconds
             _, last, _ = current.waiting[-1]
             self._shares[core] = (last, last, seconds)
+        stretch = self._stretch(core, current, end, is_cut=is_cut)
+        return [stretch] if stretch else []
+
+    def _stretch(self, core: int, current: _Open, end: float, *, is_cut: bool) -> Stretch | None:
         if end - current.begin < self._tuning.least_seconds:
-            return []
-        mode = mode_of(current.time)
+            return None
         share = min(current.time.kernel / current.time.total, 1.0)
-        return [Stretch(core, current.begin, end - current.begin, mode, share, current.is_cut or is_cut)]
+        return Stretch(core, current.begin, end - current.begin, mode_of(current.time), share, current.is_cut or is_cut)
 
     def _count(self, time: CoreTime) -> None:
         mode = mode_of(time)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
@@ -26,6 +26,15 @@ class MetricSample(NamedTuple):
     value: float
 
 
+class Occurrence(NamedTuple):
+    """Something that happened once, as the history keeps it."""
+
+    at: float
+    """Seconds since the epoch."""
+    what: str
+    detail: str
+
+
 class Reading(NamedTuple):
     """What a light probe tells at one moment. Counters count since the agent began."""
 
@@ -35,6 +44,10 @@ class Reading(NamedTuple):
     """Series of the history by name: raw numbers."""
     gap: Gap | None = None
     """Why something is missing."""
+    happened: tuple[Occurrence, ...] = ()
+    """Events for the history, since the reading before."""
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """For the findings: by the name of the field of `diagnosis.case.Case`."""
 
 
 class UnitRestarts(NamedTuple):

@@ -65,6 +65,12 @@ NIC_RESETS = _metric(
     "device",
     "reason",
 )
+CORE_SATURATED = _metric(
+    "core_saturated_seconds_total",
+    _C,
+    "Core seconds in which a core had no time but for the kernel, by what held it (system, softirq, irq, steal).",
+    "mode",
+)
 UNIT_RESTARTS = _metric(
     "unit_restarts_total",
     _C,
@@ -82,5 +88,5 @@ NODE = _metric(
 
 METRICS = (
     COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
-    NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+    CORE_SATURATED, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
 )  # fmt: skip

@@ -30,9 +30,10 @@ class Keeper:
         if self._store is not None:
             self._store.add_sample(at, self._boot, values)
 
-    def happened(self, what: str, detail: str) -> None:
+    def happened(self, what: str, detail: str, at: float | None = None) -> None:
+        """Now, unless it was seen to happen earlier."""
         if self._store is not None:
-            self._store.add_happening(self._host.wall_clock(), self._boot, what, detail)
+            self._store.add_happening(self._host.wall_clock() if at is None else at, self._boot, what, detail)
 
     def close(self) -> None:
         if self._store is not None:

@@ -47,6 +47,11 @@ PANELS = (
         "s",
         ((f"rate({names.SWEEP.name}_sum{_HERE}[15m]) / rate({names.SWEEP.name}_count{_HERE}[15m])", "mean"),),
     ),
+    Panel(
+        "Cores saturated in the kernel",
+        "percentunit",
+        ((f"rate({_here(names.CORE_SATURATED)}[5m])", "{{mode}} (cores)"),),
+    ),
     Panel("Findings", "short", ((_here(names.FINDING), "{{id}} ({{severity}})"),)),
     Panel("What looking costs", "s", ((_here(names.PROBE_SECONDS), "{{probe}}"),)),
     Panel(

@@ -48,10 +48,13 @@ class Told:
 
 
 class Clock:
-    """Each question costs `step` seconds."""
+    """Each question costs `step` seconds; of these, a share is work."""
 
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 0.0, step
+    def __init__(self, step: float, share: float = 1.0) -> None:
+        self.now, self.step, self.share = 0.0, step, share
+
+    def thread_time(self) -> float:
+        return self.now * self.share
 
     def monotonic(self) -> float:
         self.now += self.step
@@ -87,6 +90,14 @@ def test_a_probe_that_takes_long_is_asked_less_often(host: Host, monkeypatch: py
     each.run(100.0)
     assert told.runs[0][1].seconds == 1.0
     assert each.due == 100.0 + 1.0 / probing.MOST_SHARE
+
+
+def test_a_probe_that_had_to_wait_is_asked_in_time(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "time", Clock(step=1.0, share=0.0001))
+    each, told = one(host, lambda _: Scripted(ONE))
+    each.run(100.0)
+    assert told.runs[0][1].seconds == 1.0
+    assert each.due < 100.0 + 60
 
 
 def test_what_fails_is_a_gap_and_the_next_reading_is_made(host: Host) -> None:
