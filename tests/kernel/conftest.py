@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.runner import runtestprotocol
+from tests.kernel.disturbance import Disturbance
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 
@@ -17,11 +18,13 @@ from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """The kernel belongs to everyone: a test that fails is run once more, and said so; one that fails twice fails."""
+    """A test that failed while somebody else had a hand in it is run once more, and the cause is said."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    disturbance = Disturbance()
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    if any(report.failed for report in reports):
-        warnings.warn(f"{item.nodeid} failed once and was run again: {reports[-2].longreprtext[-300:]}", stacklevel=1)
+    if any(report.failed for report in reports) and (cause := disturbance.cause()):
+        said = next(report.longreprtext for report in reports if report.failed)
+        warnings.warn(f"{item.nodeid} failed and was run again, because {cause}: {said[-300:]}", stacklevel=1)
         item._initrequest()  # type: ignore[attr-defined]
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:

@@ -14,8 +14,6 @@ from zombiescope.kernel.bpf_syscall import BpfRefusedError
 from zombiescope.kernel.bpf_walk import Walker
 from zombiescope.kernel.btf import Btf
 
-IN_MACHINE = "ZOMBIESCOPE_VM_CELL" in os.environ
-"""Inside a machine of the matrix: slow, and without compilers."""
 IS_V2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 _Test = TypeVar("_Test", bound=Callable[..., object])
 

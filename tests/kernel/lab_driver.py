@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.kernel.command import run_command
+
 from zombiescope.cli.main import main
 from zombiescope.lab.hierarchy import MemoryHierarchy
 
@@ -49,10 +51,9 @@ class LabDriver:
         os.waitpid(child, 0)
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, f"{arguments}: exit {process.returncode}\n{out}\n{err}"
-        return out if code == 0 else err
+        ended = run_command(["lab", *arguments])
+        assert ended.status == code, f"{arguments}: exit {ended.status}\n{ended.out}\n{ended.err}"
+        return ended.out if code == 0 else ended.err
 
     def zombies(self, kind: str, count: int, name: str | None = None) -> dict[str, Any]:
         out = self.run("zombies", "--pin", kind, "--count", str(count), "--name", name or self.new_name(), "--json")

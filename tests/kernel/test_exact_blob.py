@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.kernel.exact_tiers import IN_MACHINE, told_if
+from tests.kernel.command import IN_MACHINE
+from tests.kernel.exact_tiers import told_if
 from tools.build_bpf import SOURCES, build, differences
 
 pytestmark = pytest.mark.kernel

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kernel.command import IN_MACHINE
 from tests.kernel.confined import CAP_BPF, CAP_PERFMON, answer_of_child, keep_only, refuse_bpf
-from tests.kernel.exact_tiers import HAS_BPF, IN_MACHINE, PAGES_PIN, told_if
+from tests.kernel.exact_tiers import HAS_BPF, PAGES_PIN, told_if
 from tests.kernel.zombie_maker import Maker, drain, wait_until
 
 from zombiescope.facts.gap import Gap

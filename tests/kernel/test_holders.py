@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.kernel.exact_tiers import PAGES_PIN, told_if
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 
@@ -41,11 +42,14 @@ def test_lab_kinds_without_a_page(lab: LabDriver, witness: Witness, kind: str, p
         assert body.remedies[0].action == action
 
 
+@told_if(PAGES_PIN)
 @pytest.mark.parametrize("kind", ["memfd", "shared-anon"])
 def test_shared_memory_without_a_name_is_given_its_holder(lab: LabDriver, witness: Witness, kind: str) -> None:
     truth = lab.zombies(kind, 2)
     witness.wait_for_ordinary_deaths()
-    for body in bodies_below(truth["subtree"]):
+    bodies = bodies_below(truth["subtree"])
+    assert len(bodies) == 2
+    for body in bodies:
         (pin,) = body.zombie.pins
         assert (pin.holder or "").startswith("pid ")
         assert [(remedy.action, remedy.target) for remedy in body.remedies] == [("restart_process", pin.holder)]

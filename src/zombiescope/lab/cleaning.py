@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from zombiescope.lab import draining, journal, places, sysv
+from zombiescope.lab import controller, draining, journal, places, sysv
 from zombiescope.lab.accounts import dead_below
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.names import LAB, is_run_name
@@ -74,15 +74,22 @@ def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
     return cleaned
 
 
-def remove_shared_names(hierarchy: MemoryHierarchy | None) -> None:
-    """The folders and the cgroup that all runs share, once no run is left."""
+def remove_shared_names(hierarchy: MemoryHierarchy | None) -> str:
+    """The folders, the cgroup and the controller that all runs share, once no run is left. Empty, or what stays and why."""
     _remove_orphan_segments()
+    note = "" if hierarchy is None else _remove_shared_cgroup(hierarchy)
     places.remove_empty_roots()
-    if hierarchy is not None and hierarchy.exists(f"/{LAB}") and not hierarchy.children(f"/{LAB}"):
-        try:
-            hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
-        except OSError:
-            return
+    return note
+
+
+def _remove_shared_cgroup(hierarchy: MemoryHierarchy) -> str:
+    if hierarchy.children(f"/{LAB}"):
+        return ""
+    try:
+        hierarchy.remove(f"/{LAB}", patience_seconds=0.5)
+    except OSError:
+        return ""
+    return controller.take_back(hierarchy)
 
 
 def _command(run: str) -> str:

@@ -29,8 +29,8 @@ def drain_pages() -> None:
     _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * mmap.PAGESIZE * _BATCH_PAGES))
 
 
-def _drain_swap() -> None:
-    """Fresh swap entries, made and freed on every CPU."""
+def drain_swap() -> None:
+    """Fresh swap entries, made and freed on every CPU: the 65th that a CPU frees pushes the first 64 out of its cache."""
     _on_every_cpu(_swap_out_and_free)
 
 
@@ -40,6 +40,10 @@ def _swap_out_and_free(descriptor: int) -> None:
     with mmap.mmap(descriptor, size) as view:
         view[:] = b"d" * size
         view.madvise(_MADV_PAGEOUT)
+        # Read back, page by page: that waits for the write to end and frees the entry. To free one that is still being written
+        # leaves it behind, in the swap cache, and nothing is pushed out.
+        for start in range(0, size, mmap.PAGESIZE):
+            view[start]
     os.ftruncate(descriptor, 0)
 
 
@@ -65,7 +69,7 @@ def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
     for cpu in os.sched_getaffinity(0):
         _charge_elsewhere(hierarchy, subtree, cpu)
     if _has_swap():
-        _drain_swap()
+        drain_swap()
 
 
 def _charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:

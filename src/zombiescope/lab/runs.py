@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.gap import Gap
+from zombiescope.lab import controller
 from zombiescope.lab.accounts import dead_count
 from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
@@ -47,7 +48,8 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         self.journal.close()
-        return clean(self.name)[0]
+        (cleaned,), _ = clean(self.name)
+        return cleaned
 
 
 def begin(name: str | None) -> Run:
@@ -62,7 +64,12 @@ def begin(name: str | None) -> Run:
         )
     journal = open_journal(run)
     journal.intend("cgroups", path=f"/{LAB}/{run}", hierarchy=hierarchy.version)
-    return Run(run, hierarchy, journal)
+    begun = Run(run, hierarchy, journal)
+    try:
+        controller.hand_down(hierarchy)
+    except ZombiescopeError as error:
+        raise _after_undo(begun, error) from error
+    return begun
 
 
 def guarded(run: Run, work: Callable[[], Truth]) -> Truth:
@@ -140,8 +147,8 @@ def _seen(run: Run, expected: int) -> int | None:
         time.sleep(0.05)
 
 
-def clean(name: str | None = None) -> list[Cleaned]:
-    """One run, or all of them."""
+def clean(name: str | None = None) -> tuple[list[Cleaned], str]:
+    """One run, or all of them; and what stays of that which they share, with the reason."""
     require_root()
     try:
         hierarchy: MemoryHierarchy | None = find_hierarchy()
@@ -149,5 +156,4 @@ def clean(name: str | None = None) -> list[Cleaned]:
         hierarchy = None
     runs = find_runs(hierarchy) if name is None else [checked_run_name(name)]
     cleaned = [clean_run(run, hierarchy) for run in runs]
-    remove_shared_names(hierarchy)
-    return cleaned
+    return cleaned, remove_shared_names(hierarchy)

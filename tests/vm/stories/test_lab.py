@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.vm.cells import Cell
-from tests.vm.stories.groves import dying, memory_mount, settled
+from tests.vm.cells import Cell, Init
+from tests.vm.stories.groves import dying, memory_mount, remove, settled, write
 from tests.vm.stories.pins import FILES, SHARED
 from tests.vm.stories.product import document, zombies_below
 
@@ -18,7 +18,8 @@ LAB = "zombiescope-lab"
 
 
 def kinds(cell: Cell) -> tuple[str, ...]:
-    return PAGES + REFERENCES + (() if cell.memory_is_v1 else ("socket",))
+    swap = ("swap",) if cell.swap_megabytes and not cell.memory_is_v1 else ()
+    return PAGES + REFERENCES + swap + (() if cell.memory_is_v1 else ("socket",))
 
 
 def segments() -> list[str]:
@@ -29,6 +30,7 @@ def leftovers(cell: Cell) -> list[str]:
     """Everything with the lab's name: cgroups, files, processes, segments."""
     places = [memory_mount(cell), SHARED, FILES, Path("/tmp"), Path("/run")]
     found = [str(place / LAB) for place in places if (place / LAB).exists()]
+    found += [str(place) for place in (Path("/var/lib/zombiescope"), Path("/run/zombiescope")) if place.exists()]
     found += [path.read_text() for path in Path("/proc").glob("[0-9]*/comm") if "zombiescope" in path.read_text()]
     return found + segments()
 
@@ -46,6 +48,38 @@ def test_makes_what_it_says_and_cleans_up(cell: Cell) -> None:
         cleaned = document("lab", "clean")
     assert [run["left"] for run in cleaned["runs"] if run["left"]] == []
     assert leftovers(cell) == []
+
+
+def handed_down(cell: Cell) -> bool:
+    return "memory" in (memory_mount(cell) / "cgroup.subtree_control").read_text().split()
+
+
+@pytest.mark.cells.with_args(lambda cell: cell.init is Init.MINI and not cell.memory_is_v1)
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_what_it_turned_on_at_the_root_it_turns_off_unless_somebody_needs_it(cell: Cell, is_needed: bool) -> None:
+    """Only where nobody but us has cgroups; systemd has handed memory down before anybody asks."""
+    root = memory_mount(cell)
+    write(root / "cgroup.subtree_control", "-memory")
+    try:
+        document("lab", "zombies", "--pin", "unreaped", "--count", "1", "--name", "one")
+        document("lab", "zombies", "--pin", "unreaped", "--count", "1", "--name", "two")
+        assert handed_down(cell)
+        assert document("lab", "clean", "--name", "one")["note"] is None
+        assert handed_down(cell), "the other run stands on it"
+        if is_needed:
+            (root / "neighbour").mkdir()
+            write(root / "neighbour" / "memory.high", "1G")
+        note = document("lab", "clean", "--name", "two")["note"]
+        assert handed_down(cell) == is_needed
+        assert (note is not None and "/neighbour has come to use it" in note) == is_needed
+        if is_needed:
+            remove(root / "neighbour")
+            assert document("lab", "clean")["note"] is None
+            assert not handed_down(cell)
+        assert leftovers(cell) == []
+    finally:
+        document("lab", "clean")
+        write(root / "cgroup.subtree_control", "+memory")
 
 
 def check_counts(cell: Cell) -> None:

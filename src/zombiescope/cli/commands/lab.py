@@ -125,13 +125,15 @@ def clean(*, name: str | None, as_json: bool) -> Answer:
 
     Exit code 0 when nothing is left; 5 when something is, with the reason.
     """
-    cleaned = runs.clean(name)
+    cleaned, note = runs.clean(name)
     is_left = any(each.left and not each.in_use for each in cleaned)
     exit_code = ActionFailedError.exit_code if is_left else EXIT_FINE
     if as_json:
-        body = {"gaps": [], "action": "clean", "runs": [each.as_document() for each in cleaned]}
+        body: dict[str, Any] = {"gaps": [], "action": "clean", "note": note or None}
+        body["runs"] = [each.as_document() for each in cleaned]
         return JsonAnswer({**stamp(), **body}, exit_code)
-    return PlainAnswer("\n".join(_clean_lines(cleaned)) or "nothing of the lab is here", exit_code)
+    lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])]
+    return PlainAnswer("\n".join(lines) or "nothing of the lab is here", exit_code)
 
 
 def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer | None:

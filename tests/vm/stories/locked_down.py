@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last story of a machine: under lockdown in its strictest mode the kernel's memory, its events and what BPF could read of
+it are forbidden, to root as well. Every reading command still answers, by another tier, and says why.
+
+There is no way back short of a boot, so nothing is told after it: the matrix runs this file by its name, after everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.vm.cells import Cell
+from tests.vm.stories.groves import Grove, dying, settled
+from tests.vm.stories.pins import PINS, SHARED
+from tests.vm.stories.product import document, zombies_below
+
+EACH = 3
+_SWITCH = Path("/sys/kernel/security/lockdown")
+
+
+@pytest.fixture(scope="module")
+def grove(cell: Cell) -> Iterator[Grove]:
+    grove = Grove(cell, "story-locked-down")
+    by_kind = {pin.kind: pin for pin in PINS}
+    for number in range(EACH):
+        grove.bury(f"page{number}", by_kind["tmpfs"].bury)
+        grove.bury(f"task{number}", by_kind["task"].bury)
+    try:
+        yield grove
+    finally:
+        grove.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lockdown(grove: Grove) -> None:
+    if not _SWITCH.exists():
+        subprocess.run(["mount", "-t", "securityfs", "securityfs", "/sys/kernel/security"], check=True)
+    _SWITCH.write_text("confidentiality\n")
+    assert "[confidentiality]" in _SWITCH.read_text()
+    with pytest.raises(PermissionError):
+        os.open("/proc/kcore", os.O_RDONLY)
+
+
+def test_autopsy_takes_another_tier_and_says_why(cell: Cell, grove: Grove) -> None:
+    answer = document("autopsy", "--limit", "0")
+    assert answer["tier"] == "pages"
+    reasons = " ".join(gap["reason"] for gap in answer["gaps"] if gap["fact"] in ("tier", "zombies"))
+    assert "bpf(" in reasons and "/proc/kcore" in reasons and "lockdown" in reasons, answer["gaps"]
+    named = {file["path"] for file in answer["pinned_files"] if file["parent"] == grove.path}
+    written = {str(path) for path in SHARED.glob(f"{grove.folder.name}-page*")}
+    assert len(written) == EACH
+    assert named == (set() if cell.reparents else written)
+
+
+def test_the_count_needs_no_such_power(cell: Cell, grove: Grove) -> None:
+    answer = document("scan")
+    if cell.memory_is_v1:
+        assert answer["memcg"]["zombies"] >= 2 * EACH
+        return
+    expected = EACH if cell.reparents else 2 * EACH
+    assert settled(lambda: dying(grove.folder), expected) == expected, "the kernel's own count"
+    assert zombies_below(document("scan"), grove.path) == expected
+
+
+@pytest.mark.parametrize("command", [("scan", "--exact"), ("doctor", "--seconds", "0")])
+def test_what_wanted_a_walk_has_a_gap(grove: Grove, command: tuple[str, ...]) -> None:
+    answer = document(*command)
+    assert any("bpf(" in gap["reason"] or "lockdown" in gap["reason"] for gap in answer["gaps"]), answer["gaps"]
