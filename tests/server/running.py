@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,16 +57,20 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def running_agent(folder: Path, settings: str = "") -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running_agent(
+    folder: Path, settings: str = "", state: Path | None = None, program: Sequence[str] = PROGRAM
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     port = free_port()
     config = folder / "agent.toml"
     config.write_text(settings or "[agent]\ninterval_seconds = 1\n", encoding="utf-8")
-    arguments = ["--listen", f"127.0.0.1:{port}", "--state", str(folder / "state"), "--config", str(config)]
+    arguments = ["--listen", f"127.0.0.1:{port}", "--state", str(state or folder / "state"), "--config", str(config)]
     with open(folder / "agent.err", "w", encoding="utf-8") as errors:
-        process = subprocess.Popen([*PROGRAM, "agent", *arguments], stderr=errors, text=True)
+        process = subprocess.Popen([*program, "agent", *arguments], stderr=errors, text=True)
     with ended(process):
         address = f"http://127.0.0.1:{port}"
-        assert wait_for(lambda: fetch(address + "/healthz")[1] == b"ok\n", 30), (folder / "agent.err").read_text()
+        assert wait_for(lambda: fetch(address + "/healthz")[1].startswith(b"ok\n"), 30), (
+            folder / "agent.err"
+        ).read_text()
         yield address, process
 
 

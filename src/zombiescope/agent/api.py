@@ -34,13 +34,17 @@ class Api:
             return Response(200, *self.exposition.render(request.accept))
         if request.path == "/healthz":
             why = self._is_well()
-            return plain(503, why) if why else plain(200, "ok")
+            return plain(503, why) if why else plain(200, "\n".join(["ok", *self._gaps()]))
         if request.path == "/":
             return plain(200, _INDEX)
         route = self._routes.get(request.path)
         if route is None:
             return plain(404, "there is no such page")
         return Response(200, "application/json", json.dumps(route(), indent=1).encode() + b"\n")
+
+    def _gaps(self) -> list[str]:
+        """It looks and serves: what it lacks is no reason to restart it."""
+        return [f"{probe}: {gap.reason}" for probe, gap in self._state.failing().items()]
 
     def _scan(self) -> dict[str, Any]:
         from zombiescope.diagnosis.case import Observation  # noqa: PLC0415 (only when asked)

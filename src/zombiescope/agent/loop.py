@@ -19,6 +19,7 @@ from zombiescope.agent.http import Server
 from zombiescope.agent.notify import Notifier
 from zombiescope.agent.probing import Probing
 from zombiescope.agent.state import State
+from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
@@ -44,6 +45,7 @@ class Agent:
         self._server = self._listen()
         self._notifier = Notifier(notify_socket())
         self._keeper = Keeper(follower, config)
+        self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self._child: Child | None = None
         self._child_until = 0.0
@@ -102,8 +104,16 @@ class Agent:
         self._last_tick = time.monotonic()
         tick = self._follower.tick()
         self.state.take_tick(tick)
+        jump = self._troubles.jump(tick.at, tick.clock)
+        if jump:
+            self._notice("clock", jump, "clock-jumped")
         self._keeper.keep(tick.at, self.state.sample())
-        self.state.report_history(self._keeper.gap)
+        for note in self._keeper.new_notes():
+            self._notice("store", note, "store-damaged")
+        news = self._troubles.lasts("history", self._keeper.gap) if self.config.text("state") else None
+        if news:
+            say(news)
+        self._troubles.let_go(time.monotonic())
         self._write_textfile()
         self._notifier.say("WATCHDOG=1")
 
@@ -111,6 +121,12 @@ class Agent:
         self.state.take_reading(probe, run, reading)
         for each in reading.happened:
             self._keeper.happened(each.what, each.detail, each.at)
+
+    def _notice(self, name: str, what: str, happening: str) -> None:
+        """Something that happened once: in the log, the history, and for an hour in /healthz and as a probe that failed."""
+        say(f"{name}: {what}")
+        self._keeper.happened(happening, what)
+        self._troubles.happened(name, what, time.monotonic())
 
     def _grow(self) -> None:
         self._due["growth"] = time.monotonic() + max(GROWTH_SECONDS, self.config.number("interval_seconds"))

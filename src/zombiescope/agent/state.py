@@ -4,14 +4,13 @@ come out. One thread, no lock."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.growth import MOST_MEMCG_IDS, Forecast, Growth, derive_forecasts, derive_growth, with_recent
+from zombiescope.agent.growing import Growing
+from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.looping_units import LoopingUnits
 from zombiescope.analysis.scan import Scan, derive_scan
-from zombiescope.analysis.trend import Point, derive_slope
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -23,13 +22,8 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.pipeline.follow import Follower, Tick
-from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, sweep_of
+from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, swapped_of, sweep_of
 
-WINDOW_SECONDS = 600.0
-RECENT_SECONDS = 180.0
-"""A leak that begins after hours of peace is seen in this one first."""
-_MOST_POINTS = 240
-_MOST_MAKERS = 40
 _KEPT_MAKERS = 20
 _NOT_YET = "not looked at yet: the agent has just begun"
 
@@ -51,9 +45,7 @@ class State:
         self._previous: Look | None = None
         self._lost_before = 0
         self._lifecycle: Lifecycle | None = None
-        self._total: deque[Point] = deque(maxlen=_MOST_POINTS)
-        self._live: deque[Point] = deque(maxlen=_MOST_POINTS)
-        self._makers: dict[str, deque[Point]] = {}
+        self._growing = Growing()
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
         self._probes: dict[str, ProbeRun] = {}
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
@@ -72,18 +64,18 @@ class State:
             self._lifecycle = events
             self.accounts.add(events.flows, events.other)
         if isinstance(look, Look):
-            self._live.append((tick.at, look.live))
-            self._total.append((tick.at, max(look.zombies - self.accounts.died_lately, 0)))
-        self._follow_makers(tick.at)
+            self._growing.take_look(tick.clock, look, self.accounts.died_lately)
+        if isinstance(events, Lifecycle) and events.tier is not EventTier.POLLING:
+            self._growing.take_makers(tick.clock, self.accounts)
 
     def take_walk(self, seconds: float, plain: Any, counted: dict[str, Counts]) -> None:
         """`counted`: what the ledger had by the time of the walk."""
-        found = makers_of(plain)
+        found, swapped = makers_of(plain), swapped_of(plain)
         self._probes["walk"] = ProbeRun(seconds, found if isinstance(found, Gap) else None)
         if isinstance(found, Gap):
             return
-        if not self.accounts.is_backlog_known:
-            self._makers.clear()  # what was there before is no growth
+        clock = self._tick.clock if self._tick else 0.0
+        self._growing.take_walk(clock, swapped, is_first=not self.accounts.is_backlog_known)
         self.accounts.open_with(found, counted)
 
     def take_heavy(self, plain: dict[str, Any], at: float = 0.0) -> None:
@@ -120,36 +112,21 @@ class State:
     def fail(self, probe: str, why: str) -> None:
         self._probes[probe] = ProbeRun(0.0, Gap(probe, why))
 
-    def report_history(self, gap: Gap | None) -> None:
-        self._probes["history"] = ProbeRun(0.0, gap)
+    def report(self, probe: str, gap: Gap | None) -> None:
+        self._probes[probe] = ProbeRun(0.0, gap)
+
+    def forget(self, probe: str) -> None:
+        self._probes.pop(probe, None)
+
+    def failing(self) -> dict[str, Gap]:
+        return {name: run.gap for name, run in sorted(self._probes.items()) if run.gap}
 
     def consider_growth(self) -> None:
-        """Over the last ten minutes; the cost is that of a few thousand pairs of points."""
-        growth = self._growth_over(WINDOW_SECONDS)
-        if growth is not None:
-            growth = with_recent(growth, self._growth_over(RECENT_SECONDS))
-        if growth is None:
+        if self._tick is None:
             return
-        if growth.total is not None:
-            growth = growth._replace(forecasts=derive_forecasts(growth.total.now, growth.total.slope, self._marks()))
-        self.growth = growth._replace(ids=self._ids_run_out())
-
-    def _growth_over(self, seconds: float) -> Growth | None:
-        begin = (self._total[-1][0] if self._total else 0.0) - seconds
-        makers = {
-            maker: [point for point in points if point[0] >= begin]
-            for maker, points in self._makers.items()
-            if points[-1][1] != points[0][1]
-        }
-        return derive_growth([point for point in self._total if point[0] >= begin], makers)
-
-    def _ids_run_out(self) -> Forecast | None:
-        """Live memory cgroups hold the kernel's ids; zombies do only while pages of theirs are in swap."""
-        slope = derive_slope(list(self._live))
-        if slope is None or slope.low <= 0:
-            return None
-        found = derive_forecasts(self._live[-1][1], slope, [("ids", MOST_MEMCG_IDS)])
-        return found[0] if found else None
+        found = self._growing.growth(self._tick.at, self.thresholds.growth_least, self._marks())
+        if found is not None:
+            self.growth = found
 
     def judge(self) -> Judged:
         moment = self.moment()
@@ -192,25 +169,11 @@ class State:
         if self.accounts.is_backlog_known:
             ranked = [account for account in self.accounts.list() if account.zombies or account.counts.births]
             values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        if (held := self._growing.ids_held) is not None:
+            values["ids"] = held
         for reading in self._readings.values():
             values |= reading.remembered
         return values
-
-    def _follow_makers(self, at: float) -> None:
-        if self._lifecycle is None or self._lifecycle.tier is EventTier.POLLING:
-            return
-        zombies = self.accounts.settled()
-        largest = sorted(zombies, key=lambda maker: -zombies[maker])[:_MOST_MAKERS]
-        for maker in {*largest, *self._makers}:
-            points = self._makers.get(maker)
-            if points is None:
-                # Not seen before: it had none.
-                points = self._makers[maker] = deque(((moment, 0.0) for moment, _ in self._total), maxlen=_MOST_POINTS)
-                if points and points[-1][0] == at:
-                    points.pop()
-            points.append((at, zombies.get(maker, 0)))
-        for maker in [name for name, points in self._makers.items() if not any(value for _, value in points)]:
-            del self._makers[maker]
 
     def _settled(self) -> Look | None:
         looks = [each for each in (self._previous, self._tick.look if self._tick else None) if isinstance(each, Look)]

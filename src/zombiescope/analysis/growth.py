@@ -12,6 +12,7 @@ from zombiescope.analysis.trend import (
     Slope,
     derive_change,
     derive_slope,
+    median,
     reached_after,
     seconds_until,
     settled,
@@ -21,6 +22,11 @@ MOST_MEMCG_IDS = 65_535
 """Held by live memory cgroups and by zombies with pages in swap: a birth beyond them fails."""
 
 
+_LEAST_STEP = 0.2
+"""Of a rise, that each half of the window has: a leak does not come in one step."""
+_FALLS_OF_A_RHYTHM = 2
+
+
 class Trend(NamedTuple):
     """One series of zombies over a window."""
 
@@ -28,8 +34,8 @@ class Trend(NamedTuple):
     """None: all of them together."""
     now: int
     grown: int
-    """By how much the floor rose, from the first third of the window to the last: deaths on their way come back to the floor,
-    however many there are, and a leak does not."""
+    """By how much the floor surely rose, from the first third of the window to the last: deaths on their way come back to the
+    floor, however many there are, and a leak does not."""
     slope: Slope
     since: float
     """When it began to grow as it does, or when the window begins."""
@@ -60,17 +66,30 @@ class Growth(NamedTuple):
     forecasts: tuple[Forecast, ...] = ()
     onset: Onset | None = None
     ids: Forecast | None = None
-    """When live cgroups will have used up the kernel's ids."""
+    """When live cgroups, and zombies with pages in swap, will have used up the kernel's ids."""
+    are_makers_known: bool = False
+    """Then whatever grows is one of them; the total follows every load."""
 
 
-def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Sequence[Point]]) -> Growth | None:
+class Track(NamedTuple):
+    """Zombies over time, and what else is known of them."""
+
+    points: Sequence[Point]
+    passing: Sequence[float] = ()
+    """At each point: how many of those that died lately pass on, as those before them did. A load that rises has more of them."""
+    ceiling: float | None = None
+    """They come and go: only what is above this is growth."""
+
+
+def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Track]) -> Growth | None:
     """None without two points. Values are settled first, so that ordinary deaths on their way do not count."""
     if len(total) < 2:
         return None
     window = total[-1][0] - total[0][0]
-    trends = [trend for maker, points in by_maker.items() if (trend := derive_trend(maker, points)) and trend.grown > 0]
+    trends = [trend for maker, track in by_maker.items() if (trend := derive_trend(maker, track)) and trend.grown > 0]
     trends.sort(key=lambda trend: (-trend.slope.low, -trend.grown, trend.maker or ""))
-    return Growth(total[-1][0], window, derive_trend(None, total), tuple(trends))
+    whole = derive_trend(None, Track(total))
+    return Growth(total[-1][0], window, whole, tuple(trends), are_makers_known=bool(by_maker))
 
 
 def with_recent(growth: Growth, recent: Growth | None) -> Growth:
@@ -89,16 +108,53 @@ def with_recent(growth: Growth, recent: Growth | None) -> Growth:
     return growth._replace(makers=tuple(ranked))
 
 
-def derive_trend(maker: str | None, points: Sequence[Point]) -> Trend | None:
-    calm = settled(points)
+def shifted(growth: Growth, seconds: float) -> Growth:
+    """The same in terms of another clock."""
+    makers = tuple(trend._replace(since=trend.since + seconds) for trend in growth.makers)
+    total = growth.total._replace(since=growth.total.since + seconds) if growth.total else None
+    return growth._replace(at=growth.at + seconds, total=total, makers=makers)
+
+
+def derive_trend(maker: str | None, track: Track) -> Trend | None:
+    calm = settled(track.points)
     slope = derive_slope(calm)
     if slope is None:
         return None
     change = derive_change(calm)
     begun = change if change is not None else calm[0][0]
+    return Trend(maker, round(calm[-1][1]), round(risen(calm, track)), slope, begun, change is not None)
+
+
+def risen(calm: Sequence[Point], track: Track) -> float:
+    """By how much the floor surely rose; not above 0 where the rise is over or never lasted."""
     third = max(len(calm) // 3, 1)
-    floors = (min(value for _, value in part) for part in (calm[:third], calm[-third:]))
-    return Trend(maker, round(calm[-1][1]), round(-next(floors) + next(floors)), slope, begun, change is not None)
+    values = [value for _, value in calm]
+    first, middle, last = min(values[:third]), min(values[third:-third] or values), min(values[-third:])
+    rise = last - first
+    if min(middle - first, last - middle) < _LEAST_STEP * rise or is_falling(values[-third:]):
+        return min(rise, 0.0)
+    if track.passing:
+        rise -= max(middle_of(track.passing[-third:]) - middle_of(track.passing[:third]), 0.0)
+    return rise if track.ceiling is None else min(rise, last - track.ceiling)
+
+
+def is_falling(values: Sequence[float]) -> bool:
+    half = len(values) // 2
+    return half > 0 and middle_of(values[half:]) < middle_of(values[:half])
+
+
+def middle_of(values: Sequence[float]) -> float:
+    return median(sorted(values))
+
+
+def ceiling_of(values: Iterable[float], least: float) -> float | None:
+    """The height from which the values came down again, where they did so at least twice: what comes and goes is no leak."""
+    falls, highest, high = 0, 0.0, float("-inf")
+    for value in values:
+        high = max(high, value)
+        if high - value >= least and value <= high / 2:
+            falls, highest, high = falls + 1, max(highest, high), value
+    return highest if falls >= _FALLS_OF_A_RHYTHM else None
 
 
 def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, float]]) -> tuple[Forecast, ...]:

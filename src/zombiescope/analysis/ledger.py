@@ -6,6 +6,7 @@ Makers are named as an autopsy names them. `label_of` is what may stand in a met
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ OTHER = "other"
 _NOTHING = Counts()
 _MOST_MAKERS = 512
 _LONGEST_LABEL = 100
+_PASSING_SECONDS = 120.0
 
 
 class Account(NamedTuple):
@@ -32,7 +34,7 @@ class Accounts:
         self._makers = Makers()
         self._counts: dict[str, Counts] = {}
         self._backlog: dict[str, int] = {}
-        self._lately: dict[str, int] = {}
+        self._lately: dict[str, Counts] = {}
         self.is_backlog_known = False
 
     def add(self, flows: Iterable[Flow], other: Counts = _NOTHING) -> None:
@@ -63,11 +65,18 @@ class Accounts:
 
     def settled(self) -> dict[str, int]:
         """At least so many by maker are no ordinary deaths on their way: whoever died since the reading before may be one."""
-        return {maker: max(count - self._lately.get(maker, 0), 0) for maker, count in self.zombies().items()}
+        return {
+            maker: max(count - self._lately.get(maker, _NOTHING).deaths, 0) for maker, count in self.zombies().items()
+        }
 
     @property
     def died_lately(self) -> int:
-        return sum(self._lately.values())
+        return sum(counts.deaths for counts in self._lately.values())
+
+    @property
+    def lately(self) -> Mapping[str, Counts]:
+        """Of the last reading."""
+        return self._lately
 
     def list(self) -> list[Account]:
         """Those with most zombies first, then those with most births."""
@@ -79,7 +88,33 @@ class Accounts:
         if maker not in self._counts and len(self._counts) >= _MOST_MAKERS:
             maker = OTHER
         self._counts[maker] = self._counts.get(maker, Counts()).plus(counts)
-        self._lately[maker] = self._lately.get(maker, 0) + counts.deaths
+        self._lately[maker] = self._lately.get(maker, _NOTHING).plus(counts)
+
+
+class Passing:
+    """Who passes on slowly: of each maker the deaths and releases of the last two minutes."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, Mapping[str, Counts]]] = deque()
+        self._sums: dict[str, Counts] = {}
+
+    def add(self, at: float, lately: Mapping[str, Counts]) -> None:
+        """`at`: seconds on a clock that only goes forward."""
+        self._readings.append((at, lately))
+        for maker, counts in lately.items():
+            self._sums[maker] = self._sums.get(maker, _NOTHING).plus(counts)
+        while at - self._readings[0][0] > _PASSING_SECONDS:
+            for maker, counts in self._readings.popleft()[1].items():
+                rest = self._sums[maker].less(counts)
+                if any(rest):
+                    self._sums[maker] = rest
+                else:
+                    del self._sums[maker]
+
+    def of(self, maker: str) -> int:
+        """As many as were released may be on their way again; none where nobody is ever released."""
+        counts = self._sums.get(maker, _NOTHING)
+        return min(counts.deaths, counts.releases)
 
 
 def flow_maker(makers: Makers, path: bytes) -> str:

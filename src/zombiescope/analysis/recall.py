@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zombiescope.analysis.growth import Growth, derive_forecasts, derive_growth, derive_onset
+from zombiescope.analysis.growth import Growth, Track, derive_forecasts, derive_growth, derive_onset
 from zombiescope.analysis.trend import Point, median
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 
@@ -51,7 +51,8 @@ def derive_recall(samples: Sequence[Sample], marks: Iterable[tuple[str, float]],
     present = boots[-1]
     total = points_of(present, ALL)
     makers = {name for sample in present for name in sample.values if name.startswith(MAKER_PREFIX)}
-    growth = derive_growth(total, {name.removeprefix(MAKER_PREFIX): points_of(present, name, 0.0) for name in makers})
+    tracks = {name.removeprefix(MAKER_PREFIX): Track(points_of(present, name, 0.0)) for name in makers}
+    growth = derive_growth(total, tracks)
     if growth is not None and growth.total is not None:
         starts = [(boot[0].at, points_of(boot, ALL)) for boot in boots]
         forecasts = derive_forecasts(growth.total.now, growth.total.slope, marks)

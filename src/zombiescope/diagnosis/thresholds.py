@@ -31,7 +31,8 @@ class Thresholds(NamedTuple):
     growth_critical_per_hour: float = 1_000
     growth_least: int = 10
     """Zombies more than at the start of the window, below which a slope is noise."""
-    growth_least_seconds: float = 120
+    growth_least_seconds: float = 180
+    """A rise that is shorter may be a wave: many deaths at once, released a little later."""
     saturated_warning_seconds: float = 1.0
     """The longest stretch of one core without time but for the kernel."""
     saturated_critical_seconds: float = 5.0

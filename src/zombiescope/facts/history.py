@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered of a node: samples of numbers, and events. Raw facts; their meaning is computed anew each time.
 
-Series names: `counted live zombies births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`, `maker.NAME`,
-`saturated_seconds` (of all cores, since the agent began).
+Series names: `counted live zombies ids births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`,
+`maker.NAME`, `saturated_seconds` (of all cores, since the agent began).
 """
 
 from __future__ import annotations

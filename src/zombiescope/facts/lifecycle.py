@@ -29,6 +29,9 @@ class Counts(NamedTuple):
     def plus(self, other: Counts) -> Counts:
         return Counts(self.births + other.births, self.deaths + other.deaths, self.releases + other.releases)
 
+    def less(self, other: Counts) -> Counts:
+        return Counts(self.births - other.births, self.deaths - other.deaths, self.releases - other.releases)
+
     @property
     def balance(self) -> int:
         """Dead and not released, of those seen to die; negative where older ones were released."""

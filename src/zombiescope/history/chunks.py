@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.columns import pack, unpack
@@ -30,10 +31,12 @@ CREATE TABLE IF NOT EXISTS happening (number INTEGER PRIMARY KEY, at REAL NOT NU
 class Chunks:
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = path
+        self.damaged = 0
+        """Stretches that could not be read."""
         mode = "ro" if read_only else "rwc"
         if read_only and not os.path.exists(path + "-wal"):
             mode = "ro&immutable=1"  # nobody writes: then it can also be read in a folder where nothing may be created
-        address = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + f"?mode={mode}"
+        address = f"file:{_quoted(path)}?mode={mode}"
         self._database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=5.0)
         try:
             self._database.execute("PRAGMA cache_size = -1024")
@@ -91,20 +94,18 @@ class Chunks:
         )
 
     def samples(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Sample]:
-        """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out."""
+        """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out and counted."""
         names: dict[int, str] = dict(self._database.execute("SELECT id, name FROM series"))
         ids = [number for number, name in names.items() if wanted is None or name in wanted]
         query = "SELECT first, boot, numbers, times FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
         for first, boot, numbers, times in self._database.execute(query, (since, until)).fetchall():
             marks = ",".join("?" * len(ids))
-            rows = self._database.execute(
-                f"SELECT series, data FROM chunk WHERE first = ? AND series IN ({marks})",  # noqa: S608 (question marks only)
-                (first, *ids),
-            )
+            query = f"SELECT series, data FROM chunk WHERE first = ? AND series IN ({marks})"  # noqa: S608 (question marks only)
             try:
-                columns = {names[number]: unpack(data) for number, data in rows}
+                columns = {names[number]: unpack(data) for number, data in self._database.execute(query, (first, *ids))}
                 moments = list(zip(unpack(numbers), unpack(times), strict=True))
-            except ValueError:
+            except (ValueError, sqlite3.DatabaseError):
+                self.damaged += 1
                 continue
             yield from _samples(moments, boot, columns, since, until)
 
@@ -126,6 +127,38 @@ class Chunks:
             self._database.execute("PRAGMA incremental_vacuum").fetchall()
             forgotten += 1
         return forgotten
+
+    def take_over(self, damaged: str) -> int:
+        """Every stretch that can still be read of a damaged database, a row at a time. How many."""
+        taken = 0
+        try:
+            self._database.execute("ATTACH ? AS damaged", (f"file:{_quoted(damaged)}?mode=ro&immutable=1",))
+        except sqlite3.Error:
+            return 0
+        try:
+            self._database.execute("INSERT OR IGNORE INTO series SELECT * FROM damaged.series")
+            firsts = [row[0] for row in self._database.execute("SELECT first FROM damaged.stretch ORDER BY first")]
+            for first in firsts:
+                taken += self._take_over(first)
+            self._database.execute("INSERT OR IGNORE INTO happening SELECT * FROM damaged.happening")
+            self._database.execute("INSERT OR REPLACE INTO meta SELECT * FROM damaged.meta WHERE name = 'folded'")
+        except sqlite3.Error:
+            pass
+        with suppress(sqlite3.Error):
+            self._database.execute("DETACH damaged")
+        return taken
+
+    def _take_over(self, first: int) -> bool:
+        try:
+            with self._transaction():
+                for table in ("stretch", "chunk"):
+                    query = f"INSERT OR IGNORE INTO {table} SELECT * FROM damaged.{table} WHERE first = ?"  # noqa: S608 (our own names)
+                    self._database.execute(query, (first,))
+                highest = max(first, self.folded)
+                self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (highest,))
+        except sqlite3.Error:
+            return False
+        return True
 
     def size(self) -> int:
         pages = int(self._database.execute("PRAGMA page_count").fetchone()[0])
@@ -151,6 +184,10 @@ class _Transaction:
             self._database.execute("COMMIT")
         elif self._database.in_transaction:
             self._database.execute("ROLLBACK")
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def stretches(samples: Sequence[Sample]) -> Iterator[list[Sample]]:

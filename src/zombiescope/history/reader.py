@@ -80,6 +80,8 @@ def _read_chunks(
         chunks = Chunks(path, read_only=True)
         try:
             samples.update((sample.number, sample) for sample in chunks.samples(since, until, wanted))
+            if chunks.damaged:
+                gaps.append(Gap("series", f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"))
             happenings.update((each.number, each) for each in chunks.happenings(since, until))
         finally:
             chunks.close()

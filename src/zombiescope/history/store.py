@@ -28,7 +28,8 @@ class Store:
 
     def __init__(self, folder: str, *, days: float = 30, most_bytes: int = 60 << 20) -> None:
         self.folder = folder
-        self.trouble: Trouble | None = None
+        self._writing: Trouble | None = None
+        self._folding: Trouble | None = None
         self.notes: list[str] = []
         self._days, self._most_bytes = days, most_bytes
         self._waiting: deque[Record] = deque(maxlen=_MOST_WAITING)
@@ -54,6 +55,11 @@ class Store:
         if self._lock is not None:
             os.close(self._lock)
         self._log = self._chunks = self._lock = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why the last sample is not written, or the last hour not folded."""
+        return self._writing or self._folding
 
     @property
     def waiting(self) -> int:
@@ -82,30 +88,52 @@ class Store:
         try:
             self._log.append(list(self._waiting))
         except OSError as error:
-            self.trouble = Trouble(f"cannot write {self._log.path}", (error.strerror or str(error)).lower())
+            self._writing = Trouble(f"cannot write {self._log.path}", (error.strerror or str(error)).lower())
             return
         self._waiting.clear()
-        self.trouble = None
+        self._writing = None
         if self._log.size() > _MOST_LOG_BYTES:
             self._fold()
 
     def _fold(self) -> None:
-        """The log into the chunks. A crash in between leaves records in both, told apart by their numbers."""
-        if self._log is None or self._chunks is None:
-            return
-        try:
-            records, _ = read_log(self._log.path)
-            done = self._chunks.folded
-            fresh = [record for record in records if record.number > done]
-            samples = [record for record in fresh if isinstance(record, Sample)]
-            happenings = [record for record in fresh if isinstance(record, Happening)]
-            if fresh:
-                self._chunks.fold(samples, happenings, max(record.number for record in fresh))
-                newest = max(record.at for record in fresh)
-                self._chunks.forget(newest - self._days * _DAY, self._most_bytes)
-            self._log.replace([])
-        except (OSError, sqlite3.Error) as error:
-            self.trouble = Trouble(f"cannot fold the last hour into {DATABASE}", str(error).lower())
+        """The log into the chunks. A crash in between leaves records in both, told apart by their numbers. Chunks that were
+        damaged meanwhile are put aside: what the log holds goes into new ones."""
+        for is_last in (False, True):
+            if self._chunks is None:
+                self._begin_chunks_anew(is_damaged=False)
+            if self._log is None or self._chunks is None:
+                return
+            try:
+                self._fold_into(self._log, self._chunks)
+            except (OSError, sqlite3.Error) as error:
+                self._folding = Trouble(f"cannot fold the last hour into {DATABASE}", str(error).lower())
+                if is_last or isinstance(error, OSError | sqlite3.OperationalError):
+                    return
+                self._begin_chunks_anew(is_damaged=True)
+            else:
+                self._folding = None
+                return
+
+    def _fold_into(self, log: AppendLog, chunks: Chunks) -> None:
+        records, _ = read_log(log.path)
+        done = chunks.folded
+        fresh = [record for record in records if record.number > done]
+        samples = [record for record in fresh if isinstance(record, Sample)]
+        happenings = [record for record in fresh if isinstance(record, Happening)]
+        if fresh:
+            chunks.fold(samples, happenings, max(record.number for record in fresh))
+            newest = max(record.at for record in fresh)
+            chunks.forget(newest - self._days * _DAY, self._most_bytes)
+            _see_for_oneself(chunks.path, chunks.folded)
+        log.replace([])
+
+    def _begin_chunks_anew(self, *, is_damaged: bool) -> None:
+        if self._chunks is not None:
+            with suppress(sqlite3.Error):
+                self._chunks.close()
+            self._chunks = None
+        with suppress(OSError, sqlite3.Error):
+            self._chunks = self._open_chunks(is_damaged=is_damaged)
 
     def _try_to_open(self) -> None:
         """Once all of it is there; until then records wait."""
@@ -117,9 +145,9 @@ class Store:
             self._log = self._open_log(self._chunks)
         except (OSError, sqlite3.Error) as error:
             why = getattr(error, "strerror", None) or str(error)
-            self.trouble = Trouble(f"cannot keep a history in {self.folder}", str(why).lower())
+            self._writing = Trouble(f"cannot keep a history in {self.folder}", str(why).lower())
             return
-        self.trouble = None
+        self._writing = None
 
     def _take_lock(self) -> None:
         import fcntl  # noqa: PLC0415 (a reader needs no lock)
@@ -134,18 +162,24 @@ class Store:
             raise OSError(error.errno, "another agent writes there") from error
         self._lock = descriptor
 
-    def _open_chunks(self) -> Chunks:
+    def _open_chunks(self, *, is_damaged: bool = False) -> Chunks:
         path = os.path.join(self.folder, DATABASE)
-        try:
-            return Chunks(path)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            aside = self._put_aside(path, str(error))
-            for more in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.rename(path + more, aside + more)
-            return Chunks(path)
+        why = "found when it was written"
+        if not is_damaged:
+            try:
+                return Chunks(path)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                why = str(error)
+        aside = self._put_aside(path, why) if os.path.exists(path) else None
+        for more in ("-wal", "-shm") if aside else ():
+            with suppress(FileNotFoundError):
+                os.rename(path + more, f"{aside}{more}")
+        chunks = Chunks(path)
+        if aside:
+            self.notes[-1] += f"; {chunks.take_over(aside):,} hours of it could be read and are kept"
+        return chunks
 
     def _open_log(self, chunks: Chunks) -> AppendLog:
         path = os.path.join(self.folder, LOG)
@@ -176,3 +210,13 @@ class Store:
         os.rename(path, aside)
         self.notes.append(f"{os.path.basename(path)} was damaged ({why}): kept as {os.path.basename(aside)}")
         return aside
+
+
+def _see_for_oneself(path: str, folded: int) -> None:
+    """Before the log goes: what was folded is there for others too, not only in our cache. Raises sqlite3.DatabaseError."""
+    fresh = Chunks(path, read_only=True)
+    try:
+        if fresh.folded < folded:
+            raise sqlite3.DatabaseError("what was written is not there")
+    finally:
+        fresh.close()

@@ -25,6 +25,8 @@ class Tick(NamedTuple):
     look_seconds: float
     lifecycle: Lifecycle | Gap
     lifecycle_seconds: float
+    clock: float
+    """Seconds on a clock that only goes forward; `at` may jump."""
 
 
 class Follower:
@@ -47,23 +49,32 @@ class Follower:
         look = read_one_look(self.host, self.hierarchy)
         middle = self.host.monotonic()
         lifecycle = self.ledger if isinstance(self.ledger, Gap) else self.ledger.read()
-        return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle)
+        return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle, start)
 
     def close(self) -> None:
         if not isinstance(self.ledger, Gap):
             self.ledger.close()
 
 
-def zombies_by_maker(host: Host) -> dict[str, int] | Gap:
-    """By a walk of the kernel's own tree; ordinary deaths on their way are among them."""
+class Backlog(NamedTuple):
+    """Zombies as a walk found them; ordinary deaths on their way are among them."""
+
+    by_maker: dict[str, int]
+    swapped: int | None
+    """Those with pages in swap; None where one of them did not tell."""
+
+
+def read_backlog(host: Host) -> Backlog | Gap:
+    """By a walk of the kernel's own tree."""
     from zombiescope.analysis.maker import Makers  # noqa: PLC0415 (only the short-lived child pays for a walk)
     from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415
 
     walk = read_zombie_walk(host)
     if isinstance(walk, Gap):
         return walk
-    makers, found = Makers(), dict[str, int]()
+    makers, found, swapped = Makers(), dict[str, int](), list[int | None]()
     for zombie in walk.zombies:
         maker = makers.of(zombie.path)
         found[maker] = found.get(maker, 0) + 1
-    return found
+        swapped.append(zombie.references.swap)
+    return Backlog(found, None if None in swapped else sum(map(bool, swapped)))

@@ -12,7 +12,7 @@ from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
-from zombiescope.pipeline.follow import zombies_by_maker
+from zombiescope.pipeline.follow import Backlog, read_backlog
 
 
 def observe_heavily(host: Host, hierarchy: Hierarchy, *, walk: bool) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def observe_heavily(host: Host, hierarchy: Hierarchy, *, walk: bool) -> dict[str
         found[name] = [host.monotonic() - start, _plain(value)]
 
     if walk:
-        timed("walk", lambda: zombies_by_maker(host))
+        timed("walk", lambda: read_backlog(host))
         return found
     live = read_live_tree(host, hierarchy)
     timed("residual", lambda: read_residuals(host, hierarchy, _parents(host, hierarchy)))
@@ -86,8 +86,8 @@ def _plain(value: object) -> Any:
             return list(value)
         case EmptyDirectories():
             return [value.leaves, value.seen, value.empty, [shown(path) for path in value.examples]]
-        case dict():
-            return {"makers": value}
+        case Backlog():
+            return {"makers": value.by_maker, "swapped": value.swapped}
         case list():
             return [list(each) for each in value]
         case _:
@@ -118,3 +118,9 @@ def makers_of(plain: Any) -> dict[str, int] | Gap:
 
 def restarts_of(plain: Any) -> list[UnitRestarts] | Gap:
     return Gap(*plain["gap"]) if isinstance(plain, dict) else [UnitRestarts(*each) for each in plain]
+
+
+def swapped_of(plain: Any) -> int | None:
+    """Zombies that keep their id in the kernel by pages in swap; None where the walk could not tell."""
+    found = plain.get("swapped")
+    return None if found is None else int(found)

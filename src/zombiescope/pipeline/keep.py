@@ -16,8 +16,16 @@ class Keeper:
         folder = config.text("state")
         most = int(config.number("retention_megabytes") * 1e6)
         self._store = Store(folder, days=config.number("retention_days"), most_bytes=most) if folder else None
-        for note in self._store.notes if self._store else ():
-            self.happened("store-damaged", note)
+
+    def new_notes(self) -> list[str]:
+        """What was put aside since the last time, and what of it is kept."""
+        if self._store is None:
+            return []
+        notes, self._store.notes = self._store.notes, []
+        if self._store.dropped and self._store.trouble is None:
+            notes.append(f"{self._store.dropped:,} samples waited too long for the store and are lost")
+            self._store.dropped = 0
+        return notes
 
     @property
     def gap(self) -> Gap | None:

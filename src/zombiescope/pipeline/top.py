@@ -10,7 +10,7 @@ from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.host.access import Host
-from zombiescope.pipeline.follow import Follower, zombies_by_maker
+from zombiescope.pipeline.follow import Follower, read_backlog
 
 
 class Row(NamedTuple):
@@ -37,9 +37,9 @@ class Watching:
         self._accounts = Accounts()
         self._before: dict[str, Counts] = {}
         self._last = host.monotonic()
-        self._backlog = zombies_by_maker(host)
+        self._backlog = read_backlog(host)
         if not isinstance(self._backlog, Gap):
-            self._accounts.open_with(self._backlog, {})
+            self._accounts.open_with(self._backlog.by_maker, {})
 
     def picture(self) -> Picture:
         tick = self._follower.tick()

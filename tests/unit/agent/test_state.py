@@ -6,8 +6,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
+from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
@@ -44,7 +47,7 @@ def follower() -> Follower:
 def tick(n: int, zombies: int, flows: tuple[Flow, ...] = (), live: int = 20) -> Tick:
     total = Counts(n, n, 0)
     events = Lifecycle(EventTier.BPF, 10.0 * n, total, flows, Counts(), 0)
-    return Tick(10.0 * n, Look(live + zombies, live), 0.001, events, 0.02)
+    return Tick(10.0 * n, Look(live + zombies, live), 0.001, events, 0.02, 10.0 * n)
 
 
 def text_of(judged: Judged) -> str:
@@ -99,10 +102,50 @@ def test_a_leak_of_six_a_minute_after_an_hour_of_peace_is_named_within_four_minu
     assert seconds <= 240
 
 
+def test_a_clock_that_jumps_back_does_not_hide_a_leak_or_make_one() -> None:
+    state = State(follower(), Thresholds(), "")
+    leak = (Flow(b"/system.slice/bad.service", Counts(1, 1, 0)),)
+    for n in range(60):
+        each = tick(n, 10 + n, leak)
+        state.take_tick(each._replace(at=each.at - (3600 if n >= 50 else 0)))
+    state.consider_growth()
+    assert "360 more an hour, most by unit:bad.service" in growth_of(state).summary
+    assert isinstance(state.growth, Growth)
+    assert state.growth.at == 590.0 - 3600
+    assert -3600 <= state.growth.makers[0].since < state.growth.at
+    calm = State(follower(), Thresholds(), "")
+    for n in range(60):
+        calm.take_tick(tick(n, 10)._replace(at=10.0 * n - (3600 if n % 20 > 9 else 0)))
+    calm.consider_growth()
+    assert growth_of(calm).verdict is Verdict.ABSENT
+
+
+def test_ids_run_out_by_live_cgroups_and_by_zombies_with_pages_in_swap() -> None:
+    state = State(follower(), Thresholds(), "")
+    for n in range(40):
+        state.take_tick(tick(n, 100 * n))
+        state.take_walk(0.1, {"makers": {}, "swapped": 50 * n}, {})
+    state.consider_growth()
+    assert isinstance(state.growth, Growth)
+    assert state.growth.ids is not None
+    assert state.growth.ids.mark == MOST_MEMCG_IDS
+    held = 20 + 50 * 39
+    assert state.growth.ids.soonest_seconds == pytest.approx((65_535 - held) / 5, rel=0.01)
+    assert state.sample()["ids"] == held
+    unknown = State(follower(), Thresholds(), "")
+    for n in range(40):
+        unknown.take_tick(tick(n, 100 * n))
+    unknown.take_walk(0.1, {"makers": {}, "swapped": None}, {})
+    unknown.consider_growth()
+    assert isinstance(unknown.growth, Growth)
+    assert unknown.growth.ids is None, "zombies without pages in swap hold none"
+    assert "ids" not in unknown.sample()
+
+
 def test_what_is_not_known_has_no_sample() -> None:
     state = State(follower(), Thresholds(), "")
     gap = Gap("memcg.counted", "no row")
-    state.take_tick(Tick(0.0, gap, 0.0, Gap("births", "refused"), 0.0))
+    state.take_tick(Tick(0.0, gap, 0.0, Gap("births", "refused"), 0.0, 0.0))
     state.consider_growth()
     text = text_of(state.judge())
     for name in (
@@ -129,7 +172,7 @@ def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
     state.take_walk(0.1, {"makers": {}}, {})
     state.take_heavy(PLAIN_HEAVY)
     state.fail("textfile", "full")
-    state.report_history(Gap("history", "full"))
+    state.report("history", Gap("history", "full"))
     state.consider_growth()
     assert sum(not line.startswith("#") for line in text_of(state.judge()).splitlines()) <= MOST_SERIES
 

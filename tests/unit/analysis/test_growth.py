@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from zombiescope.analysis.growth import derive_growth, derive_onset
+from zombiescope.analysis.growth import Track, derive_growth, derive_onset
 from zombiescope.analysis.ledger import OTHER, Accounts, by_label
 from zombiescope.analysis.recall import derive_recall, moment_at
 from zombiescope.analysis.trend import Point
@@ -56,7 +56,7 @@ def test_accounts_and_labels_are_bounded_and_lose_nothing() -> None:
 
 
 def verdict_of(total: list[Point], makers: dict[str, list[Point]]) -> tuple[Verdict, Severity, str]:
-    growth = derive_growth(total, makers)
+    growth = derive_growth(total, {maker: Track(points) for maker, points in makers.items()})
     finding = judge_zombie_growth(Case((), Thresholds(), growth or NO_HISTORY))
     return finding.verdict, finding.severity, finding.summary
 

@@ -125,6 +125,59 @@ def test_a_database_that_is_none_is_put_aside(tmp_path: Path) -> None:
     store.close()
 
 
+def test_of_a_database_with_a_damaged_page_the_other_hours_are_kept(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    for n in range(3000):
+        store.add_sample(1e6 + 60 * n, "b", {f"s{i}": math.sin(n * i) for i in range(8)})
+    store.close()
+    place = tmp_path / DATABASE
+    content = bytearray(place.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = b"\xa5" * 4096
+    place.write_bytes(bytes(content))
+    store = Store(str(tmp_path))
+    before = len(remember(os.fsencode(tmp_path)).samples)
+    for n in range(3000, 3200):
+        store.add_sample(1e6 + 60 * n, "b", {f"s{i}": math.sin(n * i) for i in range(8)})
+    found = remember(os.fsencode(tmp_path))
+    numbers = [sample.number for sample in found.samples]
+    assert len(numbers) == len(set(numbers)) >= before + 200
+    assert len(numbers) > 2500, "a page costs its hours, not the others"
+    assert numbers[-200:] == list(range(3001, 3201))
+    assert "damaged" in found.gaps[0].reason or "damaged" in store.notes[0]
+    store.close()
+
+
+def test_a_database_that_is_damaged_while_it_is_written_is_put_aside_and_the_hour_is_kept(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    fill(store, 500)
+    (tmp_path / DATABASE).write_bytes(b"not a database at all" * 1000)
+    (tmp_path / (DATABASE + "-wal")).write_bytes(b"x" * 40_000)
+    in_log = len(remember(os.fsencode(tmp_path)).samples)
+    fill(store, 500, start=1_010_000.0)
+    assert store.trouble is None
+    assert len(remember(os.fsencode(tmp_path)).samples) >= in_log + 500
+    assert list(tmp_path.glob(f"{DATABASE}.damaged-*"))
+    assert "kept as" in store.notes[0]
+    store.close()
+
+
+def test_an_hour_that_cannot_be_folded_stays_said_and_stays_in_the_log(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    fill(store, 300)
+    assert store._chunks is not None
+    store._chunks._database.execute("PRAGMA query_only = 1")
+    fill(store, 400, start=1_003_000.0)
+    assert store.trouble is not None
+    assert "fold" in store.trouble.what
+    assert len(remember(os.fsencode(tmp_path)).samples) == 700
+    store._chunks._database.execute("PRAGMA query_only = 0")
+    fill(store, 400, start=1_007_000.0)
+    assert store.trouble is None
+    assert [sample.number for sample in remember(os.fsencode(tmp_path)).samples] == list(range(1, 1101))
+    store.close()
+
+
 def test_a_full_disk_is_said_and_what_waits_is_written_later(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     fill(store, 3)

@@ -23,7 +23,7 @@ def judge_zombie_growth(case: Case) -> Finding:
         why = f"{growth.window_seconds:.0f} s were watched: too short to tell growth from noise"
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, ())
     leaking = [trend for trend in growth.makers if is_growing(trend, growth, case.thresholds)]
-    if not leaking and is_growing(growth.total, growth, case.thresholds) and not growth.makers:
+    if not leaking and not growth.are_makers_known and is_growing(growth.total, growth, case.thresholds):
         leaking = [growth.total]
     if not leaking:
         summary = (
