@@ -11,6 +11,7 @@ COMMANDS: dict[str, str] = {
     "audit": "Services and agents: which can loop for ever, which nothing needs.",
     "check": "A gate: one verdict, many formats, exit code.",
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
+    "reap": "Opt-in: free zombies that only page cache keeps, within a budget.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
     "top": "Births, deaths, releases and zombies by maker, live.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",

@@ -90,3 +90,16 @@ METRICS = (
     COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
     CORE_SATURATED, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
 )  # fmt: skip
+
+# The reaper's own, beside the agent's set: it writes a text file of its own.
+REAP_FREED = _metric("reap_freed_total", _C, "Zombies that the reaper freed since it began.")
+REAP_PAGES = _metric("reap_evicted_pages_total", _C, "Pages that the reaper evicted since it began.")
+REAP_CPU = _metric("reap_cpu_seconds_total", _C, "Processor time that the reaper took since it began.")
+REAP_PASSES = _metric("reap_passes_total", _C, "Looks that the reaper took since it began.")
+REAP_WALKS = _metric("reap_walks_total", _C, "Walks of the kernel's tree that the reaper took since it began.")
+REAP_REFUSED = _metric(
+    "reap_refused_total", _C, "Evictions that were not done, for the file was in use or had changed."
+)
+REAP_STATE = _metric("reap_state", _G, "1 for what the reaper's last pass came to.", "state")
+REAP_LEFT = _metric("reap_left", _G, "Zombies that the reaper leaves, by reason.", "reason")
+REAPER_FIGURES = (REAP_FREED, REAP_PAGES, REAP_CPU, REAP_PASSES, REAP_WALKS, REAP_REFUSED)

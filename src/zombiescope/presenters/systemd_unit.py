@@ -69,3 +69,51 @@ WantedBy=multi-user.target
 
 def render_unit(program: str) -> str:
     return _UNIT.format(program=program)
+
+
+_REAPER = """\
+[Unit]
+Description=Zombiescope reaper: frees zombies that only page cache keeps, within a budget
+After=local-fs.target
+
+[Service]
+# Off until it is enabled. It stops itself when it harms (exit 5) and is then left stopped: no Restart=.
+Type=exec
+ExecStart={program} reap --watch --yes
+Restart=no
+StateDirectory=zombiescope
+StateDirectoryMode=0750
+MemoryMax=160M
+CPUQuota=5%
+CPUWeight=5
+IOWeight=5
+Nice=15
+OOMScoreAdjust=500
+TasksMax=4
+# CAP_BPF and CAP_PERFMON: the walk. CAP_DAC_READ_SEARCH: open the files that pin. CAP_SYS_ADMIN is not among them.
+CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateTmp=no
+PrivateDevices=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectClock=yes
+ProtectHostname=yes
+PrivateNetwork=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+SystemCallFilter=@system-service bpf
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def render_reaper_unit(program: str) -> str:
+    return _REAPER.format(program=program)

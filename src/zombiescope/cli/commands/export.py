@@ -7,6 +7,7 @@ import click
 
 from zombiescope.cli.exports.dashboard import dashboard
 from zombiescope.cli.exports.policy import policy
+from zombiescope.cli.exports.prevention import reap_unit, slice_, stop_hook
 from zombiescope.cli.exports.rules import rules
 from zombiescope.cli.exports.shipped import kubelet, npd, sh
 from zombiescope.cli.exports.unit import unit
@@ -19,6 +20,7 @@ Examples:
   zombiescope export policy --image disk.raw > AGENTS.md
   zombiescope export npd > /etc/node-problem-detector/zombiescope.json
   zombiescope export sh | ssh node sh
+  zombiescope export stop-hook --unit ecs.service
 """
 
 
@@ -27,5 +29,5 @@ def export() -> None:
     """Print a file for others to use: rules, a dashboard, a unit, a policy, a plugin, a kubelet fragment, a script."""
 
 
-for kind in (rules, dashboard, unit, policy, npd, kubelet, sh):
+for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit):
     export.add_command(kind)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope reap`: frees evictable zombies within a budget. Opt-in: without --yes it only says what it would do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.facts.reaping import Budget
+
+if TYPE_CHECKING:
+    from zombiescope.analysis.reaping import Pass
+    from zombiescope.pipeline.reap import Reaper
+
+EPILOG = """\b
+Examples:
+  zombiescope reap                       what one pass would free, and what it cannot; changes nothing
+  zombiescope reap --yes                 one pass
+  zombiescope reap --watch --yes         keep the stock down until SIGTERM
+  zombiescope export reap-unit           the same as a systemd unit, off until it is enabled
+"""
+_DEFAULT = Budget()
+
+
+@click.command(epilog=EPILOG)
+@click.option("--watch", is_flag=True, help="Pass after pass, until a signal, or until it harms.")
+@click.option("--yes", is_flag=True, help="Evict. Without it nothing is changed.")
+@click.option("--maker", metavar="GLOB", help="Only zombies of these makers.")
+@click.option("--parent", metavar="CGROUP", help="Only zombies at and below this live cgroup.")
+@click.option(
+    "--leave", type=click.IntRange(0), default=_DEFAULT.leave, show_default=True, help="A stock to leave alone."
+)
+@click.option(
+    "--pages-per-second", type=click.FloatRange(1), default=_DEFAULT.pages_per_second, show_default=True,
+    help="Most pages to evict.",
+)  # fmt: skip
+@click.option(
+    "--core-share", type=click.FloatRange(0.0001, 1), default=_DEFAULT.core_share, show_default=True,
+    help="Most of one core to take.",
+)  # fmt: skip
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1),
+    default=_DEFAULT.interval_seconds,
+    show_default=True,
+    help="Seconds between looks.",
+)
+@click.option(
+    "--memory-pressure", type=click.FloatRange(0, 100), default=_DEFAULT.memory_pressure, show_default=True,
+    help="Percent (PSI some avg10) above which nothing is evicted.",
+)  # fmt: skip
+@click.option(
+    "--io-pressure",
+    type=click.FloatRange(0, 100),
+    default=_DEFAULT.io_pressure,
+    show_default=True,
+    help="The same for I/O.",
+)
+@click.option(
+    "--refaults", type=click.FloatRange(0), default=_DEFAULT.refaults_per_second, show_default=True,
+    help="Pages a second read again, above twice the usual, that count as harm. Three harmful passes stop it.",
+)  # fmt: skip
+@click.option(
+    "--state", default="/var/lib/zombiescope", show_default=True, metavar="DIR", help="Where the log is kept."
+)
+@click.option("--textfile", metavar="FILE", help="Write metrics here, for node_exporter's textfile collector.")
+@json_option
+def reap(*, watch: bool, yes: bool, as_json: bool, textfile: str | None, state: str, **asked: Any) -> Answer:
+    """Free zombies that only page cache keeps, by the least harmful lever: the cache of the very files that pin them.
+
+    Files in use by somebody alive, mapped or dirty pages, shared memory, swap, sockets and processes are never touched: they are
+    counted and named. Nothing is lowered or left behind, so nothing has to be undone; evicted pages are read again when wanted.
+    Exit code 5: it stopped itself because it harmed.
+    """
+    from zombiescope.execution.reap_log import ReapLog  # noqa: PLC0415 (only this command pays for it)
+    from zombiescope.host.live import LiveHost  # noqa: PLC0415
+    from zombiescope.pipeline.reap import Reaper, Scope  # noqa: PLC0415
+
+    if os.geteuid() != 0:
+        raise UsageError("cannot reap", "it needs root", "sudo zombiescope reap")
+    parent = asked["parent"]
+    scope = Scope(asked["maker"], os.fsencode(parent) if parent else None)
+    log = ReapLog(os.fsencode(state)) if yes else None
+    try:
+        reaper = Reaper(LiveHost(), _budget(asked), scope, log)
+        last, lines = _passes(reaper, watch=watch, as_json=as_json, textfile=textfile)
+    finally:
+        if log:
+            log.close()
+    return _answer(last, lines, as_json=as_json)
+
+
+def _budget(asked: dict[str, Any]) -> Budget:
+    return Budget(
+        asked["leave"],
+        asked["pages_per_second"],
+        asked["core_share"],
+        asked["memory_pressure"],
+        asked["io_pressure"],
+        asked["refaults"],
+        asked["interval"],
+    )
+
+
+def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None) -> tuple[Pass, list[str]]:
+    """The last pass, and the lines about it that were not printed on the way."""
+    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.pipeline.reap import keep_down  # noqa: PLC0415
+
+    if not watch:
+        one = reaper.run_pass()
+        if one.done:
+            time.sleep(1.0)  # the kernel frees what lost its last page a moment later
+            reaper.settle()
+            one = one._replace(freed=reaper.tally.freed, tally=reaper.tally)
+        _export(one, textfile)
+        return one, _lines(one._replace(freed=0))
+    ending = _Ending()
+    said: list[str] = []
+
+    def told(each: Pass) -> None:
+        lines = _lines(each)
+        if not as_json and (lines != said or each.state is State.EVICTED):
+            click.echo("\n".join(lines))
+        said[:] = lines
+        _export(each, textfile)
+
+    return keep_down(reaper, told, ending.wait), []
+
+
+class _Ending:
+    """SIGTERM and SIGINT end the watch between two passes."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._heard)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def _heard(self, *_: object) -> None:
+        self._is_asked = True
+
+    def wait(self, seconds: float) -> bool:
+        from select import select  # noqa: PLC0415
+
+        if not self._is_asked:
+            select([self._reading], [], [], seconds)
+        return not self._is_asked
+
+
+def _lines(each: Pass) -> list[str]:
+    from zombiescope.presenters.reap_text import render_left, render_orders, render_pass, render_refused  # noqa: PLC0415
+
+    first = render_pass(each.state, each.why, each.zombies, each.freed)
+    asked = render_orders(each.choice.orders)
+    return [first, *asked, *render_left(each.choice.left), *render_refused(each.done)]
+
+
+def _export(each: Pass, textfile: str | None) -> None:
+    if not textfile:
+        return
+    from zombiescope.agent.exposition import Exposition  # noqa: PLC0415
+    from zombiescope.agent.textfile import write_textfile  # noqa: PLC0415
+    from zombiescope.presenters.reap_text import render_reaper_families  # noqa: PLC0415
+
+    tally = each.tally
+    figures = (tally.freed, tally.pages, tally.cpu_seconds, tally.passes, tally.walks, tally.refused)
+    _, body = Exposition(lambda: render_reaper_families(figures, each.choice.left, each.state)).render()
+    why = write_textfile(textfile, body)
+    if why:
+        click.echo(f"cannot write {textfile}: {why}", err=True)
+
+
+def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
+    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.presenters.reap_json import render_reap_json  # noqa: PLC0415
+    from zombiescope.presenters.reap_text import render_tally  # noqa: PLC0415
+
+    exit_code = ActionFailedError.exit_code if last.state is State.STOPPED else EXIT_FINE
+    if as_json:
+        return JsonAnswer(render_reap_json(last), exit_code)
+    return PlainAnswer("\n".join([*lines, render_tally(last.tally)]), exit_code)

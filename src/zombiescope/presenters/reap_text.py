@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reaper's passes as lines for a person or a journal, and as metrics for a text file collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Tally
+from zombiescope.facts import metric_names as names
+from zombiescope.facts.names import shown
+from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.presenters.metrics import Family
+
+_EXAMPLES = 3
+_WHY = {
+    RESTING: "the last tries below its parent freed nothing; it is tried again later",
+    NOT_CACHED: "nothing of it is in the page cache",
+    DIRTY: "its pages are not written back yet; the kernel does that by itself",
+    MAPPED: "a process maps its pages; they are left to it",
+    NO_LEVER: "its file has no name here, and reclaim on the parent would take live caches or is not to be had",
+}
+
+
+def why_left(reason: str) -> str:
+    return _WHY.get(reason, f"pinned by {reason}, which eviction cannot free (zombiescope autopsy names it)")
+
+
+def render_pass(state: str, why: str, zombies: int, freed: int) -> str:
+    went = f"; the pass before freed {freed:,}" if freed else ""
+    return f"{state.replace('_', ' ')}: {zombies:,} zombies on this machine; {why}{went}"
+
+
+def render_orders(orders: Sequence[Order]) -> Iterator[str]:
+    """The first few; the log has all."""
+    for order in orders[:_EXAMPLES]:
+        what = "the cache of" if order.lever is Lever.DROP_FILE else "reclaim on"
+        yield f"  {what} {shown(order.target)}: {order.pages:,} pages, {len(order.zombies):,} zombies"
+    if len(orders) > _EXAMPLES:
+        yield f"  and {len(orders) - _EXAMPLES:,} more"
+
+
+def render_tally(tally: Tally) -> str:
+    passes = "1 pass" if tally.passes == 1 else f"{tally.passes:,} passes"
+    took = f"{tally.cpu_seconds:.2f} s of CPU"
+    if tally.passes > 1 and tally.core_share is not None:
+        took += f" in {tally.seconds:,.0f} s: {100 * tally.core_share:.2f} % of a core"
+    return f"freed {tally.freed:,} zombies and {tally.pages:,} pages in {passes}; {took}"
+
+
+def render_left(left: Mapping[str, int]) -> Iterator[str]:
+    """What stays, and why."""
+    for reason, count in left.items():
+        yield f"  left {count:,}: {why_left(reason)}"
+
+
+def render_refused(done: Sequence[Done]) -> Iterator[str]:
+    reasons: dict[str, int] = {}
+    for each in done:
+        if each.refused:
+            reasons[each.refused] = reasons.get(each.refused, 0) + 1
+    for why, count in reasons.items():
+        yield f"  not done {count:,}: {why}"
+
+
+def render_reaper_families(figures: Sequence[float], left: Mapping[str, int], state: str) -> list[Family]:
+    """`figures` in the order of REAPER_FIGURES."""
+    found = [
+        Family(metric, (((), float(figure)),)) for metric, figure in zip(names.REAPER_FIGURES, figures, strict=True)
+    ]
+    found.append(Family(names.REAP_STATE, (((state,), 1.0),)))
+    found.append(Family(names.REAP_LEFT, tuple(((reason,), float(count)) for reason, count in left.items())))
+    return found

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the machine can bear eviction: pressure (PSI, `some avg10`) and file pages read again since boot (/proc/vmstat)."""
+
+from __future__ import annotations
+
+import re
+
+from zombiescope.facts.reaping import Health
+from zombiescope.host.access import Host
+from zombiescope.probes.kernel_text import flat_keyed
+
+_SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
+
+
+def read_machine_health(host: Host) -> Health:
+    """Each figure or None: kernels may be built without PSI, and before 5.9 refaults were counted in one line."""
+    return Health(
+        host.monotonic(),
+        _pressure(host, b"/proc/pressure/memory"),
+        _pressure(host, b"/proc/pressure/io"),
+        _refaults(host),
+    )
+
+
+def _pressure(host: Host, path: bytes) -> float | None:
+    try:
+        found = _SOME.search(host.read(path))
+    except OSError:
+        return None
+    return float(found[1]) if found else None
+
+
+def _refaults(host: Host) -> int | None:
+    try:
+        values = flat_keyed(host.read(b"/proc/vmstat"))
+    except OSError:
+        return None
+    return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reaper on real zombies: what only page cache keeps goes, what is somebody's stays and is named, and a live cache is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kernel.lab_driver import LabDriver
+from tests.kernel.witness import Witness
+
+from zombiescope.execution.eviction import resident_count
+
+COUNT = 60
+
+
+def command(state: Path, subtree: str, *more: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "zombiescope",
+        "reap",
+        "--parent",
+        subtree,
+        "--leave",
+        "0",
+        "--state",
+        str(state),
+        *more,
+    ]
+
+
+def reap(state: Path, subtree: str, *more: str) -> dict[str, Any]:
+    done = subprocess.run([*command(state, subtree, "--json"), *more], check=True, capture_output=True, text=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.kernel
+def test_page_cache_goes_after_a_dry_run_that_changed_nothing(lab: LabDriver, witness: Witness, tmp_path: Path) -> None:
+    witness.forget()
+    truth = lab.zombies("page-cache", COUNT)
+    ids = {made["id"] for made in truth["made"]}
+    would = reap(tmp_path, truth["subtree"])
+    there = len(ids - witness.ids("release", truth["subtree"]))
+    assert would["state"] == "would_evict"
+    assert abs(would["evictable"] - there) <= 2, "the kernel may take a page at any time"
+    assert not (tmp_path / "reap.jsonl").exists()
+    answer = reap(tmp_path, truth["subtree"], "--yes")
+    assert answer["state"] == "evicted"
+    assert answer["freed"]["zombies"] >= there - 2
+    witness.wait_for_ordinary_deaths()
+    assert witness.ids("release", truth["subtree"]) == ids
+    logged = json.loads((tmp_path / "reap.jsonl").read_text())
+    assert sum(order["zombies"] for order in logged["orders"]) == len(answer["orders"])
+
+
+@pytest.mark.kernel
+def test_shared_memory_is_named_and_left(lab: LabDriver, witness: Witness, tmp_path: Path) -> None:
+    witness.forget()
+    truth = lab.zombies("tmpfs", COUNT)
+    answer = reap(tmp_path, truth["subtree"], "--yes")
+    assert answer["state"] == "nothing_evictable"
+    assert [(left["reason"], left["zombies"]) for left in answer["left"]] == [("tmpfs", COUNT)]
+    assert answer["freed"] == {"zombies": 0, "pages": 0}
+    assert not witness.ids("release", truth["subtree"])
+
+
+@pytest.mark.kernel
+def test_a_file_that_the_living_use_is_left(lab: LabDriver, tmp_path: Path) -> None:
+    """One of its pages keeps a zombie, a thousand are a live reader's."""
+    truth = lab.zombies("page-cache", 1)
+    path = Path(truth["made"][0]["file"])
+    with path.open("ab") as file:
+        file.truncate(1000 * 4096)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        file.read()
+        before = resident_count(file.fileno(), 1000 * 4096)
+        answer = reap(tmp_path, truth["subtree"], "--yes")
+        assert resident_count(file.fileno(), 1000 * 4096) >= before - 2
+    assert before > 900
+    assert answer["refused"] == [
+        {"target": str(path), "why": "most of its cached pages are not the dead ones': somebody alive uses it"}
+    ]
+
+
+@pytest.mark.kernel
+def test_watching_keeps_a_leak_down_and_ends_on_a_signal(lab: LabDriver, tmp_path: Path) -> None:
+    name = lab.new_name()
+    options = ("--maker", "leaky", "--per-minute", "1200", "--pin", "page-cache", "--seconds", "6", "--name", name)
+    leak = lab.start("leak", *options)
+    watch = subprocess.Popen(
+        command(tmp_path, f"/zombiescope-lab/{name}", "--watch", "--yes", "--interval", "0.5", "--core-share", "1", "--json"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert leak.wait(timeout=120) == 0
+    time.sleep(2)
+    watch.send_signal(signal.SIGTERM)
+    out, _ = watch.communicate(timeout=60)
+    answer = json.loads(out)
+    assert watch.returncode == 0
+    assert answer["freed"]["zombies"] >= 100, "120 were made, the last pass may have missed a few"
+    assert answer["cost"]["passes"] > 2
+
+
+@pytest.mark.kernel
+def test_killed_at_any_moment_it_leaves_nothing_and_the_next_goes_on(lab: LabDriver, tmp_path: Path) -> None:
+    truth = lab.zombies("page-cache", COUNT)
+    for number in range(5):
+        process = subprocess.Popen(command(tmp_path, truth["subtree"], "--yes"), stdout=subprocess.DEVNULL)
+        time.sleep(0.05 + 0.1 * number)
+        process.kill()
+        process.wait()
+    answer = reap(tmp_path, truth["subtree"], "--yes")
+    assert answer["state"] in {"evicted", "nothing_evictable"}
+    assert sum(left["zombies"] for left in answer["left"]) == 0
