@@ -67,7 +67,9 @@ TIER = (
     Carried("test_page_pins.py", _page_pins, _PAGES, ("6.1-v1",)),
     Carried("test_page_free_pins.py", lambda cell: not cell.memory_is_v1, "wants a v2 mount", ("7.2-v2",)),
     Carried("test_kernel_log.py", _everywhere, "", ("5.10-v2",)),
-    Carried("test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", ()),
+    Carried(
+        "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", ("6.1-v2",)
+    ),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
     Carried("test_profile_record.py", _nowhere, "needs numpy, which the small images do not have"),
