@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
@@ -16,7 +15,7 @@ from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.host.choose import choose_host
+from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.empty_directories import read_empty_directories
@@ -24,18 +23,12 @@ from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 
-Progress = Callable[[str], None]
-
 
 class Scanned(NamedTuple):
     observation: Observation
     diagnosis: Diagnosis
     thresholds: Thresholds
     growth: Growth | Gap = NO_HISTORY
-
-
-def open_host(root: bytes | None) -> Host:
-    return choose_host(root)
 
 
 def scan(
