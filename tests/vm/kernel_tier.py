@@ -59,7 +59,7 @@ TIER = (
     Carried("test_lab_readers.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
     Carried("test_lab_pages.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v1",)),
     Carried("test_scan_truth.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
-    Carried("test_scan_every_kind.py", _true_page_figures, f"{_PAGES}; {_FIGURES}"),
+    Carried("test_scan_every_kind.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v2",)),
     Carried("test_lab_zombies.py", _true_figures, _FIGURES, ("6.1-v2",)),
     Carried("test_lab_clean.py", _everywhere, "", ("7.2-v2",)),
     Carried(
