@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import Scan
@@ -14,9 +14,17 @@ from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
 from zombiescope.facts.snapshot import Snapshot
 
+if TYPE_CHECKING:  # a scan has none of these
+    from zombiescope.facts.priorities import RealTimeSeen
+    from zombiescope.facts.remains import Remains
+    from zombiescope.facts.services import ServicesSeen
+
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"
 )
+NOT_DISSECTED = Gap("remains", "the zombies were not looked at one by one", "zombiescope doctor, as root")
+NO_SERVICES = Gap("services", "services were not watched", "zombiescope doctor")
+NO_PRIORITIES = Gap("real_time_tasks", "tasks were not watched", "zombiescope doctor")
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
 
 _NOT_LOOKED = "not looked at"
@@ -37,6 +45,9 @@ class Case(NamedTuple):
     cores: CoresSeen | Gap = NOT_WATCHED
     kernel_log: KernelLog | Gap = NO_KERNEL_LOG
     nic_counters: NicCounters | Gap = NO_NIC_COUNTERS
+    remains: Remains | Gap = NOT_DISSECTED
+    services: ServicesSeen | Gap = NO_SERVICES
+    real_time: RealTimeSeen | Gap = NO_PRIORITIES
 
     @property
     def first(self) -> Observation:

@@ -37,6 +37,21 @@ class Thresholds(NamedTuple):
     """The longest stretch of one core without time but for the kernel."""
     saturated_critical_seconds: float = 5.0
     """Drivers give a transmit queue five seconds before they reset the card."""
+    pin_share: float = 0.1
+    """Of all zombies, held by one kind of pin, below which it is not worth a finding."""
+    leak_least_zombies: int = 20
+    """Left by one maker, below which it only churns."""
+    blame_share: float = 0.1
+    """Of all zombies, left by one maker, from which on it is to blame for them."""
+    steal_warning: float = 0.1
+    """Of all CPU time."""
+    steal_critical: float = 0.3
+    shortage_most_idle: float = 0.05
+    shortage_least_user: float = 0.6
+    real_time_share: float = 0.5
+    """Of a core, taken by one real-time task."""
+    oom_reports_warning: int = 3
+    oom_recent_seconds: float = 3600
     memory_share: float = 0.05
     """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
     nic_reset_recent_seconds: float = 86_400

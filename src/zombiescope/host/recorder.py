@@ -30,6 +30,11 @@ class RecordingHost:
         return self._host.label
 
     @property
+    def beneath(self) -> Host:
+        """For `beside_recording`."""
+        return self._host
+
+    @property
     def is_live(self) -> bool:
         return self._host.is_live
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
@@ -43,11 +43,11 @@ def scan(
     """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host."""
     thresholds = Thresholds()
     observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
-    growth = _growth(host, state) if state is not None and host.label == "this host" else NO_HISTORY
-    return Scanned(observation, diagnose(Case((observation,), thresholds, growth)), thresholds, growth)
+    growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
+    return Scanned(observation, glance(Case((observation,), thresholds, growth)), thresholds, growth)
 
 
-def _growth(host: Host, state: bytes) -> Growth | Gap:
+def growth_of(host: Host, state: bytes) -> Growth | Gap:
     from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
