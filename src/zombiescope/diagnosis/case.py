@@ -12,7 +12,9 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
+from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
 from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.softirq import SoftirqSeen
 
 if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.priorities import RealTimeSeen
@@ -31,6 +33,9 @@ _NOT_LOOKED = "not looked at"
 _DOCTOR_LOOKS = "zombiescope doctor looks at it"
 NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_RECLAIM = Gap("reclaim", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_SWEEPERS = Gap("sweepers", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_SOFTIRQ = Gap("softirq", _NOT_LOOKED, _DOCTOR_LOOKS)
 
 
 class Observation(NamedTuple):
@@ -48,6 +53,9 @@ class Case(NamedTuple):
     remains: Remains | Gap = NOT_DISSECTED
     services: ServicesSeen | Gap = NO_SERVICES
     real_time: RealTimeSeen | Gap = NO_PRIORITIES
+    softirq: SoftirqSeen | Gap = NO_SOFTIRQ
+    reclaim: ReclaimSeen | Gap = NO_RECLAIM
+    sweepers: SweepersSeen | Gap = NO_SWEEPERS
 
     @property
     def first(self) -> Observation:

@@ -57,6 +57,26 @@ class Thresholds(NamedTuple):
     nic_reset_recent_seconds: float = 86_400
     """A reset of the network card that is older is history, not a finding."""
     nic_resets_critical: int = 3
+    softirq_wait_warning_seconds: float = 0.1
+    softirq_wait_critical_seconds: float = 1.0
+    sweep_warning_seconds: float = 0.5
+    sweep_critical_seconds: float = 5.0
+    reclaim_pass_critical_seconds: float = 1.0
+    reclaim_walk_least_zombies: int = 200
+    """A walk over fewer does not take long."""
+
+    def of_sweep(self, seconds: float) -> Severity:
+        if seconds >= self.sweep_critical_seconds:
+            return Severity.CRITICAL
+        return Severity.WARNING if seconds >= self.sweep_warning_seconds else Severity.OK
+
+    def of_reclaim_pass(self, longest_seconds: float) -> Severity:
+        return Severity.CRITICAL if longest_seconds >= self.reclaim_pass_critical_seconds else Severity.WARNING
+
+    def of_softirq_wait(self, seconds: float) -> Severity:
+        if seconds >= self.softirq_wait_critical_seconds:
+            return Severity.CRITICAL
+        return Severity.WARNING if seconds >= self.softirq_wait_warning_seconds else Severity.OK
 
     def growth_needed(self, window_seconds: float) -> float:
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour
