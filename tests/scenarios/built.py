@@ -6,7 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.build import observed, snapshot
-from tests.scenarios.facts import case, cores, kernel_log, loop, oom, remains, reset, services, stretch, unneeded
+from tests.scenarios.facts import (
+    case,
+    cores,
+    kernel_log,
+    loop,
+    oom,
+    remains,
+    reset,
+    services,
+    slow_sweep,
+    softirq,
+    stretch,
+    unneeded,
+)
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -29,6 +42,8 @@ def incident() -> Case:
         services=services(guilty, unneeded=(unneeded(),)),
         cores=cores(stretch(6.2), user=2.0, system=1.0),
         kernel_log=kernel_log(*reset(50), *reset(30), *reset(9)),
+        softirq=softirq(6.1),
+        snapshot={"sweep": slow_sweep(240)},
     )
 
 

@@ -10,12 +10,16 @@ from tests.build import observed, snapshot
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogEventKind, LogSource, NicStep, ResetReason
+from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.network import DeviceCounters, NicCounters
 from zombiescope.facts.priorities import RealTimeSeen, RealTimeTask
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen, SweepersSeen
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
+from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -113,9 +117,28 @@ def oom(minutes_ago: float) -> LogEvent:
     return LogEvent(NOW - 60 * minutes_ago, LogEventKind.OUT_OF_MEMORY, text, task="trainer")
 
 
+def softirq(longest: float = 4e-5, core: int = 3) -> SoftirqSeen:
+    """One softirq of the network waited so long; the files agree."""
+    calm = Times(Histogram((9, 1)), 3e-5, NOW + 1)
+    late = CoreLatency(core, Times(Histogram((1,)), longest, NOW + 2), calm, calm, calm)
+    return SoftirqSeen(NOW, 10.0, longest, None, 0, 0, (late,))
+
+
+def reclaim(calls: int = 0, pages: int = 0, seconds: float = 0.0, longest: float = 0.0) -> ReclaimSeen:
+    """Of a memory cgroup at its limit, all of it on a core."""
+    limit = ReclaimCalls(ReclaimKind.LIMIT, calls, 0 if pages else calls, pages, seconds, seconds, longest, NOW + 2)
+    return ReclaimSeen(10.0, (ReclaimCalls(ReclaimKind.DIRECT, 0, 0, 0, 0.0, 0.0, 0.0, None), limit))
+
+
+def slow_sweep(live: int) -> Sweep:
+    """As a kernel that walks the dead for each read would show it: a labelled case, reproduced nowhere here."""
+    return Sweep(130.0, live, 31, "/sys/fs/cgroup/memory/kubepods/memory.numa_stat", 1.9)
+
+
 NICS = (DeviceCounters("eth0", 0, {}),)
 QUIET: dict[str, Any] = {"cores": cores(user=1.0), "services": services(), "real_time": real_time(),
-    "kernel_log": kernel_log(), "nic_counters": NicCounters(NOW, 10.0, NICS, NICS)}  # fmt: skip
+    "kernel_log": kernel_log(), "nic_counters": NicCounters(NOW, 10.0, NICS, NICS),
+    "softirq": softirq(), "reclaim": reclaim(), "sweepers": SweepersSeen(NOW, 10.0, ())}  # fmt: skip
 
 
 def case(zombies: int = 12, *, live: int = 240, left: Left | None = None, **facts: Any) -> Case:
