@@ -116,6 +116,9 @@ class _Ring:
         return content
 
 
+_everything = attr
+
+
 @dataclass(slots=True)
 class Sampler:
     """Every core of this machine, until it is closed. The objects vanish with the process whatever ends it."""
@@ -123,7 +126,7 @@ class Sampler:
     rate_hz: int
     pages: int = 128
     attr: bytes = b""
-    ask: Callable[[int, Wish], bytes] = attr
+    ask: Callable[[int, Wish], bytes] = _everything
     """What to ask the kernel for."""
     _rings: list[_Ring] = field(default_factory=list)
 

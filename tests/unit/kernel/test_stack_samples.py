@@ -57,3 +57,4 @@ def test_the_kernel_is_asked_for_its_own_chains_alone() -> None:
     assert flags & (1 << 7), "idle is left out"
     assert not flags & (1 << 8), "no records of mappings"
     assert Sampler(99, ask=kernel_only).ask is kernel_only
+    assert Sampler(99).ask(99, Wish()) != kernel_only(99, Wish()), "the profiler asks for everything"

@@ -34,6 +34,11 @@ class KernelStacks:
         self._threads: dict[int, str] = {}
         self._lost = 0
 
+    @property
+    def taken(self) -> int:
+        """Samples so far."""
+        return len(self._samples)
+
     def drain(self) -> None:
         """Often enough that no ring overflows: twice a second."""
         found = parse_rings(self._sampler.drain())
@@ -101,13 +106,12 @@ def open_kernel_stacks(host: Host, cores: list[int]) -> KernelStacks | Gap:
 
 def name_addresses(text: bytes, addresses: set[int]) -> dict[int, str] | Gap:
     """By the nearest function at or below each; an address far above every function has no name."""
-    starts: list[int] = []
     places: list[tuple[int, bytes]] = []
     for line in text.split(b"\n"):
-        address, kind, name = line[:16], line[17:18], line[19:]
-        if kind in _CODE and name and kind:
+        kind, name = line[17:18], line[19:]
+        if kind and kind in _CODE and name:
             try:
-                places.append((int(address, 16), name))
+                places.append((int(line[:16], 16), name))
             except ValueError:
                 continue
     places.sort()
