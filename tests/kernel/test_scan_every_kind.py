@@ -11,10 +11,11 @@ import os
 import warnings
 
 import pytest
+from tests.kernel.command import IN_MACHINE
 from tests.kernel.lab_driver import LabDriver, leftovers
 from tests.kernel.truth_table import kinds_of_this_host, make_and_scan
 
-SIZES = [1, 7] if "ZOMBIESCOPE_VM_CELL" in os.environ else [1, 50, 2000]  # emulation is ten to forty times slower
+SIZES = [1, 7] if IN_MACHINE else [1, 50, 2000]  # emulation is ten to forty times slower
 ODD_SIZES = [7, 333, 3001] if os.environ.get("ZOMBIESCOPE_ALL_SIZES") else []
 
 

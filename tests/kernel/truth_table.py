@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.kernel.command import run_command
 from tests.kernel.lab_driver import LabDriver
 
 from zombiescope.lab.pins.catalogue import KINDS
@@ -108,8 +107,9 @@ def _row(truth: dict[str, Any], present: int, dropped: int, parent: dict[str, An
 
 
 def _scan() -> dict[str, Any]:
-    command = [sys.executable, "-m", "zombiescope", "scan", "--exact", "--json"]
-    document = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout)
+    ended = run_command(["scan", "--exact", "--json"])
+    assert ended.status == 0, ended
+    document = json.loads(ended.out)
     assert isinstance(document, dict)
     return document
 

@@ -12,7 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.access import Host
-from zombiescope.pipeline.evidence import gather
+from zombiescope.pipeline.evidence import Evidence, gather
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.node import read_identity, read_shape
 
@@ -41,7 +41,7 @@ _UNUSED = Gap("cost", "an autopsy does not measure costs")
 
 def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: None) -> Dissected:
     """One call returns the records."""
-    seen = gather(host, progress)
+    seen = gather(host, progress) if host.is_live else _recalled(host, progress)
     counts = (seen.hierarchy, seen.census, seen.residuals)
     snapshot = Snapshot(seen.taken_at, host.label, read_identity(host), read_shape(host), *counts, *(_UNUSED,) * 2)
     residuals = seen.residuals if isinstance(seen.residuals, Residuals) else None
@@ -52,6 +52,20 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
 
         chosen = with_pod_names(chosen, read_pod_names(host))
     return Dissected(snapshot, seen.walk, chosen, seen.gaps, seen.beside)
+
+
+def _recalled(host: Host, progress: Progress) -> Evidence:
+    """What a recording kept of an autopsy; where it kept none, what its plain files tell, and why there is no more."""
+    from zombiescope.pipeline.kept_evidence import recall  # noqa: PLC0415 (a live host needs none of it)
+
+    kept = recall(host)
+    if isinstance(kept, Evidence):
+        return kept
+    seen = gather(host, progress)
+    if not kept:
+        return seen
+    walk = seen.walk._replace(gaps=(Gap("zombies", kept, "run zombiescope on the host itself"), *seen.walk.gaps))
+    return seen._replace(walk=walk)
 
 
 def _chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
