@@ -23,3 +23,20 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def scope_of(maker: str | None, below: str | None) -> Scope:
     return Scope(maker, None if below is None else unshown(below))
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=bytes),
+    default=b"/var/lib/zombiescope",
+    show_default="/var/lib/zombiescope",
+    metavar="DIR",
+    help="Where journals of actions are kept.",
+)
+window_option = click.option(
+    "--window",
+    type=click.FloatRange(min=0, max=86400),
+    default=600.0,
+    show_default=True,
+    help="How many seconds to watch afterwards.",
+)

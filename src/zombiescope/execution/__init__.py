@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes a machine: journal first, one small lever at a time."""
+"""Obey a plan: journal first, then the change, one step at a time; undo. Edge."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from zombiescope.errors import ObservationError
 
@@ -22,7 +23,8 @@ class BlobError(ObservationError):
     """The blob in the package is not what was built."""
 
 
-class Blob(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Blob:
     maps: tuple[str, ...]
     programs: tuple[str, ...]
     data: bytes

@@ -6,6 +6,7 @@ Both walkers (BPF, /proc/kcore) produce these; `assemble` makes facts of them. `
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -84,7 +85,8 @@ class RawPin(NamedTuple):
     """Filled up with NUL."""
 
 
-class Clock(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Clock:
     """The same moment on the kernel's clocks and on the wall."""
 
     jiffies: int
@@ -92,7 +94,8 @@ class Clock(NamedTuple):
     wall_seconds: float
 
 
-class RawWalk(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RawWalk:
     memcgs: list[RawMemcg]
     writeback: list[RawPin]
     clock: Clock

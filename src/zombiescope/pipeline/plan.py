@@ -62,9 +62,13 @@ class Planned(NamedTuple):
 
 
 def make_plan(
-    root: bytes | None, scope: Scope, seconds: float, progress: Callable[[float], None] = lambda _: None
+    root: bytes | None,
+    scope: Scope,
+    seconds: float,
+    progress: Callable[[float], None] = lambda _: None,
+    makers: tuple[str, ...] = (),
 ) -> Planned:
-    """`seconds`: how long services are watched on a live host."""
+    """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
     audited, audit_gap = _audit(root, host, seconds, progress)
@@ -74,16 +78,17 @@ def make_plan(
     hierarchy = read_memory_hierarchy(host)
     autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope)
     levers = _levers(host, hierarchy, autopsy, audited)
-    plan = propose(diagnosis, autopsy, audited.audit if audited else None, levers, every_zombie=scope.is_narrow)
+    plan = propose(
+        diagnosis, autopsy, audited.audit if audited else None, levers, every_zombie=scope.is_narrow, makers=makers
+    )
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
     return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps)
 
 
 def _joined(diagnosis: Diagnosis, audited: Audited) -> Diagnosis:
-    """The audit watched longer than the glance at the rest: of units its findings count."""
-    known = {finding.id for finding in audited.findings}
+    known = {finding.id for finding in diagnosis.findings}
     return diagnosis._replace(
-        findings=(*(each for each in diagnosis.findings if each.id not in known), *audited.findings)
+        findings=(*diagnosis.findings, *(each for each in audited.findings if each.id not in known))
     )
 
 

@@ -31,10 +31,12 @@ def propose(
     levers: Levers,
     *,
     every_zombie: bool = False,
+    makers: tuple[str, ...] = (),
 ) -> Plan:
-    """Any of autopsy and audit may be missing: then nothing is proposed that would have to be guessed."""
+    """Any of autopsy and audit may be missing: then nothing is proposed that would have to be guessed. `makers`: known
+    to have made zombies, beside the units that loop now."""
     present = frozenset(finding.id for finding in diagnosis.findings if finding.verdict is Verdict.PRESENT)
-    makers = _makers(audit)
+    makers = tuple(dict.fromkeys((*makers, *_makers(audit))))
     bodies = autopsy.bodies if autopsy else ()
     if not (every_zombie or _POPULATION in present):
         bodies = tuple(body for body in bodies if body.maker in makers)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope apply`: do what the plan says. A dry run unless --yes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.planning import scope_of, scope_options, state_option, window_option
+from zombiescope.cli.progress import stage_shown, window_shown
+from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.facts.names import shown
+
+if TYPE_CHECKING:
+    from zombiescope.pipeline.act import Applied, Order, Verified
+    from zombiescope.remedies.plan import Step
+
+EPILOG = """\b
+Examples:
+  zombiescope apply                                   a dry run: what would be done
+  zombiescope apply --yes                             steps that need no consent
+  zombiescope apply --yes --consent stop:ecs.service  and this one
+  zombiescope apply --yes --maker 'unit:ecs*' --window 60
+  zombiescope apply --yes --root /mnt/image           in an image before it boots
+"""
+
+
+@click.command(epilog=EPILOG)
+@scope_options
+@click.option("--yes", is_flag=True, help="Really do it.")
+@click.option(
+    "--consent", "consents", multiple=True, metavar="NAME", help="Allow one step that needs consent, by name."
+)
+@click.option("--again", is_flag=True, help="Also what was done three times within a day and did not hold.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, max=86400),
+    default=5.0,
+    show_default=True,
+    help="How long to watch services before.",
+)
+@window_option
+@state_option
+@json_option
+@root_option
+def apply(
+    *,
+    maker: str | None,
+    below: str | None,
+    yes: bool,
+    consents: tuple[str, ...],
+    again: bool,
+    seconds: float,
+    window: float,
+    state: bytes,
+    as_json: bool,
+    root: bytes | None,
+) -> Answer:
+    """Stop what makes zombies, free what it left, and look whether it holds.
+
+    Without --yes nothing is changed. Every change is in a journal before it is made; it stops at the first surprise and puts
+    everything back. Exit code 0; 4: it failed and everything was put back; 5: it failed and something was not.
+    """
+    from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
+
+    scope = scope_of(maker, below)
+    order = Order(shown(state), root, scope, seconds, frozenset(consents), again)
+    return _do(order, window, as_json=as_json) if yes else _dry_run(order, as_json=as_json)
+
+
+def _dry_run(order: Order, *, as_json: bool) -> Answer:
+    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
+
+    with window_shown(order.seconds if order.root is None else 0) as progress:
+        planned = make_plan(order.root, order.scope, order.seconds, progress)
+    if as_json:
+        from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
+
+        return JsonAnswer(render_dry_run(planned.plan, planned, planned.gaps))
+    from rich.text import Text  # noqa: PLC0415
+
+    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
+
+    parts = render_plan_text(planned.plan, planned.gaps)
+    return TextAnswer([Text("dry run: nothing was changed", style="yellow"), *parts])
+
+
+def _do(order: Order, window: float, *, as_json: bool) -> Answer:
+    from zombiescope.pipeline import act  # noqa: PLC0415
+
+    if order.root is not None and not act.is_folder(order.root):
+        raise UsageError("cannot apply there", "only this host and the root folder of an image can be changed", "")
+    with stage_shown() as say:
+        applied = act.apply(order, _ask, say)
+    verified = None
+    if window > 0 and order.root is None:
+        with window_shown(window) as progress:
+            verified = act.verify(order.state, applied.action, window, progress)
+    exit_code = EXIT_FINE if verified is None or verified.outcome.verdict != "not-held" else ActionFailedError.exit_code
+    return _answer(applied, verified, exit_code, as_json=as_json)
+
+
+def _ask(step: Step) -> bool:
+    """A person at a terminal is asked; a program must have said so before."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return click.confirm(f"{step.title}: risk {step.risk}. {step.why}\nDo it?", default=False, err=True)
+
+
+def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_json: bool) -> Answer:
+    if as_json:
+        from zombiescope.presenters.receipt_json import render_receipt, verify_body  # noqa: PLC0415
+
+        held = verified and verify_body(applied.action, verified.outcome, verified.before, verified.after)
+        plan, planned = applied.planned.plan, applied.planned
+        return JsonAnswer(
+            render_receipt(applied.action, plan, applied.receipts, planned, planned.gaps, held), exit_code
+        )
+    from zombiescope.presenters.receipt_text import render_receipt_text, render_verify_text  # noqa: PLC0415
+
+    parts = render_receipt_text(applied.action, applied.receipts)
+    if verified:
+        parts += ["", *render_verify_text(applied.action, verified.outcome, verified.before, verified.after)]
+    return TextAnswer(parts, exit_code)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope verify`: did what was applied hold?"""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.cli.planning import state_option, window_option
+from zombiescope.cli.progress import window_shown
+from zombiescope.facts.names import shown
+
+EPILOG = """\b
+Examples:
+  zombiescope verify                  the last apply, for ten minutes
+  zombiescope verify --window 60
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("action", required=False)
+@window_option
+@state_option
+@json_option
+def verify(*, action: str | None, window: float, state: bytes, as_json: bool) -> Answer:
+    """Watch for a window and compare with what was before: the plan's zombies and their growth, restarts, sweep, cores, throttling.
+
+    Reads only. The verdict is held, not-held or inconclusive. Exit code 0; 1: not-held; 3: nothing could be compared.
+    """
+    from zombiescope.pipeline import act  # noqa: PLC0415 (--help does not pay for it)
+
+    with window_shown(window) as progress:
+        seen = act.verify(shown(state), action, window, progress)
+    exit_code = 1 if seen.outcome.verdict == "not-held" else 0
+    if as_json:
+        from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
+
+        return JsonAnswer(render_verify(seen.action, seen.outcome, seen.before, seen.after, seen), exit_code)
+    from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
+
+    return TextAnswer(render_verify_text(seen.action, seen.outcome, seen.before, seen.after), exit_code)

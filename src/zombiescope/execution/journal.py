@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of an action: one JSON object a line, written and synced before each change it speaks of.
+
+`STATE/actions/ID/journal.jsonl`, version 1: `begin`, `step`, `write` (what will be changed, and what was there before), `done`,
+`step-end`, `end`, `undone`, `note`. A line cut short by a kill is the last one and announces nothing that was done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zombiescope.errors import ActionUndoneError, UsageError
+
+VERSION = 1
+FILE = "journal.jsonl"
+Entry = dict[str, Any]
+
+
+class Journal:
+    def __init__(self, folder: str, now: Callable[[], float], fault: Callable[[str], None] = lambda _: None) -> None:
+        self.folder = folder
+        self.name = os.path.basename(folder)
+        self._now, self._fault = now, fault
+        os.makedirs(os.path.join(folder, "kept"), mode=0o700, exist_ok=True)
+        path = os.path.join(folder, FILE)
+        self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        size = os.fstat(self._handle).st_size
+        if size and os.pread(self._handle, 1, size - 1) != b"\n":
+            os.write(self._handle, b"\n")
+        _sync(folder)
+        _sync(os.path.dirname(folder))
+        self._next = 1 + max((int(entry["seq"]) for entry in self.entries() if entry["entry"] == "write"), default=0)
+
+    def add(self, entry: str, **facts: Any) -> None:
+        line = json.dumps({"v": VERSION, "entry": entry, "at": round(self._now(), 3), **facts}) + "\n"
+        data = line.encode()
+        written = os.write(self._handle, data)
+        if written != len(data):
+            raise OSError(28, "the journal could not be written whole")
+        os.fsync(self._handle)
+        self._fault(f"journal:{entry}")
+
+    def intend(self, step: int, do: str, **facts: Any) -> int:
+        number = self._next
+        self._next += 1
+        self.add("write", seq=number, step=step, do=do, **facts)
+        return number
+
+    def done(self, number: int) -> None:
+        self.add("done", seq=number)
+
+    def keep(self, name: str, content: bytes) -> str:
+        """A copy of what is about to go, synced; where it is."""
+        path = os.path.join(self.folder, "kept", name)
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        return path
+
+    def entries(self) -> list[Entry]:
+        return read_entries(self.folder)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def read_entries(folder: str) -> list[Entry]:
+    """As far as it can be read; raises OSError where it is not there."""
+    found = []
+    with open(os.path.join(folder, FILE), "rb") as file:  # noqa: PTH123
+        for line in file.read().split(b"\n"):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("entry"), str):
+                found.append(entry)
+    versions = {entry.get("v") for entry in found}
+    if versions - {VERSION}:
+        raise UsageError(
+            f"cannot read the journal in {folder}",
+            f"it is of version {max(map(str, versions))}",
+            "use the version that wrote it",
+        )
+    return found
+
+
+class ActionFolder:
+    """All actions of a state folder. `locked` lets one command at a time work on it."""
+
+    def __init__(self, state: str) -> None:
+        self.place = os.path.join(state, "actions")
+
+    def names(self) -> list[str]:
+        """Oldest first."""
+        try:
+            names = os.listdir(self.place)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if os.path.exists(os.path.join(self.place, name, FILE)))
+
+    def folder(self, name: str) -> str:
+        return os.path.join(self.place, name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        handle = self._lock()
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self) -> int:
+        try:
+            os.makedirs(self.place, mode=0o700, exist_ok=True)
+            handle = os.open(os.path.join(self.place, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ActionUndoneError(
+                f"cannot keep a journal in {self.place}",
+                (error.strerror or "").lower(),
+                "nothing was changed; --state DIR",
+            ) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            who = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(handle)
+            raise ActionUndoneError(
+                "another apply or undo is at work",
+                f"process {who} holds {self.place}/lock",
+                "nothing was changed; wait for it",
+            ) from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        return handle
+
+    def steps_done_since(self, moment: float) -> Iterator[str]:
+        """Names of steps done and not undone, for the circuit breaker."""
+        for name in self.names():
+            try:
+                entries = read_entries(self.folder(name))
+            except OSError:
+                continue
+            if any(entry["entry"] == "undo-end" for entry in entries):
+                continue
+            for entry in entries:
+                if entry["entry"] == "step-end" and entry["at"] >= moment and entry.get("status") == "done":
+                    yield str(entry["name"])
+
+
+def _sync(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

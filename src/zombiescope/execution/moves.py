@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that can be taken back: each journalled with what was there before, then done."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+from zombiescope.execution.journal import Journal
+from zombiescope.execution.surprise import SurpriseError, refused
+from zombiescope.facts.names import shown
+from zombiescope.host.writes import Found, Writer
+
+_UP = ("active", "activating", "reloading", "deactivating")
+
+
+class Hands:
+    """A writer and the journal it must speak to first."""
+
+    def __init__(self, writer: Writer, journal: Journal) -> None:
+        self.writer, self.journal = writer, journal
+        self.step = 0
+
+    def place_link(self, path: bytes, target: bytes) -> None:
+        before = self._look(path)
+        if before.kind == "link" and before.content == target:
+            return
+        if before.kind != "absent":
+            raise SurpriseError(f"cannot place the link {shown(path)}", f"there is a {before.kind} already")
+        self._make_folders(path)
+        number = self._intend("place_link", path, before, target=_text(target))
+        self._try(f"place the link {shown(path)}", lambda: self.writer.place_link(path, target))
+        self.journal.done(number)
+
+    def remove_link(self, path: bytes) -> None:
+        before = self._look(path)
+        if before.kind == "absent":
+            raise SurpriseError(f"cannot remove the link {shown(path)}", "it is gone already")
+        if before.kind != "link":
+            raise SurpriseError(f"cannot remove the link {shown(path)}", f"it is a {before.kind}")
+        number = self._intend("remove_link", path, before)
+        self._try(f"remove the link {shown(path)}", lambda: self.writer.remove(path))
+        self.journal.done(number)
+
+    def place_file(self, path: bytes, content: bytes) -> None:
+        before = self._look(path)
+        if before.kind not in ("absent", "file"):
+            raise SurpriseError(f"cannot place the file {shown(path)}", f"there is a {before.kind} already")
+        if before.kind == "file" and before.content == content:
+            return
+        self._make_folders(path)
+        number = self._intend("place_file", path, before, content=_text(content))
+        mine = before._replace(kind="file", content=content, mtime_ns=0)
+        if before.kind == "absent":
+            mine = mine._replace(mode=0o644, uid=os.geteuid(), gid=os.getegid())
+        self._try(f"place the file {shown(path)}", lambda: self.writer.place_file(path, mine))
+        self.journal.done(number)
+
+    def set_value(self, path: bytes, value: bytes) -> None:
+        try:
+            before = self.writer.read_value(path)
+        except OSError as error:
+            raise refused(f"cannot read {shown(path)}", error) from error
+        number = self.journal.intend(self.step, "set_file", path=shown(path), before=_text(before), value=_text(value))
+        self._try(f"write to {shown(path)}", lambda: self.writer.set_file(path, value))
+        self.journal.done(number)
+
+    def stop_unit(self, unit: str) -> str:
+        state = self.unit_state(unit)
+        if state["LoadState"] == "not-found":
+            raise SurpriseError(f"cannot stop {unit}", "the unit has vanished", "zombiescope plan looks again")
+        if state["ActiveState"] not in _UP:
+            return f"it was {state['ActiveState']} already"
+        number = self.journal.intend(self.step, "stop_unit", unit=unit, before=state["ActiveState"])
+        ran = self._systemctl("stop", unit)
+        if ran:
+            raise SurpriseError(f"cannot stop {unit}", ran)
+        after = self.unit_state(unit)["ActiveState"]
+        if after in _UP:
+            raise SurpriseError(f"cannot stop {unit}", f"systemd says it is {after} after stopping it")
+        self.journal.done(number)
+        return f"it was {state['ActiveState']} and is {after}"
+
+    def start_unit(self, unit: str) -> str:
+        """Empty, or systemd's complaint."""
+        return self._systemctl("start", "--no-block", unit)
+
+    def reload(self) -> None:
+        complaint = self._systemctl("daemon-reload")
+        if complaint:
+            raise SurpriseError("cannot make systemd read its files again", complaint)
+
+    def unit_state(self, unit: str) -> dict[str, str]:
+        try:
+            ran = self.writer.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
+        except OSError as error:
+            raise refused("cannot ask systemd", error) from error
+        said = dict(line.split("=", 1) for line in ran.output.decode("utf-8", "replace").splitlines() if "=" in line)
+        if "ActiveState" not in said:
+            why = ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer"
+            raise SurpriseError("cannot ask systemd", why, "is systemd running here?")
+        return {"LoadState": "", "SubState": "", **said}
+
+    def _systemctl(self, *words: str) -> str:
+        try:
+            ran = self.writer.systemctl(*words)
+        except OSError as error:
+            raise refused(f"cannot {words[0]} {words[-1]}", error) from error
+        return "" if ran.status == 0 else (ran.complaint.splitlines() or [f"systemctl ended with {ran.status}"])[0]
+
+    def _make_folders(self, path: bytes) -> None:
+        missing = []
+        folder = os.path.dirname(path)
+        while self._look(folder).kind == "absent":
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for folder in reversed(missing):
+            number = self._intend("make_folder", folder, Found("absent"))
+            self._try(f"make the folder {shown(folder)}", lambda folder=folder: self.writer.make_folder(folder))
+            self.journal.done(number)
+
+    def _intend(self, do: str, path: bytes, before: Found, **facts: str) -> int:
+        return self.journal.intend(self.step, do, path=shown(path), before=before.as_plain(), **facts)
+
+    def _look(self, path: bytes) -> Found:
+        try:
+            return self.writer.look(path)
+        except OSError as error:
+            raise refused(f"cannot look at {shown(path)}", error) from error
+
+    @staticmethod
+    def _try(what: str, work: object) -> None:
+        assert callable(work)
+        try:
+            work()
+        except OSError as error:
+            raise refused(f"cannot {what}", error) from error
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()

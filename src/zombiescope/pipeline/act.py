@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do what a plan says, journal first; take it back; look whether it holds: `apply`, `undo`, `verify`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple, NoReturn
+
+from zombiescope.diagnosis.outcome import Outcome, judge_outcome
+from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError
+from zombiescope.execution.executor import Executor, StepReceipt
+from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.journal import ActionFolder, Entry, Journal, read_entries
+from zombiescope.execution.moves import Hands
+from zombiescope.execution.surprise import SurpriseError
+from zombiescope.execution.undo import Taken, is_whole, pending, undo_all
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.node import Identity
+from zombiescope.facts.vitals import Vitals, vitals_of
+from zombiescope.host.access import Host
+from zombiescope.host.choose import choose_host
+from zombiescope.host.live import LiveHost
+from zombiescope.host.tree import TreeHost
+from zombiescope.host.writes import Fault, Writer
+from zombiescope.pipeline.plan import Planned, Scope, make_plan
+from zombiescope.pipeline.vitals import Subject, watch_vitals
+from zombiescope.probes.readers.memory_pressure import read_memory_pressure
+from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.zombie_walk import read_zombie_serials
+from zombiescope.remedies.plan import Plan, Step
+
+_DAY = 86400
+_MOST_REPEATS = 3
+Progress = Callable[[float], None]
+Say = Callable[[str], None]
+
+
+class Order(NamedTuple):
+    state: str
+    root: bytes | None = None
+    scope: Scope = Scope()
+    seconds: float = 5.0
+    """How long services are watched before."""
+    consents: frozenset[str] = frozenset()
+    again: bool = False
+    """Also what was done several times today."""
+
+
+class Applied(NamedTuple):
+    action: str
+    planned: Planned
+    receipts: tuple[StepReceipt, ...]
+    before: Vitals
+
+
+def apply(
+    order: Order, ask: Callable[[Step], bool], say: Say = lambda _: None, fault: Fault = lambda _: None
+) -> Applied:
+    """`ask` is asked for each step that needs consent and has none by name."""
+    host = LiveHost()
+    folder = ActionFolder(order.state)
+    with folder.locked():
+        return _apply(order, folder, host, _Talk(ask, say), fault)
+
+
+class _Talk(NamedTuple):
+    ask: Callable[[Step], bool]
+    say: Say
+
+
+def _apply(order: Order, folder: ActionFolder, host: Host, talk: _Talk, fault: Fault) -> Applied:
+    talk.say("looking before anything is changed")
+    planned = make_plan(order.root, order.scope, order.seconds)
+    if not planned.plan.own_steps:
+        raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
+    _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
+    subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
+    before = watch_vitals(host, subject, 1.0)
+    journal = _begin(folder, host, planned.plan, order, before, fault)
+    work = _Work(host, planned, order, Hands(Writer(order.root or b"", fault), journal), talk)
+    try:
+        receipts = work.run_all()
+        journal.add("end", outcome="done")
+    except SurpriseError as surprise:
+        _take_all_back(work.hands, surprise, has_systemd=planned.levers.has_systemd)
+    return Applied(journal.name, planned, tuple(receipts), before)
+
+
+class _Work:
+    def __init__(self, host: Host, planned: Planned, order: Order, hands: Hands, talk: _Talk) -> None:
+        self.host, self.planned, self.order, self.hands, self.talk = host, planned, order, hands, talk
+        self.serials: frozenset[int] = frozenset()
+        around = Surroundings(self._stock, self._pressure, host.wait, planned.levers.hierarchy)
+        self.executor = Executor(hands, around, has_systemd=planned.levers.has_systemd)
+
+    def run_all(self) -> list[StepReceipt]:
+        steps = self.planned.plan.steps
+        first = [step for step in steps if step.expected is None and not step.is_for_people]
+        receipts = [self._one(step) for step in first]
+        rest = [step for step in steps if step.expected is not None or step.is_for_people]
+        if rest and any(receipt.status == "done" for receipt in receipts) and self.order.root is None:
+            rest = self._looked_again(len(first))
+        self._remember()
+        return receipts + [self._one(step) for step in rest]
+
+    def _looked_again(self, done: int) -> list[Step]:
+        """The maker is stopped: what it left until then is freed too. Consent goes by name, so it still stands."""
+        self.talk.say("looking again, now that the maker is stopped")
+        fresh = make_plan(None, self.order.scope, 0.0, makers=self.planned.plan.makers)
+        self.planned = fresh
+        wanted = [step for step in fresh.plan.steps if step.expected is not None or step.is_for_people]
+        return [step._replace(n=done + number) for number, step in enumerate(wanted, 1)]
+
+    def _one(self, step: Step) -> StepReceipt:
+        if step.needs_consent and step.name not in self.order.consents and not self.talk.ask(step):
+            return self.executor.skip(step, f"no consent: --consent {step.name}")
+        self.talk.say(step.title)
+        return self.executor.run(step)
+
+    def _remember(self) -> None:
+        found = self.planned.autopsy
+        self.serials = frozenset(body.zombie.serial for body in found.bodies) if found else frozenset()
+
+    def _stock(self) -> int | None:
+        now = read_zombie_serials(self.host)
+        return None if isinstance(now, Gap) else len(now & self.serials)
+
+    def _pressure(self) -> float | None:
+        now = read_memory_pressure(self.host)
+        return None if isinstance(now, Gap) else now
+
+
+def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, fault: Fault) -> Journal:
+    stamp = datetime.fromtimestamp(host.wall_clock(), UTC).strftime("%Y%m%dT%H%M%S")
+    try:
+        journal = Journal(folder.folder(f"{stamp}-{plan.id[:6]}"), host.wall_clock, fault)
+        journal.add(
+            "begin",
+            plan=plan.id,
+            findings=list(plan.findings),
+            makers=list(plan.makers),
+            maker=order.scope.maker,
+            below=None if order.scope.below is None else shown(order.scope.below),
+            root=shown(order.root or b""),
+            boot_id=read_identity(host).boot_id,
+            before=before._asdict(),
+        )
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ActionUndoneError("cannot begin a journal", why, "nothing was changed; --state DIR") from error
+    return journal
+
+
+def _break_circuit(folder: ActionFolder, plan: Plan, now: float, *, again: bool) -> None:
+    done = Counter(folder.steps_done_since(now - _DAY))
+    often = [step.name for step in plan.own_steps if done[step.name] >= _MOST_REPEATS]
+    if often and not again:
+        raise ActionUndoneError(
+            f"stopped by the circuit breaker: {', '.join(often)}",
+            f"done {_MOST_REPEATS} times within a day and needed again: it does not hold",
+            "nothing was changed; find what makes them (zombiescope doctor), or --again",
+        )
+
+
+def _take_all_back(hands: Hands, surprise: SurpriseError, *, has_systemd: bool) -> NoReturn:
+    """Ends with an error either way: 4 when everything is as it was, 5 when not."""
+    left = ""
+    try:
+        taken = undo_all(hands, has_systemd=has_systemd)
+        whole = is_whole(taken)
+        left = "; ".join(f"{each.what}: {each.why}" for each in taken if each.outcome == "not-restored" or each.is_lost)
+    except (SurpriseError, OSError) as error:
+        whole, left = False, str(error)
+    if whole:
+        raise ActionUndoneError(surprise.what, surprise.why, surprise.hint or "everything was put back") from surprise
+    why = f"{surprise.why}; not put back: {left}"
+    raise ActionFailedError(surprise.what, why, f"zombiescope undo {hands.journal.name} --yes") from surprise
+
+
+class Opened(NamedTuple):
+    """An action of the past."""
+
+    name: str
+    folder: str
+    entries: list[Entry]
+
+    @property
+    def begin(self) -> Entry:
+        return next((entry for entry in self.entries if entry["entry"] == "begin"), {})
+
+
+def open_action(state: str, name: str | None) -> Opened:
+    actions = ActionFolder(state)
+    names = actions.names()
+    chosen = name or (names[-1] if names else None)
+    if chosen is None or chosen not in names:
+        known = ", ".join(names[-5:]) or "there is none"
+        raise UsageError(
+            f"no such action: {name or 'the last'}", f"in {actions.place}: {known}", "zombiescope apply makes one"
+        )
+    return Opened(chosen, actions.folder(chosen), read_entries(actions.folder(chosen)))
+
+
+class Undone(NamedTuple):
+    action: str
+    taken: tuple[Taken, ...]
+    todo: tuple[Entry, ...]
+    """What would be taken back, where it was not done."""
+
+
+def undo(state: str, name: str | None, *, do: bool, fault: Fault = lambda _: None) -> Undone:
+    if not do:
+        opened = open_action(state, name)
+        return Undone(opened.name, (), tuple(pending(opened.entries)))
+    with ActionFolder(state).locked():
+        return _undo(open_action(state, name), fault)
+
+
+def _undo(opened: Opened, fault: Fault) -> Undone:
+    journal = Journal(opened.folder, LiveHost().wall_clock, fault)
+    root = unshown(str(opened.begin.get("root", "")))
+    hands = Hands(Writer(root, fault), journal)
+    try:
+        taken = undo_all(hands, has_systemd=not root and _systemd_runs())
+    except (SurpriseError, OSError) as error:
+        raise ActionFailedError(f"cannot undo {opened.name}", str(error), "mend that, then undo again") from error
+    failed = [each for each in taken if each.outcome == "not-restored"]
+    if failed:
+        why = "; ".join(f"{each.what}: {each.why}" for each in failed)
+        raise ActionFailedError(f"not everything of {opened.name} could be put back", why, "mend that, then undo again")
+    return Undone(opened.name, tuple(taken), ())
+
+
+def _systemd_runs() -> bool:
+    try:
+        LiveHost().inode(b"/run/systemd/system")
+    except OSError:
+        return False
+    return True
+
+
+class Verified(NamedTuple):
+    action: str
+    outcome: Outcome
+    before: Vitals
+    after: Vitals
+    steps_done: int
+    taken_at: float
+    identity: Identity
+
+
+def verify(state: str, name: str | None, seconds: float, progress: Progress = lambda _: None) -> Verified:
+    opened = open_action(state, name)
+    begin = opened.begin
+    if "before" not in begin:
+        raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "")
+    host = LiveHost()
+    below = begin.get("below")
+    subject = Subject(tuple(begin.get("makers", ())), begin.get("maker"), None if below is None else unshown(below))
+    taken_at = host.wall_clock()
+    after = watch_vitals(host, subject, seconds, progress)
+    before = vitals_of(begin["before"])
+    done = _count_done(opened.entries)
+    return Verified(opened.name, judge_outcome(before, after, done), before, after, done, taken_at, read_identity(host))
+
+
+def _count_done(entries: Iterable[Entry]) -> int:
+    return sum(entry["entry"] == "step-end" and entry.get("status") == "done" for entry in entries)
+
+
+class Now(NamedTuple):
+    taken_at: float
+    identity: Identity
+
+
+def now() -> Now:
+    host = LiveHost()
+    return Now(host.wall_clock(), read_identity(host))
+
+
+def is_folder(root: bytes) -> bool:
+    """The root of an image: files, and nothing that runs."""
+    return isinstance(choose_host(root), TreeHost)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts for a person: what was done, what went, whether it held, and how to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.facts.vitals import Vitals
+from zombiescope.presenters.figures import UNKNOWN, count, duration
+from zombiescope.presenters.fitting import Column, Fitting
+from zombiescope.presenters.receipt_json import Done
+from zombiescope.remedies.plan import Undo
+
+_STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
+_MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
+
+
+def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableType]:
+    done = [step for step in steps if step.status == "done"]
+    freed = sum(step.zombies_freed or 0 for step in done)
+    parts: list[RenderableType] = [Text(f"{len(done)} steps done, {freed:,} zombies freed", style="bold"), Text()]
+    for step in steps:
+        line = Text(f"{_MARKS[step.status]:<8}", style="green" if step.status == "done" else "dim")
+        line.append(step.step.title)
+        line.append(_came(step), style="bold" if step.zombies_freed else "dim")
+        if step.note:
+            line.append(f"   {step.note}", style="dim")
+        parts.append(line)
+    if any(step.step.undo is not Undo.NONE for step in done):
+        parts += [Text(), Text(f"to take it back: zombiescope undo {action} --yes")]
+    return parts
+
+
+def _came(step: Done) -> str:
+    if step.zombies_freed is None:
+        return ""
+    expected = step.step.expected.zombies_freed if step.step.expected else None
+    predicted = "not predicted" if expected is None else f"predicted {expected:,}"
+    return f"   freed {step.zombies_freed:,} ({predicted})"
+
+
+def render_verify_text(action: str, outcome: Outcome, before: Vitals, after: Vitals) -> list[RenderableType]:
+    columns = (Column("", is_number=False), Column("before"), Column("after"))
+    rows = [
+        ("zombies of the plan", count(before.ours), count(after.ours)),
+        ("growth an hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
+        ("restarts of the maker", count(before.restarts), count(after.restarts)),
+        ("zombies of the host", count(before.zombies), count(after.zombies)),
+        ("one sweep", duration(before.sweep_seconds), duration(after.sweep_seconds)),
+        ("saturated core time", duration(before.saturated_seconds), duration(after.saturated_seconds)),
+        ("throttled time", duration(before.throttled_seconds), duration(after.throttled_seconds)),
+        ("window", duration(before.seconds), duration(after.seconds)),
+    ]
+    parts: list[RenderableType] = [
+        Text(f"{outcome.verdict}: {outcome.why}", style=_STYLES[outcome.verdict]),
+        Text(),
+        Fitting(columns, rows),
+    ]
+    if outcome.verdict is Held.NOT_HELD:
+        parts += [Text(), Text(f"to take it back: zombiescope undo {action} --yes")]
+    return parts
+
+
+def _rate(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:+,.0f}"

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever goes wrong: a clear error, and nothing half done."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.execution.machine import ETC, FileMachine, build, picture, step, workshop
+
+from zombiescope.errors import ActionFailedError, ActionUndoneError, UsageError, ZombiescopeError
+from zombiescope.execution.executor import Executor
+from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.journal import ActionFolder, Journal, read_entries
+from zombiescope.execution.surprise import SurpriseError
+from zombiescope.host.programs import Ran
+from zombiescope.host.writes import Found
+from zombiescope.pipeline.act import _break_circuit, _take_all_back
+from zombiescope.remedies import plan
+from zombiescope.remedies.plan import NamedFile, Plan, ReclaimWay, Undo
+
+MASK = step(1, plan.PlaceLink(ETC + b"/a.service", b"/dev/null"), Undo.EXACT)
+LIMIT = step(2, plan.PlaceFile(ETC + b"/a.service.d/50-x.conf", b"[Unit]\n"), Undo.EXACT)
+STOP = step(3, plan.StopUnit("a.service"), Undo.RESTART)
+DELETE = step(4, plan.DeleteFiles((NamedFile(b"/dev/shm/5", None),)), Undo.NONE)
+VANISHED = step(5, plan.StopUnit("vanished.service"), Undo.RESTART)
+
+
+def fails(root: Path, state: Path, machine: type[FileMachine], *steps: plan.Step) -> ZombiescopeError:
+    """What `apply` ends with."""
+    hands, executor = workshop(root, state)
+    hands.writer = machine(os.fsencode(root))
+    with pytest.raises(SurpriseError) as surprise:
+        for each in steps:
+            executor.run(each)
+    with pytest.raises((ActionUndoneError, ActionFailedError)) as error:
+        _take_all_back(hands, surprise.value, has_systemd=True)
+    return error.value
+
+
+class ReadOnlyEtc(FileMachine):
+    def place_file(self, path: bytes, what: Found) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+
+class FullDisk(FileMachine):
+    def place_file(self, path: bytes, what: Found) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+class NoSystemd(FileMachine):
+    def systemctl(self, *words: str, seconds: float = 150.0) -> Ran:
+        if words[0] == "show":
+            return Ran(1, b"", "System has not been booted with systemd as init system (PID 1). Can't operate.")
+        raise OSError(errno.ENOENT, "systemctl is not installed")
+
+
+@pytest.mark.parametrize(
+    ("machine", "steps", "why"),
+    [
+        (ReadOnlyEtc, (MASK, LIMIT), "read-only file system"),
+        (FullDisk, (MASK, LIMIT), "no space left on device"),
+        (NoSystemd, (STOP,), "System has not been booted with systemd"),
+        (FileMachine, (MASK, LIMIT, STOP, VANISHED), "the unit has vanished"),
+    ],
+)
+def test_it_stops_and_puts_everything_back(
+    tmp_path: Path, machine: type[FileMachine], steps: tuple[plan.Step, ...], why: str
+) -> None:
+    root = build(tmp_path / "root")
+    before = picture(root)
+    error = fails(root, tmp_path / "state", machine, *steps)
+    assert error.exit_code == 4
+    assert why in error.why
+    assert picture(root) == before
+
+
+def test_what_is_lost_is_said_and_has_another_exit_code(tmp_path: Path) -> None:
+    root = build(tmp_path / "root")
+    error = fails(root, tmp_path / "state", FileMachine, MASK, DELETE, VANISHED)
+    assert error.exit_code == 5
+    assert "delete files 1 files" in error.why
+    assert "zombiescope undo one --yes" in error.hint
+    assert not (root / "etc/systemd/system/a.service").is_symlink(), "what can come back came back"
+
+
+def test_a_journal_that_cannot_be_written_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = build(tmp_path / "root")
+    before = picture(root)
+    hands, executor = workshop(root, tmp_path / "state")
+    whole = hands.journal.add
+
+    def full(entry: str, **facts: Any) -> None:
+        if entry == "write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        whole(entry, **facts)
+
+    monkeypatch.setattr(hands.journal, "add", full)
+    with pytest.raises(SurpriseError, match="no space left"):
+        executor.run(MASK)
+    assert picture(root) == before
+
+
+def test_two_at_once_are_one_too_many(tmp_path: Path) -> None:
+    folder = ActionFolder(str(tmp_path))
+    with folder.locked(), pytest.raises(ActionUndoneError, match=f"process {os.getpid()} holds"), folder.locked():
+        pass
+    with folder.locked():
+        pass
+
+
+def test_a_link_that_became_a_file_is_not_removed(tmp_path: Path) -> None:
+    root = build(tmp_path / "root")
+    wants = root / "etc/systemd/system/multi-user.target.wants/b.service"
+    wants.unlink()
+    wants.write_text("a unit of its own")
+    change = plan.RemoveLinks((ETC + b"/multi-user.target.wants/b.service",))
+    error = fails(root, tmp_path / "state", FileMachine, step(1, change, Undo.EXACT))
+    assert "it is a file" in error.why
+    assert wants.read_text() == "a unit of its own"
+
+
+def test_another_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    root = build(tmp_path / "root")
+    _, executor = workshop(root, tmp_path / "state")
+    change = plan.DeleteFiles((NamedFile(b"/dev/shm/5", 1), NamedFile(b"/dev/shm/gone", 2)))
+    assert "2 of 2 were gone" in executor.run(step(1, change, Undo.NONE)).note
+    assert (root / "dev/shm/5").exists()
+
+
+def test_the_circuit_breaker_stops_what_was_done_three_times(tmp_path: Path) -> None:
+    folder = ActionFolder(str(tmp_path))
+    proposed = Plan("x", (), (MASK,), 0, 0)
+    for number in range(3):
+        _break_circuit(folder, proposed, 1000.0, again=False)
+        journal = Journal(folder.folder(f"action{number}"), lambda: 999.0)
+        journal.add("step-end", n=1, name=MASK.name, status="done")
+    with pytest.raises(ActionUndoneError, match="3 times within a day"):
+        _break_circuit(folder, proposed, 1000.0, again=False)
+    _break_circuit(folder, proposed, 1000.0, again=True)
+    _break_circuit(folder, proposed, 200_000.0, again=False)
+
+
+def test_a_journal_of_another_version_and_one_cut_short(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "one"), lambda: 1.0)
+    journal.add("begin")
+    with open(tmp_path / "one/journal.jsonl", "ab") as file:
+        file.write(b'{"v": 1, "entry": "wri')
+    Journal(str(tmp_path / "one"), lambda: 1.0).add("end")
+    assert [entry["entry"] for entry in read_entries(str(tmp_path / "one"))] == ["begin", "end"]
+    with open(tmp_path / "one/journal.jsonl", "ab") as file:
+        file.write(b'{"v": 2, "entry": "begin"}\n')
+    with pytest.raises(UsageError, match="version 2"):
+        read_entries(str(tmp_path / "one"))
+
+
+@pytest.mark.parametrize(
+    ("stocks", "pressures", "rounds", "says"),
+    [
+        ([9, 6, 3, 3, 3, 3], [0.0] * 9, 5, "5 rounds"),  # three that gain nothing end it
+        ([9, 0], [0.0] * 9, 1, "1 round"),
+        ([9, 6], [0.0, 90.0], 1, "stopped after 1 rounds: memory pressure"),
+        ([0], [], 0, "0 rounds"),
+    ],
+)
+def test_reclaim_goes_on_while_it_gains_and_pressure_allows(
+    tmp_path: Path, stocks: list[int], pressures: list[float], rounds: int, says: str
+) -> None:
+    root = build(tmp_path / "root")
+    hands, _ = workshop(root, tmp_path / "state")
+    left, pressed = iter(stocks), iter(pressures)
+    around = Surroundings(lambda: next(left), lambda: next(pressed), lambda _: None, None)
+    change = plan.Reclaim(b"/a", ReclaimWay.MEMORY_RECLAIM, (b"/sys/fs/cgroup/a/memory.reclaim",), 1)
+    note = Executor(hands, around, has_systemd=False).run(step(1, change, Undo.NONE)).note
+    assert note.startswith(says)
+    assert sum(entry["entry"] == "write" for entry in hands.journal.entries()) == rounds
