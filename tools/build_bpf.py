@@ -73,7 +73,7 @@ def describe(elf: bytes) -> dict[str, Any]:
             for name, (kind, flags, content) in found.items()
             if kind == _PROGBITS and flags & _EXECUTABLE and content
         },
-        "map_definitions": {"bytes": len(found[".maps"][2])},
+        "map_definitions": {"bytes": len(found[".maps"][2]) if ".maps" in found else 0},
         "relocations": relocations(found[".BTF"][2], found[".BTF.ext"][2]),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +73,19 @@ def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
         assert zombie["pages"]["file"] + zombie["pages"]["shmem"] == made["bytes"] // page
         if made["file"] is not None and made["file"].startswith(("/dev/shm/", "/var/")):
             assert zombie["pins"][0]["path"] == made["file"]
+
+
+@pytest.mark.kernel
+def test_a_recording_replays_each_zombie_and_its_pins(lab: LabDriver, witness: Witness, tmp_path: Path) -> None:
+    truths = [lab.zombies(kind, 3) for kind in ("tmpfs", "memfd", "sysv-shm", "unreaped")]
+    witness.wait_for_ordinary_deaths()
+    file = str(tmp_path / "node.tar.gz")
+    assert _ask("record", file, "--seconds", "0")["replays"]
+    replayed = _ask("autopsy", "--root", file, "--limit", "0")
+    found = {zombie["id"]: zombie for zombie in replayed["zombies"]}
+    assert replayed["totals"]["zombies"] == len(found)
+    for made in (made for truth in truths for made in truth["made"]):
+        zombie = found[made["id"]]
+        assert [pin["kind"] for pin in zombie["pins"]] == [pin_of(made["pin"]).seen_as]
+        assert zombie["pages"]["shmem"] == made["bytes"] // os.sysconf("SC_PAGE_SIZE")
+        assert zombie["freed_by"]

@@ -59,6 +59,7 @@ TIER = (
     Carried("test_lab_readers.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
     Carried("test_lab_pages.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v1",)),
     Carried("test_scan_truth.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
+    Carried("test_scan_every_kind.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v2",)),
     Carried("test_lab_zombies.py", _true_figures, _FIGURES, ("6.1-v2",)),
     Carried("test_lab_clean.py", _everywhere, "", ("7.2-v2",)),
     Carried(
@@ -70,8 +71,11 @@ TIER = (
     Carried(
         "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", ("6.1-v2",)
     ),
+    Carried("test_starvation.py", _nowhere, "holds a core against the clock: emulation has another one"),
+    Carried("test_reclaim_walk.py", _nowhere, "thousands of zombies: minutes under emulation"),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
+    Carried("test_cores.py", _nowhere, "holds a core in real time: emulation has no time of its own"),
     Carried("test_profile_record.py", _nowhere, "needs numpy, which the small images do not have"),
 )
 

@@ -19,4 +19,14 @@ def _cores(host: Host) -> Watch:
     return CoreProbe(host)
 
 
-PROBES: tuple[Probe, ...] = (Probe("nic_resets", 5.0, _nic_resets), Probe("cores", 1.0, _cores))
+def _softirq(host: Host) -> Watch:
+    from zombiescope.pipeline.softirq_watch import SoftirqProbe  # noqa: PLC0415
+
+    return SoftirqProbe(host)
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe("nic_resets", 5.0, _nic_resets),
+    Probe("cores", 1.0, _cores),
+    Probe("softirq", 5.0, _softirq),
+)

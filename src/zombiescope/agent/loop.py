@@ -280,7 +280,7 @@ def say(text: str) -> None:
 
 
 def serve(host_root: bytes | None, config: Config, reload: Callable[[], Config]) -> None:
-    from zombiescope.pipeline.scan import open_host  # noqa: PLC0415
+    from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
     host = open_host(host_root)
     if not host.is_live:

@@ -76,9 +76,12 @@ def derive_autopsy(walk: Walk, population: Population | None, residuals: Residua
     if walk.tier in (Tier.PAGES, Tier.RESIDUAL):
         return _without_bodies(population, residuals, page_bytes)
     maker_of, below = Makers().of, _pins_of_children(walk)
+    make = tuple.__new__  # a named tuple's own constructor would cost a call more for each of tens of thousands
     bodies = tuple(
-        Body(zombie, maker_of(zombie.path), _pins_to_go(zombie, below) if zombie.references.children else zombie.pins)
-        for zombie in walk.zombies
+        [
+            make(Body, (zombie, maker_of(zombie.path), _pins_to_go(zombie, below) if below else zombie.pins))
+            for zombie in walk.zombies
+        ]
     )
     return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
 
@@ -102,7 +105,7 @@ def with_pod_names(autopsy: Autopsy, names: Mapping[str, str]) -> Autopsy:
 
 def _pins_to_go(zombie: Zombie, below: Mapping[int, list[Pin]]) -> tuple[Pin, ...]:
     """Where the children are not known one by one, the child itself stands for its pins."""
-    if zombie.id not in below:
+    if not zombie.references.children or zombie.id not in below:
         return zombie.pins
     return (*(pin for pin in zombie.pins if pin.kind is not PinKind.CHILD), *below[zombie.id])
 
@@ -120,16 +123,27 @@ def _pins_of_children(walk: Walk) -> dict[int, list[Pin]]:
 
 def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     """Counted by shape first: of tens of thousands of zombies only a handful differ in what matters here."""
+    makers: Counter[str] = Counter()
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
-    for of_kinds, number in Counter(tuple([pin.kind for pin in body.zombie.pins]) for body in bodies).items():
+    pages = 0
+    for (maker, held, of_kinds, choices), number in Counter(map(_shape, bodies)).items():
+        makers[maker] += number
+        pages += _in_memory(held) * number
         kinds.update(dict.fromkeys(of_kinds, number))
-    for choices, number in Counter(tuple([actions_on(pin) for pin in body.pins]) for body in bodies).items():
         freed.update(dict.fromkeys(actions_enough(choices), number))
-    makers = Counter(body.maker for body in bodies).most_common()
-    shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers)
-    pages = sum(_in_memory(pages) * number for pages, number in Counter(body.zombie.pages for body in bodies).items())
+    shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers.most_common())
     return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed))
+
+
+def _shape(body: Body) -> tuple[str, Pages, tuple[PinKind, ...], tuple[frozenset[Action], ...]]:
+    """What the totals need to know of a zombie."""
+    zombie, maker, pins = body
+    if pins is zombie.pins and len(pins) == 1:
+        pin = pins[0]
+        return maker, zombie.pages, (pin.kind,), (actions_on(pin),)
+    kinds = tuple([pin.kind for pin in zombie.pins])
+    return maker, zombie.pages, kinds, tuple([actions_on(pin) for pin in pins])
 
 
 def pages_of(zombie: Zombie) -> int:
@@ -164,11 +178,13 @@ def reconcile(
 
 
 def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tuple[ParentCheck, ...]:
+    zombies_of: Counter[bytes] = Counter()
     pages: Counter[bytes] = Counter()
-    for (parent, held), number in Counter((zombie.parent, zombie.pages) for zombie in walk.zombies).items():
+    for (parent, held), number in Counter([(zombie.parent, zombie.pages) for zombie in walk.zombies]).items():
+        zombies_of[parent] += number
         pages[parent] += _in_memory(held) * number
     checks = []
-    for path, zombies in walk.count_by_parent().most_common():
+    for path, zombies in zombies_of.most_common():
         residual = None
         if residuals is not None and path not in residuals.unsplit:
             use = residuals.by_parent.get(path)

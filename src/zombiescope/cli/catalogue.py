@@ -8,6 +8,7 @@ COMMANDS: dict[str, str] = {
     "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
     "doctor": "Look for a short window; findings with their evidence.",
     "plan": "What could be done about it: steps in order, what each frees and risks, how it is undone.",
+    "cores": "A strip per core over a window: user, kernel, softirq, steal; who burns a saturated one.",
     "apply": "Do what the plan says: a dry run unless --yes; journal, consent, validation window.",
     "undo": "Take back what an apply changed.",
     "verify": "Did it hold? The same numbers before and after, over a window.",

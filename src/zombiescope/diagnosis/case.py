@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import Scan
@@ -12,17 +12,30 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
+from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
 from zombiescope.facts.snapshot import Snapshot
+from zombiescope.facts.softirq import SoftirqSeen
+
+if TYPE_CHECKING:  # a scan has none of these
+    from zombiescope.facts.priorities import RealTimeSeen
+    from zombiescope.facts.remains import Remains
+    from zombiescope.facts.services import ServicesSeen
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"
 )
+NOT_DISSECTED = Gap("remains", "the zombies were not looked at one by one", "zombiescope doctor, as root")
+NO_SERVICES = Gap("services", "services were not watched", "zombiescope doctor")
+NO_PRIORITIES = Gap("real_time_tasks", "tasks were not watched", "zombiescope doctor")
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
 
 _NOT_LOOKED = "not looked at"
 _DOCTOR_LOOKS = "zombiescope doctor looks at it"
 NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_RECLAIM = Gap("reclaim", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_SWEEPERS = Gap("sweepers", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_SOFTIRQ = Gap("softirq", _NOT_LOOKED, _DOCTOR_LOOKS)
 
 
 class Observation(NamedTuple):
@@ -37,6 +50,12 @@ class Case(NamedTuple):
     cores: CoresSeen | Gap = NOT_WATCHED
     kernel_log: KernelLog | Gap = NO_KERNEL_LOG
     nic_counters: NicCounters | Gap = NO_NIC_COUNTERS
+    remains: Remains | Gap = NOT_DISSECTED
+    services: ServicesSeen | Gap = NO_SERVICES
+    real_time: RealTimeSeen | Gap = NO_PRIORITIES
+    softirq: SoftirqSeen | Gap = NO_SOFTIRQ
+    reclaim: ReclaimSeen | Gap = NO_RECLAIM
+    sweepers: SweepersSeen | Gap = NO_SWEEPERS
 
     @property
     def first(self) -> Observation:

@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules import visible_leak, zombie_population
+from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
 
-_MUST_BE_KNOWN = (zombie_population.ID, visible_leak.ID)
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.in_vain import InVain
+
+LOOK_FROM_THE_HOST = "look-from-the-host"
+_AT_A_GLANCE = (
+    zombie_population.judge_zombie_population,
+    zombie_growth.judge_zombie_growth,
+    visible_leak.judge_visible_leak,
+)
+_COUNTED = (zombie_population.ID, visible_leak.ID)
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 
 
@@ -24,18 +32,33 @@ class Disease(StrEnum):
     UNKNOWN = "unknown"
 
 
+NONE, UNTOLD = "none", "unknown"
+
+
 class Diagnosis(NamedTuple):
     disease: Disease
     verdict: str
     findings: tuple[Finding, ...]
+    origin: str = UNTOLD
+    """The finding at the root of the chain; `none`, or `unknown` where it could not be told."""
+    maker: str = ""
+    """Who made it, where somebody is to be named."""
+    chains: tuple[tuple[str, ...], ...] = ()
+    """From what hurts to its root, the worst first."""
+    first_remedy: str = ""
+    in_vain: tuple[InVain, ...] = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)
 
     @property
+    def present(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.PRESENT)
+
+    @property
     def worst(self) -> Severity:
-        """What nobody looked at makes nothing worse; only the two diseases must be known."""
-        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id in _MUST_BE_KNOWN]
+        """What nobody could watch makes nothing worse; what could not be counted does."""
+        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id in _COUNTED]
         return max((finding.severity for finding in told), key=_ORDER.index)
 
 
@@ -43,12 +66,42 @@ def at_least(severity: Severity, limit: Severity) -> bool:
     return _ORDER.index(severity) >= _ORDER.index(limit)
 
 
+def glance(case: Case) -> Diagnosis:
+    """Only what plain counts tell: for `scan`, which must be cheap."""
+    return _by_counts(tuple(rule(case) for rule in _AT_A_GLANCE))
+
+
 def diagnose(case: Case) -> Diagnosis:
-    findings = tuple(rule(case) for rule in RULES)
+    """Every rule, linked to its root."""
+    from zombiescope.diagnosis.catalogue import RULES  # noqa: PLC0415 (a scan does not pay for all of them)
+    from zombiescope.diagnosis.chain import chains, link  # noqa: PLC0415
+    from zombiescope.diagnosis.in_vain import in_vain  # noqa: PLC0415
+    from zombiescope.diagnosis.spoken import maker_of, say  # noqa: PLC0415
+
+    findings = link(case, tuple(rule(case) for rule in RULES))
+    plain = _by_counts(findings)
+    found = chains(findings)
+    if not found:
+        return plain._replace(first_remedy=NONE if plain.origin == NONE else LOOK_FROM_THE_HOST)
+    present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
+    root = found[0][-1]
+    others = tuple(dict.fromkeys(chain[-1] for chain in found[1:] if chain[-1] not in found[0]))
+    return plain._replace(
+        verdict=("both diseases: " if plain.disease is Disease.BOTH else "") + say(case, found[0], present, others),
+        origin=root,
+        maker=maker_of(case, root),
+        chains=found,
+        first_remedy=next(iter(present[root].remedies), ""),
+        in_vain=in_vain(present),
+    )
+
+
+def _by_counts(findings: tuple[Finding, ...]) -> Diagnosis:
     by_id = {finding.id: finding for finding in findings}
     population, leak = by_id[zombie_population.ID], by_id[visible_leak.ID]
     disease = _disease(population.verdict, leak.verdict)
-    return Diagnosis(disease, _sentence(disease, population, leak), findings)
+    origin = NONE if disease is Disease.NONE else UNTOLD
+    return Diagnosis(disease, _sentence(disease, population, leak), findings, origin)
 
 
 def _disease(population: Verdict, leak: Verdict) -> Disease:

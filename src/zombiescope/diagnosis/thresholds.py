@@ -37,11 +37,46 @@ class Thresholds(NamedTuple):
     """The longest stretch of one core without time but for the kernel."""
     saturated_critical_seconds: float = 5.0
     """Drivers give a transmit queue five seconds before they reset the card."""
+    pin_share: float = 0.1
+    """Of all zombies, held by one kind of pin, below which it is not worth a finding."""
+    leak_least_zombies: int = 20
+    """Left by one maker, below which it only churns."""
+    blame_share: float = 0.1
+    """Of all zombies, left by one maker, from which on it is to blame for them."""
+    steal_warning: float = 0.1
+    """Of all CPU time."""
+    steal_critical: float = 0.3
+    shortage_most_idle: float = 0.05
+    shortage_least_user: float = 0.6
+    real_time_share: float = 0.5
+    """Of a core, taken by one real-time task."""
+    oom_reports_warning: int = 3
+    oom_recent_seconds: float = 3600
     memory_share: float = 0.05
     """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
     nic_reset_recent_seconds: float = 86_400
     """A reset of the network card that is older is history, not a finding."""
     nic_resets_critical: int = 3
+    softirq_wait_warning_seconds: float = 0.1
+    softirq_wait_critical_seconds: float = 1.0
+    sweep_warning_seconds: float = 0.5
+    sweep_critical_seconds: float = 5.0
+    reclaim_pass_critical_seconds: float = 1.0
+    reclaim_walk_least_zombies: int = 200
+    """A walk over fewer does not take long."""
+
+    def of_sweep(self, seconds: float) -> Severity:
+        if seconds >= self.sweep_critical_seconds:
+            return Severity.CRITICAL
+        return Severity.WARNING if seconds >= self.sweep_warning_seconds else Severity.OK
+
+    def of_reclaim_pass(self, longest_seconds: float) -> Severity:
+        return Severity.CRITICAL if longest_seconds >= self.reclaim_pass_critical_seconds else Severity.WARNING
+
+    def of_softirq_wait(self, seconds: float) -> Severity:
+        if seconds >= self.softirq_wait_critical_seconds:
+            return Severity.CRITICAL
+        return Severity.WARNING if seconds >= self.softirq_wait_warning_seconds else Severity.OK
 
     def growth_needed(self, window_seconds: float) -> float:
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour

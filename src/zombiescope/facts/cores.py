@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from zombiescope.facts.blame import Blame
 from zombiescope.facts.gap import Gap
 
 USER_HZ = 100
@@ -15,6 +16,7 @@ USER_HZ = 100
 
 CoreTicks = tuple[int, int, int, int, int, int, int, int]
 """user, nice, system, idle, iowait, irq, softirq, steal since boot, in the order of the kernel; guest time is inside user."""
+NOT_SAMPLED = Gap("stretches[].blame", "call chains were not sampled", "zombiescope cores")
 
 
 class CoreMode(StrEnum):
@@ -104,6 +106,7 @@ class CoresSeen(NamedTuple):
     """In order of their beginning."""
     uses: tuple[CoreUse, ...] = ()
     """By core; empty where only stretches are remembered."""
+    blame: Blame | Gap = NOT_SAMPLED
     gaps: tuple[Gap, ...] = ()
 
     @property

@@ -58,6 +58,11 @@ THRESHOLD = _metric(
     "memcg_threshold_seconds", _G, "Seconds until the next threshold is reached; absent while nothing grows."
 )
 SWEEP = _metric("stat_sweep_seconds", _H, "Time to read every live cgroup's statistics once, as kubelet does.")
+SOFTIRQ_WAIT = _metric(
+    "softirq_wait_seconds_total",
+    _C,
+    "Time that ksoftirqd, on all cores together, stood in line, since the agent began.",
+)
 NIC_RESETS = _metric(
     "nic_resets_total",
     _C,
@@ -88,7 +93,7 @@ NODE = _metric(
 
 METRICS = (
     COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
-    CORE_SATURATED, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+    CORE_SATURATED, SOFTIRQ_WAIT, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
 )  # fmt: skip
 
 # The reaper's own, beside the agent's set: it writes a text file of its own.

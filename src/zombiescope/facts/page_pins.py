@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import PageFreePins
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk
 
 NAMED_KINDS = frozenset(
@@ -90,13 +89,3 @@ class PagePins(NamedTuple):
 NO_ZOMBIES = Gap(
     "zombies", "pages name only the nearest live parent, not the zombie", "allow BPF or /proc/kcore to see each one"
 )
-
-
-class Beside(NamedTuple):
-    """What was found where the zombies could not be seen one by one: files by parent, and pins that hold no page."""
-
-    files: tuple[PinnedFile, ...] = ()
-    pins: PageFreePins | None = None
-
-
-NOTHING_BESIDE = Beside()

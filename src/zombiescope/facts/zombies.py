@@ -8,7 +8,6 @@ times faster. Paths are bytes relative to the memory hierarchy; `facts.names.sho
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -107,8 +106,7 @@ class Zombie(NamedTuple):
     """Of the cgroup right above, dead or alive; None where the tier does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(NamedTuple):
     tier: Tier
     zombies: tuple[Zombie, ...]
     live_count: int

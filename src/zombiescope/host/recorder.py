@@ -30,6 +30,11 @@ class RecordingHost:
         return self._host.label
 
     @property
+    def beneath(self) -> Host:
+        """For `beside_recording`."""
+        return self._host
+
+    @property
     def is_live(self) -> bool:
         return self._host.is_live
 
@@ -81,6 +86,10 @@ class RecordingHost:
             self._is_experimenting = False
         self._keep(Answer(self._now, "experiment", name.encode(), self._scrubber.outcome(outcome)))
         return outcome
+
+    def keep_outcome(self, name: str, outcome: dict[str, Any]) -> None:
+        """Of an experiment that was done elsewhere, and scrubbed there."""
+        self._keep(Answer(self._now, "experiment", name.encode(), outcome))
 
     def _ask(self, operation: str, path: bytes, question: Callable[[], T], shape: Callable[[T], Any]) -> T:
         scrubbed = self._scrubber.path(path)

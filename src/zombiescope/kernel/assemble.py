@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -30,23 +29,23 @@ class _Above(NamedTuple):
 _OVER_ALL = _Above(b"", b"/", None)
 
 
-@dataclass(slots=True)
 class _Tree:
     """The cgroups seen so far that have children; a parent always comes before them."""
 
-    parents: dict[int, _Above] = field(default_factory=dict)
-    orphans: int = 0
+    def __init__(self) -> None:
+        self.parents: dict[int, _Above] = {}
+        self.orphans = 0
 
     def over(self, parent: int) -> _Above:
         self.orphans += parent != 0
         return _OVER_ALL
 
 
-@dataclass(slots=True)
 class _Shapes:
     """Zombies of the same shape share their records: on a host with many, nearly all are alike."""
 
-    known: dict[tuple[object, int], tuple[References, Pages, tuple[Pin, ...]]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, int], tuple[References, Pages, tuple[Pin, ...]]] = {}
 
     def of(self, memcg: RawMemcg, children: int) -> tuple[References, Pages, tuple[Pin, ...]]:
         key = (memcg[SHAPE], children)
@@ -63,7 +62,7 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
     births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
     children = Counter([memcg.parent for memcg in raw.memcgs])
     writeback = _by_css(raw.writeback)
-    add, make, parents = zombies.append, Zombie._make, tree.parents
+    add, make, parents = zombies.append, tuple.__new__, tree.parents
     for memcg, born_at in zip(raw.memcgs, births, strict=True):
         css, up = memcg.css, memcg.parent
         above = parents.get(up) or tree.over(up)
@@ -75,11 +74,12 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
         if not dying:
             continue
         references, pages, others = shapes.of(memcg, count)
-        pins = namer.of_folios(memcg) + others
+        pins = namer.of_folios(memcg) + others if others else namer.of_folios(memcg)
         if css in writeback:
             pins = without_explained(pins, references, writeback[css]) + namer.of_writeback(writeback[css])
         life = (memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None)
-        add(make((*life, references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id)))
+        more = (references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id)
+        add(make(Zombie, life + more))
     runs = raw.runs_nanoseconds
     return Walk(
         tier=tier,

@@ -30,11 +30,19 @@ def birth_times(memcgs: Sequence[RawMemcg], clock: Clock, *, is_v2: bool) -> lis
         return [None] * len(memcgs)
     latest = clock.wall_seconds
     earliest = latest - clock.monotonic_seconds - _SLACK_SECONDS
-    times = [zero + stamp / per_second if stamp else None for stamp in stamps]
-    times = [None if time is None or not earliest <= time <= latest + 1.0 else min(time, latest) for time in times]
+    first, last = (earliest - zero) * per_second, (latest - zero) * per_second
+    times = [
+        zero + stamp / per_second if stamp and first <= stamp <= last else _edge(stamp, last, per_second, latest)
+        for stamp in stamps
+    ]
     if is_v2:
         _not_younger_than_successors(memcgs, times)
     return times
+
+
+def _edge(stamp: int, last: float, per_second: float, latest: float) -> float | None:
+    """A stamp less than a second ahead is of now: the clocks were not read at the same instant."""
+    return latest if stamp and last < stamp <= last + per_second else None
 
 
 def tick_rate(clock: Clock) -> int | None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zombiescope.errors import ObservationError
 
@@ -23,8 +22,7 @@ class BlobError(ObservationError):
     """The blob in the package is not what was built."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     maps: tuple[str, ...]
     programs: tuple[str, ...]
     data: bytes

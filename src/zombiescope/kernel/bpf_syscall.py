@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import sys
 from enum import IntEnum
 
@@ -39,9 +38,9 @@ class BpfRefusedError(ObservationError):
 
 def call(command: Command, attributes: bytearray) -> int:
     """The new descriptor, or 0. `attributes` is read and written by the kernel."""
-    number = _NUMBERS.get(platform.machine())
+    number = _NUMBERS.get(os.uname().machine)
     if number is None or sys.byteorder != "little":
-        raise BpfRefusedError(_WHAT, f"this architecture ({platform.machine()}) is not supported", _LOWER_TIERS)
+        raise BpfRefusedError(_WHAT, f"this architecture ({os.uname().machine}) is not supported", _LOWER_TIERS)
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
     for _ in range(_TRIES):

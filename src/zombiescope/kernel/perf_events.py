@@ -13,6 +13,7 @@ import mmap
 import os
 import platform
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
@@ -20,6 +21,7 @@ _SOFTWARE, _CPU_CLOCK = 1, 0
 _IP, _TID, _TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1 << 21
 _DISABLED, _MMAP, _COMM, _FREQUENCY, _TASK, _SAMPLE_ID_ALL = 1, 1 << 8, 1 << 9, 1 << 10, 1 << 13, 1 << 18
 _MMAP2, _COMM_EXEC, _USE_CLOCKID, _KSYMBOL, _CGROUP, _BUILD_ID = 1 << 23, 1 << 24, 1 << 25, 1 << 29, 1 << 32, 1 << 34
+_EXCLUDE_USER, _EXCLUDE_IDLE, _EXCLUDE_USER_CHAIN = 1 << 4, 1 << 7, 1 << 22
 _CLOCK_MONOTONIC = 1
 _ATTR_BYTES = 112
 _CLOSE_ON_EXEC = 8
@@ -52,6 +54,19 @@ def attr(rate_hz: int, wish: Wish) -> bytes:
     flags |= _KSYMBOL if wish.kernel_symbols else 0
     wanted = _IP | _TID | _TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
     raw = bytearray(_ATTR_BYTES)
+    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, rate_hz, wanted, 0, flags)
+    struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
+    struct.pack_into("<H", raw, 108, _DEEPEST)
+    return bytes(raw)
+
+
+def kernel_only(rate_hz: int, wish: Wish) -> bytes:
+    """Call chains of the kernel alone, and no records beside the samples: who burns a core there, as cheaply as can be. The idle
+    task is left out by the kernel: an idle machine costs nothing."""
+    del wish
+    flags = _DISABLED | _EXCLUDE_USER | _EXCLUDE_IDLE | _FREQUENCY | _EXCLUDE_USER_CHAIN | _USE_CLOCKID
+    raw = bytearray(_ATTR_BYTES)
+    wanted = _TID | _TIME | _CALLCHAIN | _CPU
     struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, rate_hz, wanted, 0, flags)
     struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
     struct.pack_into("<H", raw, 108, _DEEPEST)
@@ -101,6 +116,9 @@ class _Ring:
         return content
 
 
+_everything = attr
+
+
 @dataclass(slots=True)
 class Sampler:
     """Every core of this machine, until it is closed. The objects vanish with the process whatever ends it."""
@@ -108,12 +126,14 @@ class Sampler:
     rate_hz: int
     pages: int = 128
     attr: bytes = b""
+    ask: Callable[[int, Wish], bytes] = _everything
+    """What to ask the kernel for."""
     _rings: list[_Ring] = field(default_factory=list)
 
     def open(self, cpus: list[int]) -> None:
         wish: Wish | None = Wish()
         while wish is not None:
-            self.attr = attr(self.rate_hz, wish)
+            self.attr = self.ask(self.rate_hz, wish)
             try:
                 self._open_all(cpus)
                 return

@@ -14,7 +14,7 @@ _ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.
 _PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
 _SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
 _MINOR_BITS = 20
-_TMPFS, _PAGE_CACHE, _make = PinKind.TMPFS, PinKind.PAGE_CACHE, Pin._make
+_TMPFS, _PAGE_CACHE, _make = PinKind.TMPFS, PinKind.PAGE_CACHE, tuple.__new__
 
 
 class _Folder(NamedTuple):
@@ -58,20 +58,21 @@ class PinNamer:
             kind = PinKind.ANON if flags & _ANON else PinKind.OTHER
             return Pin(kind, None, None, None, None, None, pages, sampled, mapped, dirty)
         leaf, _, above = names.partition(b"\0")
-        folder = self._folders.get((device, above)) or self._folder(raw, above)
+        number, fstype, in_fs, opened, hides = self._folders.get((device, above)) or self._folder(raw, above)
         path_in_fs = path = None
         kind = _TMPFS if flags & _SWAPBACKED else _PAGE_CACHE
         if flags & _ROOTED:
-            path_in_fs = folder.in_fs + leaf
-            if folder.opened is not None and nlink and not flags & _UNHASHED:
-                path = folder.opened + leaf
-                if folder.hides:
+            path_in_fs = in_fs + leaf
+            if opened is not None and nlink and not flags & _UNHASHED:
+                path = opened + leaf
+                if hides:
                     path = self._mounts.visible(path)
         elif flags & _PSEUDO:
             path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
             kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
-        number = folder.device if folder.fstype != "bdev" else _device(raw.rdevice)
-        return _make((kind, path, path_in_fs, folder.fstype, number, inode, pages, sampled, mapped, dirty, None))
+        if fstype == "bdev":
+            number = _device(raw.rdevice)
+        return _make(Pin, (kind, path, path_in_fs, fstype, number, inode, pages, sampled, mapped, dirty, None))
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:
         names = above[:-1].split(b"\0") if above else []

@@ -6,7 +6,6 @@ Both walkers (BPF, /proc/kcore) produce these; `assemble` makes facts of them. `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -85,8 +84,7 @@ class RawPin(NamedTuple):
     """Filled up with NUL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """The same moment on the kernel's clocks and on the wall."""
 
     jiffies: int
@@ -94,8 +92,7 @@ class Clock:
     wall_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RawWalk:
+class RawWalk(NamedTuple):
     memcgs: list[RawMemcg]
     writeback: list[RawPin]
     clock: Clock

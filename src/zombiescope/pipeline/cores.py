@@ -1,23 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch the cores for a window: looks go in, what was seen comes out. `doctor` and `cores` look ten times a second."""
+"""Watch the cores for a window: looks go in, what was seen comes out, and on request who burnt the saturated ones. `doctor` and
+`cores` look ten times a second."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 from zombiescope.analysis.core_saturation import SaturationWatch
 from zombiescope.analysis.core_time import seconds_between, time_between
-from zombiescope.facts.cores import CoreLook, CoresSeen, CoreTime, CoreUse, CoreWindow, Stretch
+from zombiescope.facts.blame import Blame, KernelSample, KernelSamples
+from zombiescope.facts.cores import NOT_SAMPLED, CoreLook, CoresSeen, CoreTime, CoreUse, CoreWindow, Stretch
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
+from zombiescope.probes.readers.kernel_stacks import KernelStacks, open_kernel_stacks
+from zombiescope.probes.readers.node import read_identity
 
 LOOKS_PER_SECOND = 10
+_LOOKS_A_DRAIN = 5
+_CAUSES = "kernel_causes.toml"
+_EXPERIMENT = "kernel_stacks"
+
+
+class CoresAnswer(NamedTuple):
+    taken_at: float
+    identity: Identity
+    seen: CoresSeen | Gap
+
+
+def watch_cores(
+    host: Host, seconds: float, progress: Callable[[float], None] = lambda _: None, *, with_blame: bool = True
+) -> CoresAnswer:
+    """`cores`: for so many seconds."""
+    window = CoresWindow(host, with_blame=with_blame)
+    taken_at, identity = host.wall_clock(), read_identity(host)
+    steps = max(round(seconds * LOOKS_PER_SECOND), 1)
+    try:
+        window.look()
+        for step in range(1, steps + 1):
+            host.wait(seconds / steps)
+            window.look()
+            progress(seconds * step / steps)
+        return CoresAnswer(taken_at, identity, window.seen())
+    finally:
+        window.close()
 
 
 class CoresWindow:
-    """`look` as often as the interval says, then `seen`."""
+    """`look` as often as the interval says, then `seen`. With blame, `close` it whatever happens."""
 
-    def __init__(self, host: Host, interval: float = 1 / LOOKS_PER_SECOND) -> None:
+    def __init__(self, host: Host, interval: float = 1 / LOOKS_PER_SECOND, *, with_blame: bool = False) -> None:
         self._host, self._interval = host, interval
+        self._stacks: KernelStacks | Gap | None = None
+        self._with_blame = with_blame
+        self._looks = 0
         self._watch = SaturationWatch()
         self._first: CoreLook | None = None
         self._last: CoreLook | None = None
@@ -37,6 +75,21 @@ class CoresWindow:
             self._add_windows(self._last, look)
         self._ended += self._watch.take(look)
         self._last = look
+        self._sample(look)
+
+    def close(self) -> None:
+        if isinstance(self._stacks, KernelStacks):
+            self._stacks.close()
+        self._stacks = None
+
+    def _sample(self, look: CoreLook) -> None:
+        if not self._with_blame:
+            return
+        self._looks += 1
+        if self._stacks is None:
+            self._stacks = open_kernel_stacks(self._host, sorted(look.cores))
+        elif isinstance(self._stacks, KernelStacks) and self._looks % _LOOKS_A_DRAIN == 0:
+            self._stacks.drain()
 
     def seen(self) -> CoresSeen | Gap:
         if self._first is None or self._last is None:
@@ -52,8 +105,30 @@ class CoresWindow:
             len(self._last.cores),
             tuple(stretches),
             tuple(_use(core, self._windows[core]) for core in sorted(self._windows)),
+            self._blame(stretches),
             tuple(self._gaps()),
         )
+
+    def _blame(self, stretches: list[Stretch]) -> Blame | Gap:
+        if not self._with_blame or not stretches:
+            return NOT_SAMPLED if not self._with_blame else Blame(0, 0, 0, ())
+        outcome = self._host.experiment(_EXPERIMENT, lambda: _plain(self._named(stretches)))
+        if outcome is None:
+            return Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
+        if "gap" in outcome:
+            return Gap(*outcome["gap"])
+        from zombiescope.analysis.kernel_blame import derive_blame, parse_causes  # noqa: PLC0415 (only when needed)
+        from zombiescope.host.shipped import read_shipped  # noqa: PLC0415
+
+        return derive_blame(_samples_of(outcome), stretches, parse_causes(read_shipped(_CAUSES)))
+
+    def _named(self, stretches: list[Stretch]) -> KernelSamples | Gap:
+        if not isinstance(self._stacks, KernelStacks):
+            return self._stacks or NOT_SAMPLED
+        assert self._last is not None
+        self._stacks.drain()
+        times = [(each.core, each.begin, each.begin + each.seconds) for each in stretches]
+        return self._stacks.named(times, self._last.at - self._last.steady)
 
     def _add_windows(self, before: CoreLook, after: CoreLook) -> None:
         elapsed = seconds_between(before, after)
@@ -81,3 +156,24 @@ def _use(core: int, windows: list[CoreWindow]) -> CoreUse:
     for window in windows:
         total = total.plus(window.time)
     return CoreUse(core, total, tuple(windows))
+
+
+def _plain(taken: KernelSamples | Gap) -> dict[str, Any]:
+    """As a recording keeps it."""
+    if isinstance(taken, Gap):
+        return {"gap": list(taken)}
+    return {
+        "rate_hz": taken.rate_hz,
+        "lost": taken.lost,
+        "samples": [[each.at, each.core, each.thread, list(each.frames)] for each in taken.samples],
+        "threads": [list(each) for each in taken.threads],
+    }
+
+
+def _samples_of(plain: dict[str, Any]) -> KernelSamples:
+    return KernelSamples(
+        plain["rate_hz"],
+        plain["lost"],
+        tuple(KernelSample(at, core, thread, tuple(frames)) for at, core, thread, frames in plain["samples"]),
+        tuple((thread, name) for thread, name in plain["threads"]),
+    )

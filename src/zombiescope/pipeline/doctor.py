@@ -4,49 +4,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.scan import derive_scan
-from zombiescope.diagnosis.case import Case, Observation
+from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.host.access import Host
-from zombiescope.pipeline.cores import LOOKS_PER_SECOND, CoresWindow
-from zombiescope.pipeline.scan import observe
-from zombiescope.pipeline.starvation import StarvationWindow
+from zombiescope.pipeline.remains import Examination
+from zombiescope.pipeline.scan import growth_of, observe
+from zombiescope.pipeline.window import Window
 from zombiescope.probes.readers.cgroup_census import read_census
+
+if TYPE_CHECKING:
+    from zombiescope.analysis.autopsy import Autopsy
 
 
 class Examined(NamedTuple):
     case: Case
     diagnosis: Diagnosis
+    autopsy: Autopsy | None = None
+    """Every zombie, where they could be seen one by one here and now."""
 
 
-def examine(host: Host, seconds: float, progress: Callable[[float], None] = lambda _: None) -> Examined:
-    """The doctor's window: a snapshot, a wait, and the census once more. `progress` is told the seconds that are over."""
+def examine(
+    host: Host,
+    seconds: float,
+    progress: Callable[[float], None] = lambda _: None,
+    state: bytes | None = None,
+) -> Examined:
+    """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
+    that are over; `state` is where an agent may keep a history of this host."""
     first = observe(host)
+    hierarchy = first.snapshot.hierarchy
+    window = Window(host, hierarchy)
+    window.let_pass(seconds, progress)
+    facts = window.facts()
     observations = [first]
-    cores, starvation = CoresWindow(host), StarvationWindow(host)
-    _let_pass(host, seconds, (cores, starvation), progress)
-    if isinstance(first.snapshot.hierarchy, Hierarchy):
-        census = read_census(host, first.snapshot.hierarchy)
+    examination = Examination(host)
+    if isinstance(hierarchy, Hierarchy):
+        census = read_census(host, hierarchy)
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
         observations.append(Observation(later, derive_scan(later)))
-    case = Case(tuple(observations), Thresholds(), cores=cores.seen(), **starvation.seen()._asdict())
-    return Examined(case, diagnose(case))
-
-
-def _let_pass(
-    host: Host, seconds: float, watches: tuple[CoresWindow, StarvationWindow], progress: Callable[[float], None]
-) -> None:
-    """The cores are looked at ten times a second: a short stretch must not fall between two looks."""
-    steps = max(round(seconds * LOOKS_PER_SECOND), 1)
-    cores, starvation = watches
-    cores.look()
-    for step in range(1, steps + 1):
-        host.wait(seconds / steps)
-        cores.look()
-        if step % LOOKS_PER_SECOND == 0:
-            starvation.look()
-        progress(seconds * step / steps)
+        facts["remains"] = examination.remains()
+    growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
+    case = Case(tuple(observations), Thresholds(), growth, **facts)
+    return Examined(case, diagnose(case), examination.autopsy)

@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_free_pins import PageFreePins
 from zombiescope.facts.page_pins import PageCensus, PagePins
 from zombiescope.host.access import Host
-from zombiescope.pipeline.scan import Progress
+from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_namespaces import read_cgroup_namespaces
 from zombiescope.probes.readers.deleted_tasks import read_deleted_tasks
 from zombiescope.probes.readers.page_census import read_page_census

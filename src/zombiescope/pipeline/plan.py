@@ -86,9 +86,10 @@ def make_plan(
 
 
 def _joined(diagnosis: Diagnosis, audited: Audited) -> Diagnosis:
-    known = {finding.id for finding in diagnosis.findings}
+    """The audit watched longer than the glance at the rest: of units its findings count."""
+    known = {finding.id for finding in audited.findings}
     return diagnosis._replace(
-        findings=(*diagnosis.findings, *(each for each in audited.findings if each.id not in known))
+        findings=(*(each for each in diagnosis.findings if each.id not in known), *audited.findings)
     )
 
 

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.case import Case
+from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.host.bundle import open_bundle, write_bundle
+from zombiescope.host.live import LiveHost
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import scrubber_for
 from zombiescope.pipeline.doctor import Examined, examine
+from zombiescope.pipeline.evidence import Evidence, gather
+from zombiescope.pipeline.kept_evidence import NAME, keep, recall
 
 
 class Recorded(NamedTuple):
@@ -34,11 +38,39 @@ def record(host: Host, file: str, seconds: float, progress: Callable[[float], No
     scrubber = scrubber_for(host)
     recorder = RecordingHost(host, scrubber)
     seen = examine(recorder, seconds, progress)
+    evidence = _evidence(host)
+    if evidence is not None:
+        recorder.keep_outcome(NAME, keep(evidence, scrubber.path))
     size = write_bundle(file, Header(__version__, host.label), recorder.answers)
-    again = examine(open_bundle(file.encode("utf-8", "surrogateescape")), seconds)
+    path = file.encode("utf-8", "surrogateescape")
+    again = examine(open_bundle(path), seconds)
     snapshot = seen.case.observations[0].snapshot
-    replays = _gist(seen) == _gist(again)
+    replays = _gist(seen) == _gist(again) and _bodies(evidence) == _bodies(recall(open_bundle(path)))
     return Recorded(snapshot, size, len(recorder.answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+
+
+def _evidence(host: Host) -> Evidence | None:
+    """Of this machine by looking; of a recording by what it kept; of a folder there is none."""
+    if isinstance(host, LiveHost):
+        try:
+            return gather(host)
+        except ObservationError:
+            return None
+    kept = recall(host)
+    return kept if isinstance(kept, Evidence) else None
+
+
+def _bodies(evidence: Evidence | str | None) -> list[object]:
+    """What must not change by recording: each zombie, its pages and its pins. Names may: they are scrubbed."""
+    if not isinstance(evidence, Evidence):
+        return []
+    return [
+        (zombie.id, zombie.serial, zombie.references, zombie.pages, [pin._replace(**_NAMELESS) for pin in zombie.pins])
+        for zombie in evidence.walk.zombies
+    ]
+
+
+_NAMELESS: dict[str, Any] = {"path": None, "path_in_fs": None, "holder": None}
 
 
 def _gist(examined: Examined) -> tuple[object, ...]:

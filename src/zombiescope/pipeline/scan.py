@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.host.choose import choose_host
+from zombiescope.pipeline.opening import Progress as Progress  # noqa: PLC0414 (asked for here by those who scan)
+from zombiescope.pipeline.opening import open_host as open_host  # noqa: PLC0414
 from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.empty_directories import read_empty_directories
@@ -24,18 +24,12 @@ from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 
-Progress = Callable[[str], None]
-
 
 class Scanned(NamedTuple):
     observation: Observation
     diagnosis: Diagnosis
     thresholds: Thresholds
     growth: Growth | Gap = NO_HISTORY
-
-
-def open_host(root: bytes | None) -> Host:
-    return choose_host(root)
 
 
 def scan(
@@ -49,11 +43,11 @@ def scan(
     """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host."""
     thresholds = Thresholds()
     observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
-    growth = _growth(host, state) if state is not None and host.label == "this host" else NO_HISTORY
-    return Scanned(observation, diagnose(Case((observation,), thresholds, growth)), thresholds, growth)
+    growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
+    return Scanned(observation, glance(Case((observation,), thresholds, growth)), thresholds, growth)
 
 
-def _growth(host: Host, state: bytes) -> Growth | Gap:
+def growth_of(host: Host, state: bytes) -> Growth | Gap:
     from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:

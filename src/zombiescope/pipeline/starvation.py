@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zombiescope.analysis.zombie_cost import derive_sweepers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
-from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.network import NicCounters
+from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
+from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.access import Host
+from zombiescope.pipeline.softirq_watch import SoftirqWindow
 from zombiescope.probes.readers.kernel_log import read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
+from zombiescope.probes.readers.sweepers import TICKS_PER_SECOND, read_sweepers
 
 
 class Starvation(NamedTuple):
@@ -18,6 +24,9 @@ class Starvation(NamedTuple):
 
     kernel_log: KernelLog | Gap
     nic_counters: NicCounters | Gap
+    softirq: SoftirqSeen | Gap
+    reclaim: ReclaimSeen | Gap
+    sweepers: SweepersSeen | Gap
 
 
 class StarvationWindow:
@@ -25,20 +34,31 @@ class StarvationWindow:
         self._host, self._believe_users = host, believe_users
         self._began_at = host.wall_clock()
         self._nics = read_nic_counters(host)
+        self._sweepers = read_sweepers(host)
+        self._softirq = SoftirqWindow(host)
+        self._reclaim = ReclaimWindow(host)
 
     def look(self) -> None:
         """Once a second."""
+        self._softirq.look()
 
     def seen(self) -> Starvation:
-        now = self._host.wall_clock()
-        return Starvation(
-            read_kernel_log(self._host, believe_users=self._believe_users),
-            self._nic_counters(now - self._began_at, now),
-        )
+        softirq, reclaim = self._softirq.seen(), self._reclaim.seen()
+        self._reclaim.close()
+        log = read_kernel_log(self._host, believe_users=self._believe_users)
+        return Starvation(log, self._nic_counters(), softirq, reclaim, self._sweepers_seen())
 
-    def _nic_counters(self, seconds: float, now: float) -> NicCounters | Gap:
-        last: tuple[DeviceCounters, ...] | Gap = read_nic_counters(self._host)
+    def _nic_counters(self) -> NicCounters | Gap:
+        last, now = read_nic_counters(self._host), self._host.wall_clock()
         if isinstance(last, Gap):
             return last
         first = last if isinstance(self._nics, Gap) else self._nics
-        return NicCounters(now, max(seconds, 0.0), first, last)
+        return NicCounters(now, max(now - self._began_at, 0.0), first, last)
+
+    def _sweepers_seen(self) -> SweepersSeen | Gap:
+        before, after, now = self._sweepers, read_sweepers(self._host), self._host.wall_clock()
+        if isinstance(before, Gap):
+            return before
+        if isinstance(after, Gap):
+            return after
+        return SweepersSeen(now, max(now - self._began_at, 0.0), derive_sweepers(before, after, TICKS_PER_SECOND))

@@ -42,8 +42,8 @@ class Live(NamedTuple):
 
 def watch(host: Host, window: Window, *, is_elsewhere: bool) -> tuple[Live, tuple[Gap, ...]]:
     """What the running machine adds: systemd's answers before and after a window, births in it, the journal, zombies."""
-    programs, processes = _processes(host)
     if is_elsewhere:
+        programs, processes = _processes(host)
         gap = Gap("units[].state", "systemd of a host mounted elsewhere is not asked", "run it on that host")
         return Live(programs=programs, processes=processes), tuple(gap.about(f"units[].{name}") for name in LIVE_FIELDS)
     before = read_systemd_state(host)
@@ -51,25 +51,32 @@ def watch(host: Host, window: Window, *, is_elsewhere: bool) -> tuple[Live, tupl
     zombies = _zombies(host) if window.with_zombies else Gap("units[].zombies", "zombies were not looked at one by one")
     if isinstance(zombies, Gap):
         gaps.append(zombies)
-    live = Live(
-        births=births or {},
-        was_watched=births is not None,
-        zombies=None if isinstance(zombies, Gap) else zombies,
-        programs=programs,
-        processes=processes,
-    )
+    live = live_between(host, before, births, gaps)
+    return live._replace(zombies=None if isinstance(zombies, Gap) else zombies), tuple(gaps)
+
+
+def live_between(
+    host: Host,
+    before: Mapping[str, LiveUnit] | Gap,
+    births: Mapping[bytes, int] | None,
+    gaps: list[Gap] | None = None,
+) -> Live:
+    """The end of a window: what moved since `before`. What could not be had is added to `gaps`."""
+    told: list[Gap] = [] if gaps is None else gaps
+    programs, processes = _processes(host)
+    live = Live(births=births or {}, was_watched=births is not None, programs=programs, processes=processes)
     if isinstance(before, Gap):
-        gaps += [before.about(f"units[].{name}") for name in ("state", "restarts", "restarts_in_journal")]
-        return live, tuple(gaps)
+        told += [before.about(f"units[].{name}") for name in ("state", "restarts", "restarts_in_journal")]
+        return live
     after = read_systemd_state(host)
     units = before if isinstance(after, Gap) else after
     journal = read_journal_restarts(host)
     if isinstance(journal, Gap):
-        gaps.append(journal)
+        told.append(journal)
     moved = {
         name: (unit.restarts or 0) - (before[name].restarts or 0) for name, unit in units.items() if name in before
     }
-    return live._replace(units=units, journal=None if isinstance(journal, Gap) else journal, moved=moved), tuple(gaps)
+    return live._replace(units=dict(units), journal=None if isinstance(journal, Gap) else journal, moved=moved)
 
 
 def _births(host: Host, seconds: float, progress: Callable[[float], None]) -> tuple[Counter[bytes] | None, list[Gap]]:

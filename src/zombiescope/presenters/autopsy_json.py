@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, Totals
-from zombiescope.analysis.freeing import COSTS, Remedy, remedies_on
+from zombiescope.analysis.freeing import COSTS
+from zombiescope.facts.beside import NOTHING_BESIDE, Beside
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.page_free_pins import DeletedTasks, PageFreePins, SocketCandidates
-from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, PinnedFile
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.zombies import Pin, Tier, Walk
+from zombiescope.facts.zombies import Tier, Walk
 from zombiescope.presenters.document import Json, document, null_fields, rfc3339
+from zombiescope.presenters.pin_json import render_pin, render_remedy
 
 _NO_FILE = "a pin of this kind has no file"
 _REASONS: Mapping[str, str] = {
@@ -47,10 +47,10 @@ def render_autopsy(
             "longest_run_seconds": _seconds(walk.longest_run_nanoseconds),
         },
     }
-    if walk.tier is Tier.PAGES:
-        body["pinned_files"] = [_pinned_file(file) for file in (beside.files[:limit] if limit else beside.files)]
-    if beside.pins is not None:
-        body["page_free_pins"] = _page_free(beside.pins)
+    if walk.tier is Tier.PAGES or beside.pins is not None:
+        from zombiescope.presenters.beside_json import render_beside  # noqa: PLC0415 (most hosts can be walked)
+
+        body |= render_beside(beside, limit, with_files=walk.tier is Tier.PAGES)
     known = [*walk.gaps, *gaps]
     return document("autopsy/1", snapshot, body, [*known, *_further_gaps(body, known)])
 
@@ -84,53 +84,9 @@ def render_body(entry: Body) -> Json:
         "pages": zombie.pages._asdict(),
         "peak_bytes": zombie.peak_bytes,
         "oom_kills": zombie.oom_kills,
-        "pins": [_pin(pin) for pin in zombie.pins],
-        "freed_by": [_remedy(remedy) for remedy in entry.remedies],
+        "pins": [render_pin(pin) for pin in zombie.pins],
+        "freed_by": [render_remedy(remedy) for remedy in entry.remedies],
     }
-
-
-def _pin(pin: Pin) -> Json:
-    return {
-        "kind": pin.kind,
-        "path": None if pin.path is None else shown(pin.path),
-        "path_in_fs": None if pin.path_in_fs is None else shown(pin.path_in_fs),
-        "fstype": pin.fstype,
-        "device": pin.device,
-        "inode": pin.inode,
-        "pages": pin.pages or 0,
-        "sampled": pin.sampled,
-        "mapped": pin.mapped,
-        "dirty": pin.dirty,
-        "holder": pin.holder,
-    }
-
-
-def _pinned_file(file: PinnedFile) -> Json:
-    return {
-        "parent": shown(file.parent),
-        **_pin(file.pin),
-        "proof": file.proof,
-        "holders": list(file.holders),
-        "freed_by": [_remedy(remedy) for remedy in remedies_on(file.pin, file.parent)],
-    }
-
-
-def _page_free(pins: PageFreePins) -> Json:
-    """Candidates where no walk could join them to their zombies; a task with a former path is proof."""
-    tasks = pins.tasks.tasks if isinstance(pins.tasks, DeletedTasks) else ()
-    sockets = pins.sockets.dead if isinstance(pins.sockets, SocketCandidates) else ()
-    return {
-        "tasks": [
-            {"path": shown(task.cgroup or b"?"), "process": task.process, "state": task.state, "parent": task.parent}
-            for task in tasks
-        ],
-        "sockets": [{"id": one.cgroup, "protocol": one.protocol, "inode": one.inode} for one in sockets],
-    }
-
-
-def _remedy(remedy: Remedy) -> Json:
-    entry: Json = {"action": remedy.action, "target": remedy.target}
-    return {**entry, "together": True} if remedy.together else entry
 
 
 def _totals(totals: Totals) -> Json:

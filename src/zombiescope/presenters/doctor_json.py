@@ -16,10 +16,20 @@ _NO_PLAN = Gap("plan", "this version names findings and does not plan remedies y
 def render_doctor(case: Case, diagnosis: Diagnosis) -> Json:
     body: Json = {
         "verdict": diagnosis.verdict,
+        "origin": diagnosis.origin,
+        "maker": diagnosis.maker,
+        "first_remedy": diagnosis.first_remedy,
+        "chains": [list(chain) for chain in diagnosis.chains],
         "findings": [render_finding(finding) for finding in diagnosis.findings],
+        "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
         "plan": None,
     }
-    return document("doctor/1", case.last.snapshot, body, [*scan_gaps(case.last), _NO_PLAN])
+    return document("doctor/1", case.last.snapshot, body, [*scan_gaps(case.last), *case_gaps(case), _NO_PLAN])
+
+
+def case_gaps(case: Case) -> list[Gap]:
+    """What the window could not have."""
+    return [fact for fact in case if isinstance(fact, Gap) and fact is not case.growth]
 
 
 def render_finding(finding: Finding) -> Json:

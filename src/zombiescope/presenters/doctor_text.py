@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor's answer for a person: the verdict, each finding with its evidence, and what could not be known."""
+"""The doctor's answer for a person: the verdict, the chain, each finding with its evidence, and what could not be known."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.engine import NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import size
@@ -15,13 +18,57 @@ from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_json import scan_gaps
 from zombiescope.presenters.scan_text import STYLES, gap_lines
 
+_LABEL_WIDTH = 10
+
 
 def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(diagnosis.verdict, style=STYLES[diagnosis.worst])]
-    for finding in diagnosis.findings:
+    parts += _summary(diagnosis)
+    for finding in diagnosis.present:
         parts += [Text(), _headline(finding), *([_evidence_table(finding.evidence)] if finding.evidence else [])]
+    parts += _others(diagnosis)
+    if diagnosis.in_vain:
+        parts += [Text(), _labelled("in vain", (Text(f"{each.what}: {each.why}") for each in diagnosis.in_vain))]
     parts += gap_lines(gap for gap in one_per_field(scan_gaps(case.last)) if not gap.fact.startswith("growth"))
     return parts
+
+
+def _summary(diagnosis: Diagnosis) -> list[RenderableType]:
+    if not diagnosis.chains:
+        return []
+    rows: list[RenderableType] = [Text()]
+    for number, chain in enumerate(diagnosis.chains):
+        line = Text(" <- ".join(chain), style="" if number else "bold")
+        rows.append(_labelled("chain" if number == 0 else "", (line,)))
+    if diagnosis.first_remedy not in ("", NONE):
+        whom = f" ({diagnosis.maker})" if diagnosis.maker else ""
+        rows.append(_labelled("first", (Text(f"{diagnosis.first_remedy}{whom}"),)))
+    return rows
+
+
+def _others(diagnosis: Diagnosis) -> list[RenderableType]:
+    absent = [finding.id for finding in diagnosis.findings if finding.verdict is Verdict.ABSENT]
+    unknown = [finding for finding in diagnosis.findings if finding.verdict is Verdict.UNKNOWN]
+    parts: list[RenderableType] = []
+    if absent:
+        parts += [Text(), _labelled("absent", (Text(", ".join(absent)),))]
+    by_reason: dict[str, list[str]] = {}
+    for finding in unknown:
+        by_reason.setdefault(finding.summary, []).append(finding.id)
+    if by_reason:
+        lines = (Text(f"{', '.join(names)}: {reason}") for reason, names in by_reason.items())
+        parts += [Text(), _labelled("unknown", lines)]
+    return parts
+
+
+def _labelled(label: str, lines: Iterable[Text]) -> Table:
+    """A word in the margin, and lines that fold beside it."""
+    table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 0), show_header=False)
+    table.add_column(width=_LABEL_WIDTH, no_wrap=False, overflow="fold")
+    table.add_column(overflow="fold")
+    for number, line in enumerate(lines):
+        table.add_row(Text("" if number else label, style="bold"), line)
+    return table
 
 
 def _headline(finding: Finding) -> Text:
@@ -33,7 +80,7 @@ def _headline(finding: Finding) -> Text:
 
 def _evidence_table(evidence: tuple[Evidence, ...]) -> Fitting:
     columns = (
-        Column("fact", is_number=False),
+        Column("fact", is_number=False, least_width=14),
         Column("value", least_width=12),
         Column("unit", is_number=False, least_width=8),
         Column("source", is_number=False, least_width=12),

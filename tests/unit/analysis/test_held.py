@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.held import explain, holders_beside_pages, is_unexplained, nameless_files, with_file_holders
+from zombiescope.analysis.held import explain, is_unexplained, nameless_files, with_file_holders
+from zombiescope.analysis.held_beside import holders_beside_pages
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.holders import Holder
 from zombiescope.facts.page_free_pins import DeadCgroupSocket, DeletedTask, DeletedTasks, PageFreePins, SocketCandidates

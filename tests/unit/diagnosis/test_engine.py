@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.build import case, snapshot
 
-from zombiescope.diagnosis.engine import Disease, at_least, diagnose
+from zombiescope.diagnosis.engine import Disease, at_least, diagnose, glance
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import EmptyDirectories
@@ -33,7 +33,7 @@ UNCOUNTED = Gap("memcg.counted", "no row")
     ],
 )
 def test_one_disease_in_the_first_words(facts: dict[str, Any], disease: Disease, first_words: str) -> None:
-    found = diagnose(case(snapshot(**facts)))
+    found = glance(case(snapshot(**facts)))
     assert found.disease is disease
     assert found.verdict.startswith(first_words)
 

@@ -13,7 +13,7 @@ from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.autopsy import Choice, Dissected, dissect
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:

@@ -13,7 +13,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError
 from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:

@@ -13,8 +13,8 @@ from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.config import load_config
 from zombiescope.errors import UsageError
+from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
-from zombiescope.pipeline.scan import open_host
 
 EPILOG = """\b
 Examples:

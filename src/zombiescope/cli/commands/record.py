@@ -11,9 +11,9 @@ from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import UsageError
+from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.record import Recorded
 from zombiescope.pipeline.record import record as record_host
-from zombiescope.pipeline.scan import open_host
 
 EPILOG = """\b
 Examples:

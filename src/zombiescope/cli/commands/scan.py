@@ -11,6 +11,7 @@ from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.pipeline import scan as pipeline
+from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:
@@ -45,7 +46,7 @@ def scan(*, no_bytes: bool, exact: bool, explain: bool, state: bytes, as_json: b
     Reads only. Works without root as far as the kernel lets it; what root would add is said. Exit code 0, or 3 when the
     number of zombies could not be had.
     """
-    host = pipeline.open_host(root)
+    host = open_host(root)
     with stage_shown() as progress:
         seen = pipeline.scan(host, with_bytes=not no_bytes, exact=exact, state=state, progress=progress)
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import click
 
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
 from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline
 

@@ -15,24 +15,43 @@ from zombiescope.host.access import Host
 _LOOK_SECONDS = 0.25
 
 
+class BirthsWatch:
+    """`look` often; `births` by path so far."""
+
+    def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
+        self._host, self._hierarchy = host, hierarchy
+        self.births: Counter[bytes] = Counter()
+        start = host.monotonic()
+        self._known = _look(host, hierarchy)
+        self._next = host.monotonic()
+        self.pause = max(_LOOK_SECONDS, 10 * (host.monotonic() - start))
+        """Between two looks: a large tree is looked at less often."""
+
+    def look(self) -> None:
+        seen = _look(self._host, self._hierarchy)
+        self.births.update(path for path, inode in seen.items() if self._known.get(path) != inode)
+        self._known.update(seen)
+
+    def look_if_due(self) -> None:
+        if self._host.monotonic() >= self._next:
+            self.look()
+            self._next = self._host.monotonic() + self.pause
+
+
 def read_cgroup_births(
     host: Host, hierarchy: Hierarchy, seconds: float, progress: Callable[[float], None] = lambda _: None
 ) -> Counter[bytes]:
     """Births by path."""
-    births: Counter[bytes] = Counter()
     if not host.is_live or seconds <= 0:
-        return births
+        return Counter()
     start = host.monotonic()
-    known = _look(host, hierarchy)
-    pause = max(_LOOK_SECONDS, 10 * (host.monotonic() - start))
+    watch = BirthsWatch(host, hierarchy)
     while (over := host.monotonic() - start) < seconds:
         progress(over)
-        host.wait(min(pause, seconds - over))
-        seen = _look(host, hierarchy)
-        births.update(path for path, inode in seen.items() if known.get(path) != inode)
-        known.update(seen)
+        host.wait(min(watch.pause, seconds - over))
+        watch.look()
     progress(seconds)
-    return births
+    return watch.births
 
 
 def _look(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
@@ -61,7 +60,7 @@ def _by_kcore(host: Host, refused: Gap) -> Walk | Gap:
         walk = assemble(walk_kcore(host, _nodes(host), host.wall_clock), _mounts(host), Tier.KCORE)
     except ObservationError as error:
         return Gap("zombies", f"{refused.reason}; {error.why}", refused.hint or error.hint)
-    return replace(walk, gaps=(refused, *walk.gaps))
+    return walk._replace(gaps=(refused, *walk.gaps))
 
 
 def _mounts(host: Host) -> MountPaths:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope cores`: what each core did over a window, and who burnt the saturated ones."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.progress import window_shown
+from zombiescope.errors import EXIT_FINE, ObservationError
+from zombiescope.facts.gap import Gap
+from zombiescope.pipeline.cores import watch_cores
+from zombiescope.pipeline.scan import open_host
+
+EPILOG = """\b
+Examples:
+  zombiescope cores                    watch every core for 10 seconds, ten times a second
+  zombiescope cores --seconds 60       watch longer
+  zombiescope cores --no-blame         without sampling call chains (that needs root)
+  zombiescope cores --json | jq '.stretches[] | {core, seconds, mode}'
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.2, max=3600), default=10.0, show_default=True, help="How long to look."
+)
+@click.option("--no-blame", is_flag=True, help="Do not sample which kernel functions burn a saturated core.")
+@json_option
+@root_option
+def cores(*, seconds: float, no_blame: bool, as_json: bool, root: bytes | None) -> Answer:
+    """A strip per core over a window: user, kernel, softirq, steal. Saturated stretches (a core without time but for the kernel,
+    for half a second or longer) with core, beginning and length, and the kernel functions and processes that burnt it.
+
+    Reads only. Exit code 0, or 3 when the cores could not be watched.
+    """
+    host = open_host(root)
+    with window_shown(seconds if host.is_live else 0) as progress:
+        answer = watch_cores(host, seconds, progress, with_blame=not no_blame)
+    exit_code = ObservationError.exit_code if isinstance(answer.seen, Gap) else EXIT_FINE
+    if as_json:
+        from zombiescope.presenters.cores_json import render_cores  # noqa: PLC0415 (each form loads only what it needs)
+
+        return JsonAnswer(render_cores(answer, answer.seen), exit_code)
+    from zombiescope.presenters.cores_text import render_cores_text  # noqa: PLC0415
+
+    return TextAnswer(render_cores_text(answer.seen), exit_code)

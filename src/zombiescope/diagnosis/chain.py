@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links what was found: symptom to mechanism to origin. A cause is named only where it is present and the facts fit it.
+
+The candidates of each finding stand in the order in which they are believed; what holds most zombies comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Finding, Role, Verdict
+from zombiescope.diagnosis.loops import Suspect, suspects_of
+from zombiescope.diagnosis.pins import PinRule
+from zombiescope.diagnosis.rules import (
+    pinned_other,
+    pinned_page_cache,
+    pinned_shared_memory,
+    pinned_swap,
+    pinned_writeback,
+)
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+
+PIN_RULES: Mapping[str, PinRule] = {
+    module.ID: module.RULE
+    for module in (pinned_page_cache, pinned_shared_memory, pinned_swap, pinned_writeback, pinned_other)
+}
+LOOP_KINDS = {"crash-looping-unit": frozenset({"unit"}), "looping-container": frozenset({"inside", "container"})}
+_LOOPS = tuple(LOOP_KINDS)
+_CANDIDATES: Mapping[str, tuple[str, ...]] = {
+    "nic-reset": ("starved-softirq", "saturated-core", "real-time-hog", "cpu-steal"),
+    "starved-softirq": ("saturated-core", "real-time-hog", "cpu-steal"),
+    "saturated-core": (
+        "costly-reclaim-walk", "costly-sweep", "oom-dumps", "real-time-hog", "cpu-steal", "reclaim-pressure",
+    ),
+    "cpu-shortage": ("real-time-hog",),
+    "costly-sweep": ("zombie-population", "visible-leak"),
+    "costly-reclaim-walk": ("zombie-population",),
+    "reclaim-pressure": ("costly-reclaim-walk", "memory-shortage"),
+    "zombie-growth": _LOOPS,
+    "zombie-population": tuple(PIN_RULES),
+    "image-risk": ("unneeded-agent",),
+    **dict.fromkeys(PIN_RULES, _LOOPS),
+}  # fmt: skip
+_EXPLAIN_THEMSELVES = ("cpu-throttling",)
+_ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
+_SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
+
+
+def link(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
+    return tuple(
+        finding._replace(explained_by=_causes(case, finding.id, present)) if finding.id in present else finding
+        for finding in findings
+    )
+
+
+def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
+    """From each thing that nothing else comes from, down to its root: the worst first, what hurts before what causes it."""
+    present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
+    effects = {cause for finding in present.values() for cause in finding.explained_by}
+    heads = [finding for finding in present.values() if finding.id not in effects]
+    heads.sort(key=lambda each: (_SEVERITIES.index(each.severity), _ROLES.index(each.role)))
+    found = [_down(head.id, present) for head in heads]
+    return tuple(sorted(found, key=lambda chain: is_riddle(present[chain[-1]])))
+
+
+def is_riddle(root: Finding) -> bool:
+    """A symptom that nothing explains is told last: it names no origin."""
+    return root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES
+
+
+def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
+    path = [head]
+    while causes := [cause for cause in present[path[-1]].explained_by if cause not in path]:
+        path.append(causes[0])
+    return tuple(path)
+
+
+def leaking(case: Case, finding: str) -> list[Suspect]:
+    """Of the loops behind a finding, those that left something; most first."""
+    return [each for each in suspects_of(case, LOOP_KINDS[finding]) if each.is_leaking(case.thresholds)]
+
+
+def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
+    found = [cause for cause in _CANDIDATES.get(effect, ()) if cause in present and _fits(case, effect, cause, present)]
+    if effect == "zombie-population" and not isinstance(case.remains, Gap):
+        remains = case.remains
+        found.sort(key=lambda cause: -remains.with_pins(PIN_RULES[cause].kinds))
+    return tuple(found)
+
+
+def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -> bool:
+    if cause in LOOP_KINDS:
+        return _loop_fits(case, effect, cause)
+    if cause == "cpu-steal":
+        return _is_stolen(case, present)
+    if cause == "reclaim-pressure" and effect == "saturated-core":
+        return not _is_stolen_stretch(case)
+    if effect == "saturated-core":
+        return not _is_stolen_stretch(case)
+    return True
+
+
+def _loop_fits(case: Case, effect: str, cause: str) -> bool:
+    """It left zombies of this kind, a fair share of all; who merely loops beside them is innocent."""
+    for suspect in leaking(case, cause):
+        if suspect.share < case.thresholds.blame_share or suspect.left is None:
+            continue
+        rule = PIN_RULES.get(effect)
+        if rule is None or any(suspect.left.by_pin.get(kind, 0) for kind in rule.kinds):
+            return True
+    return False
+
+
+def _is_stolen_stretch(case: Case) -> bool:
+    longest = None if isinstance(case.cores, Gap) else case.cores.longest
+    return longest is not None and longest.mode == "steal"
+
+
+def _is_stolen(case: Case, present: Mapping[str, Finding]) -> bool:
+    """Stolen time explains what waits only where no core was held by the kernel itself."""
+    return "saturated-core" not in present or _is_stolen_stretch(case)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people try first and what is known not to help here, with why. Only what fits the findings is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_ZOMBIES = frozenset({"zombie-population"})
+_CORES = frozenset({"saturated-core", "starved-softirq", "nic-reset", "costly-sweep", "costly-reclaim-walk"})
+_LOOPS = frozenset({"crash-looping-unit", "looping-container", "image-risk"})
+_NOT_CACHE = frozenset({"pinned-shared-memory", "pinned-swap"})
+
+
+class InVain(NamedTuple):
+    what: str
+    why: str
+
+
+_KNOWN: tuple[tuple[frozenset[str], frozenset[str], InVain], ...] = (
+    (_ZOMBIES, _ZOMBIES, InVain("cgdelete", "a zombie has no directory any more: there is nothing left to delete")),
+    (
+        _ZOMBIES,
+        _ZOMBIES,
+        InVain("remounting the cgroup file systems", "a charge in the kernel holds the zombie, not the mount"),
+    ),
+    (
+        _ZOMBIES,
+        _NOT_CACHE,
+        InVain("drop_caches", "it drops clean file pages alone: shared memory and swap stay, and so do their zombies"),
+    ),
+    (
+        _ZOMBIES,
+        _CORES,
+        InVain("huge pages", "the time goes into walking cgroups, not pages: a zombie costs the same with large ones"),
+    ),
+    (
+        _ZOMBIES,
+        _CORES,
+        InVain("another allocator", "what the dead hold is cache and shared memory, which no allocator manages"),
+    ),
+    (
+        _ZOMBIES,
+        _CORES,
+        InVain(
+            "CPU affinity", "the walk runs on whichever core asks, and softirqs follow the network card, not the job"
+        ),
+    ),
+    (
+        _ZOMBIES | {"image-risk"},
+        _LOOPS,
+        InVain("adding nodes", "a node from the same image starts the same loop: it is only younger"),
+    ),
+    (
+        frozenset({"cpu-throttling"}),
+        frozenset({"cpu-throttling"}),
+        InVain("freeing memory against throttling", "cpu.max throttles by its own clock: reclaim does not cause it"),
+    ),
+)
+
+
+def in_vain(present: Iterable[str]) -> tuple[InVain, ...]:
+    """Those of which one of each set of findings is there."""
+    names = frozenset(present)
+    return tuple(advice for one, other, advice in _KNOWN if one & names and other & names)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading every cgroup's statistics takes long: kernels up to 5.8 walk the dead for it, and whoever reads holds a core. Judged by
+the time it took here, never by the release."""
+
+from __future__ import annotations
+
+from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.cgroups import Sweep
+from zombiescope.facts.gap import Gap
+
+ID = "costly-sweep"
+TITLE = "Reading the statistics of cgroups is costly"
+_MOST_SHOWN = 5
+
+
+def judge_costly_sweep(case: Case) -> Finding:
+    sweep, at = case.first.snapshot.sweep, case.first.snapshot.taken_at
+    if isinstance(sweep, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, sweep.reason, ())
+    cost = derive_sweep_cost(sweep)
+    each = f"{cost.each_seconds * 1e3:,.2f} ms for each of {sweep.cgroups:,} live cgroups"
+    severity = case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK
+    evidence = (*_evidence(sweep, at), *_who(case))
+    if severity is Severity.OK:
+        summary = f"one sweep takes {cost.seconds * 1e3:,.0f} ms, {each}"
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, evidence)
+    summary = (
+        f"one sweep takes {cost.seconds:,.1f} s, {each}; slowest {sweep.slowest_file} ({sweep.slowest_seconds:.2f} s)"
+    )
+    payer = Evidence("pays_for_zombies", str(derive_payer(sweep, case.reclaim)), "", "behaviour", at)
+    return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*evidence, payer))
+
+
+def _evidence(sweep: Sweep, at: float) -> list[Evidence]:
+    how = "timed" if sweep.cgroups_read == sweep.cgroups else f"timed on {sweep.cgroups_read} of them"
+    return [
+        Evidence("sweep", round(sweep.seconds, 4), "seconds", how, at),
+        Evidence("sweep.slowest", round(sweep.slowest_seconds, 6), "seconds", sweep.slowest_file, at),
+    ]
+
+
+def _who(case: Case) -> list[Evidence]:
+    seen = case.sweepers
+    if isinstance(seen, Gap) or seen.seconds <= 0:
+        return []
+    return [
+        Evidence(
+            f"sweeper[{each.name}].share",
+            round(each.cpu_seconds / seen.seconds, 4),
+            "of one core",
+            "/proc/PID/stat",
+            seen.at,
+        )
+        for each in seen.sweepers[:_MOST_SHOWN]
+    ]

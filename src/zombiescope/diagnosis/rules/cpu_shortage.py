@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plainly too much to compute: every core busy with programs of users. No kernel disease, and no cgroup to blame."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.core_shares import shares_of
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+
+ID = "cpu-shortage"
+TITLE = "All cores are busy with user programs"
+
+
+def judge_cpu_shortage(case: Case) -> Finding:
+    shares = shares_of(case.cores)
+    if isinstance(shares, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
+    limits = case.thresholds
+    is_short = shares.idle <= limits.shortage_most_idle and shares.user >= limits.shortage_least_user
+    summary = f"{shares.user:.0%} of all CPU time was in user mode, {shares.idle:.0%} idle, in {shares.seconds:.0f} s"
+    evidence = (
+        Evidence("user", round(shares.user, 3), "of all CPU time", "/proc/stat", shares.at),
+        Evidence("idle", round(shares.idle, 3), "of all CPU time", "/proc/stat", shares.at),
+    )
+    if not is_short:
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
+    return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("find-cpu",))

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel killed for want of memory, and each time wrote pages of report: on a slow console that alone holds a core for
+seconds. Another reason for a stalled core than zombies."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.kernel_log import LogEvent, LogEventKind
+
+ID = "oom-dumps"
+TITLE = "The kernel kills for want of memory and reports it"
+
+
+def judge_oom_dumps(case: Case) -> Finding:
+    log = case.kernel_log
+    if isinstance(log, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, log.reason, ())
+    since = log.until - case.thresholds.oom_recent_seconds
+    dumps = [event for event in log.events if event.kind is LogEventKind.OUT_OF_MEMORY and event.at >= since]
+    reports = [event for event in dumps if "invoked oom-killer" in event.text] or dumps
+    window = min(case.thresholds.oom_recent_seconds, max(log.until - log.since, 0.0))
+    evidence = (
+        Evidence("oom_reports", len(reports), "reports", str(log.source), log.until),
+        *(Evidence("oom_report", event.text[:120], "", str(log.source), event.at) for event in reports[-3:]),
+    )
+    summary = f"{len(reports):,} reports in the last {window / 60:.0f} min of the kernel log{_by(reports)}"
+    if len(reports) < case.thresholds.oom_reports_warning:
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
+    return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("give-memory",))
+
+
+def _by(reports: list[LogEvent]) -> str:
+    return f", the last by {reports[-1].task}" if reports and reports[-1].task else ""

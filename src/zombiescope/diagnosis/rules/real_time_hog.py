@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real-time task that does not let go of its core: everything else there waits, softirqs in their thread included."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.priorities import RealTimeTask
+
+ID = "real-time-hog"
+TITLE = "A real-time task keeps a core to itself"
+
+
+def judge_real_time_hog(case: Case) -> Finding:
+    seen = case.real_time
+    if isinstance(seen, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, seen.reason, ())
+    if seen.seconds <= 0:
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, "nothing was watched", ())
+    hogs = [task for task in seen.tasks if task.seconds / seen.seconds >= case.thresholds.real_time_share]
+    evidence = tuple(
+        Evidence(
+            f"{_name(task)}.seconds",
+            round(task.seconds, 2),
+            f"seconds of {seen.seconds:.1f}",
+            "/proc/PID/stat",
+            seen.at,
+        )
+        for task in seen.tasks[:5]
+    )
+    if not hogs:
+        ran = f"; most by {_name(seen.tasks[0])}" if seen.tasks else ""
+        summary = f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}"
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
+    first = hogs[0]
+    where = "" if first.core is None else f" on core {first.core}"
+    how = f"at priority {first.priority} ({first.policy}){where}"
+    summary = f"{_name(first)} ran {first.seconds / seen.seconds:.0%} of the time {how}"
+    return Finding(
+        ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("lower-priority",)
+    )
+
+
+def _name(task: RealTimeTask) -> str:
+    return f"{task.name} (pid {task.pid})" if task.name else f"pid {task.pid}"

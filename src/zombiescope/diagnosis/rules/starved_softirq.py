@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softirqs that waited for their core: by the kernel's own stamps where BPF is allowed, else by how long ksoftirqd waited."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
+
+ID = "starved-softirq"
+TITLE = "Softirqs were starved of their core"
+_BPF, _FILES = "bpf", "/proc/PID/schedstat"
+_MOST_SHOWN = 5
+
+
+def judge_starved_softirq(case: Case) -> Finding:
+    seen = case.softirq
+    if isinstance(seen, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
+    wait, summary = _longest(seen)
+    severity = case.thresholds.of_softirq_wait(wait)
+    if severity is not Severity.OK:
+        return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
+    if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
+        gap = seen.latencies if isinstance(seen.latencies, Gap) else seen.waited_seconds
+        assert isinstance(gap, Gap)
+        told = f"{summary}; more is not known: {gap.reason}"
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
+    calm = f"not seen in {seen.seconds:,.0f} s: {summary}"
+    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, calm, _evidence(seen))
+
+
+def _longest(seen: SoftirqSeen) -> tuple[float, str]:
+    """The longest wait of a softirq, or of ksoftirqd a time it was its turn, in seconds and in words."""
+    found: list[tuple[float, str]] = []
+    if not isinstance(seen.latencies, Gap):
+        for core in seen.latencies:
+            network = core.network.longest_seconds >= core.others.longest_seconds
+            what = "a network softirq" if network else "a softirq"
+            found.append((core.worst.longest_seconds, _words(what, core, core.worst)))
+            found.append((core.queue.longest_seconds, _words("ksoftirqd", core, core.queue)))
+    elif seen.longest is not None and seen.longest.slices:
+        mean = seen.longest.seconds / seen.longest.slices
+        text = f"ksoftirqd of core {seen.longest.core} waited {_time(mean)} each time, {_time(seen.longest.seconds)} in all"
+        found.append((mean, text))
+    return max(found, default=(0.0, "no softirq waited"))
+
+
+def _words(what: str, core: CoreLatency, times: Times) -> str:
+    until = " and waited still" if times.is_open else ""
+    return f"{what} waited {_time(times.longest_seconds)} for core {core.core}{until}"
+
+
+def _time(seconds: float) -> str:
+    return (
+        f"{seconds:.2f} s"
+        if seconds >= 1
+        else f"{seconds * 1e3:.1f} ms"
+        if seconds >= 1e-3
+        else f"{seconds * 1e6:.0f} us"
+    )
+
+
+def _evidence(seen: SoftirqSeen) -> tuple[Evidence, ...]:
+    end = seen.began_at + seen.seconds
+    found = [Evidence("watched", round(seen.seconds, 1), "seconds", _FILES, end)]
+    if not isinstance(seen.waited_seconds, Gap):
+        found.append(Evidence("ksoftirqd.waited", round(seen.waited_seconds, 4), "seconds, all cores", _FILES, end))
+    for name, value in (("softnet.squeezed", seen.squeezed), ("softnet.dropped", seen.dropped)):
+        if value is not None:
+            found.append(Evidence(name, value, "in the window", "/proc/net/softnet_stat", end))
+    if isinstance(seen.latencies, Gap):
+        return tuple(found)
+    worst = sorted(seen.latencies, key=lambda core: -core.worst.longest_seconds)[:_MOST_SHOWN]
+    for core in worst:
+        kinds = (("network", core.network), ("others", core.others), ("poll", core.poll), ("ksoftirqd", core.queue))
+        found += [
+            Evidence(
+                f"core[{core.core}].{name}.longest", round(times.longest_seconds, 6), "seconds", _BPF, times.longest_at
+            )
+            for name, times in kinds
+            if times.longest_at is not None
+        ]
+    return tuple(found)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a window saw of the services: those that loop, those that nothing needs. Only what is worth telling, so that a recording
+can keep it; `audit` has all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ServiceLoop(NamedTuple):
+    name: str
+    kind: str
+    """`unit`: systemd restarts it; `inside`: children come and go inside it; `container`: a runtime restarts it."""
+    restarts: int
+    why: str
+    source: str
+    every_seconds: float | None = None
+    """Between two restarts, where it was seen or is configured."""
+    need: str = "unknown"
+    """needed, unneeded or unknown."""
+
+
+class UnneededService(NamedTuple):
+    name: str
+    enabled: str
+    why: str
+    path: str
+    may_loop: bool
+    from_vendor: bool
+    restarts_a_day: float | None = None
+
+
+class ServicesSeen(NamedTuple):
+    at: float
+    seconds: float
+    """How long was watched."""
+    starting: int
+    """Services that something starts."""
+    loops: tuple[ServiceLoop, ...]
+    unneeded: tuple[UnneededService, ...]
+    was_systemd_asked: bool
+    """Else restarts by systemd are not known."""
+    were_files_read: bool
+    """Else what is needed is not known."""

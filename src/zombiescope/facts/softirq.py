@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What softirqs waited: how long ksoftirqd stood in line (schedstat), polls cut short and packets dropped (softnet), and, where BPF
+is allowed, from raise to run by core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
+
+
+class KsoftirqdTime(NamedTuple):
+    run_ns: int
+    wait_ns: int
+    """Runnable, and not running."""
+    slices: int
+
+
+class SoftirqLook(NamedTuple):
+    at: float
+    steady: float
+    """On a clock that only goes forward."""
+    ksoftirqd: Mapping[int, KsoftirqdTime] | Gap
+    """By core."""
+    squeezed: int | None
+    """Polls that ended with work left, of all cores; None where softnet could not be read."""
+    dropped: int | None
+
+
+class Times(NamedTuple):
+    """How long something took or waited on one core."""
+
+    histogram: Histogram = Histogram()
+    longest_seconds: float = 0.0
+    longest_at: float | None = None
+    """When the longest began, seconds since the epoch."""
+    is_open: bool = False
+    """The longest was not over when the window ended."""
+
+
+class CoreLatency(NamedTuple):
+    core: int
+    network: Times
+    """From raise to run, of the network's two softirqs."""
+    others: Times
+    poll: Times
+    """One poll of one network queue."""
+    queue: Times
+    """ksoftirqd, from runnable to running."""
+
+    @property
+    def worst(self) -> Times:
+        return max((self.network, self.others), key=lambda times: times.longest_seconds)
+
+
+class KsoftirqdWait(NamedTuple):
+    """The interval between two looks in which one core's ksoftirqd waited longest."""
+
+    core: int
+    at: float
+    seconds: float
+    slices: int
+
+
+class SoftirqSeen(NamedTuple):
+    began_at: float
+    seconds: float
+    waited_seconds: float | Gap
+    """ksoftirqd of all cores together."""
+    longest: KsoftirqdWait | None
+    squeezed: int | None
+    dropped: int | None
+    latencies: tuple[CoreLatency, ...] | Gap
+    """In the kernel; the gap where BPF is refused."""

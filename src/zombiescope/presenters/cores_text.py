@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cores for a person: a strip each, the saturated stretches, and who burnt them. Fits 80 columns and any number of cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
+
+from zombiescope.facts.blame import Blame, Share
+from zombiescope.facts.cores import CoreMode, CoresSeen, CoreUse, CoreWindow, Stretch
+from zombiescope.facts.gap import Gap
+from zombiescope.presenters.core_strip import LEGEND, STYLES, folded, letter_of, strip, summed
+from zombiescope.presenters.cores_json import of_stretch
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.scan_text import gap_lines
+
+_MOST_ROWS = 32
+"""With more cores than this, those that were never saturated share one row."""
+_MOST_OWN_ROWS = 24
+_MOST_STRETCHES = 12
+_MOST_NAMES = 4
+_LEAST_COLUMNS = 10
+_HELD_BY = {
+    CoreMode.SYSTEM: "in the kernel",
+    CoreMode.SOFTIRQ: "in softirqs",
+    CoreMode.IRQ: "in interrupts",
+    CoreMode.STEAL: "taken by the hypervisor",
+}
+
+
+class Row:
+    """A name, a strip as wide as there is room, and the shares."""
+
+    def __init__(self, rows: Sequence[tuple[str, Sequence[CoreWindow], str]], seen: CoresSeen) -> None:
+        self._rows, self._seen = rows, seen
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = max(len(name) for name, _, _ in self._rows)
+        tails = max(len(tail) for _, _, tail in self._rows)
+        room = options.max_width - names - tails - 4
+        windows = max(len(windows) for _, windows, _ in self._rows)
+        columns = max(min(room, windows), _LEAST_COLUMNS)
+        for name, windows_of_row, tail in self._rows:
+            line = Text(f"{name:>{names}}  ", no_wrap=True, overflow="crop")
+            for letter in strip(windows_of_row, self._seen.began_at, self._seen.seconds, columns):
+                line.append(letter, style=STYLES[letter])
+            yield line.append(f"  {tail}", style="dim")
+
+
+def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
+    if isinstance(seen, Gap):
+        return [Text(f"the cores could not be watched: {seen.reason}", style="magenta"), *gap_lines([seen])]
+    parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), _legend(seen)]
+    ranked = sorted(seen.stretches, key=lambda each: -each.seconds)
+    for stretch in sorted(ranked[:_MOST_STRETCHES]):
+        parts += [Text(), *_stretch_lines(stretch, seen.blame)]
+    if len(ranked) > _MOST_STRETCHES:
+        parts += [
+            Text(),
+            Text(f"and {len(ranked) - _MOST_STRETCHES:,} shorter stretches (--json lists all)", style="dim"),
+        ]
+    unblamed = [seen.blame] if isinstance(seen.blame, Gap) and seen.stretches else []
+    return [*parts, *gap_lines([*seen.gaps, *unblamed])]
+
+
+def _verdict(seen: CoresSeen) -> Text:
+    longest = seen.longest
+    watched = f"{seen.seconds:.0f} s on {seen.cores:,} {'core' if seen.cores == 1 else 'cores'}"
+    if longest is None:
+        return Text(f"no saturated core: not seen in {watched}", style="green")
+    least = "at least " if longest.is_cut else ""
+    text = f"core {longest.core} was {least}{longest.seconds:.1f} s {_HELD_BY[longest.mode]} without a break"
+    style = "bold red" if longest.seconds >= 1 else "yellow"
+    return Text(f"{text}; {seen.saturated_seconds:.1f} s saturated in {watched}", style=style)
+
+
+def _rows(seen: CoresSeen) -> list[tuple[str, Sequence[CoreWindow], str]]:
+    if len(seen.uses) <= _MOST_ROWS:
+        return [(f"{use.core}", use.windows, _tail([use])) for use in seen.uses]
+    saturated = {stretch.core: 0.0 for stretch in seen.stretches}
+    for stretch in seen.stretches:
+        saturated[stretch.core] += stretch.seconds
+    chosen = sorted(saturated, key=lambda core: -saturated[core])[:_MOST_OWN_ROWS]
+    own = [use for use in seen.uses if use.core in chosen]
+    others = [use for use in seen.uses if use.core not in chosen]
+    rows: list[tuple[str, Sequence[CoreWindow], str]] = [(f"{use.core}", use.windows, _tail([use])) for use in own]
+    if others:
+        name = f"{len(others)} others" if own else f"all {len(others)}"
+        rows.append((name, folded(others), _tail(others)))
+    return rows
+
+
+def _tail(uses: Sequence[CoreUse]) -> str:
+    time = summed([use.time for use in uses])
+    total = time.total or 1.0
+    return f"user {time.user / total:4.0%}  kernel {time.kernel / total:4.0%}"
+
+
+def _legend(seen: CoresSeen) -> Text:
+    used = {letter_of(window.time) for _, windows, _ in _rows(seen) for window in windows}
+    line = Text(style="dim")
+    for letter, _, words in LEGEND:
+        if letter in used:
+            line.append(f"{letter} {words}   ")
+    line.rstrip()
+    return line
+
+
+def _stretch_lines(stretch: Stretch, blame: Blame | Gap) -> list[RenderableType]:
+    least = "at least " if stretch.is_cut else ""
+    head = f"core {stretch.core}  {rfc3339(stretch.begin)[11:22]}Z  {least}{stretch.seconds:.1f} s {_HELD_BY[stretch.mode]}"
+    lines: list[RenderableType] = [Text(f"{head} ({stretch.share:.0%} of its time)", style="bold")]
+    if isinstance(blame, Gap):
+        return lines
+    blamed = of_stretch(blame, stretch)
+    if not blamed.samples:
+        return [*lines, Text("  no sample of the kernel fell into it", style="dim")]
+    for title, shares in (("for", blamed.processes), ("doing", blamed.causes), ("in", blamed.functions)):
+        lines.append(Text(f"  {title:<6} {_list(shares)}"))
+    return lines
+
+
+def _list(shares: Sequence[Share]) -> str:
+    return ", ".join(f"{each.name} {each.share:.0%}" for each in shares[:_MOST_NAMES])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of reclaim in a window, timed by the kernel's own begin and end (BPF). A recording keeps what was told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
+from zombiescope.host.access import Host
+from zombiescope.kernel.bpf_reclaim import ReclaimPasses
+from zombiescope.probes.kernel_text import refusal
+
+FACT = "reclaim"
+_PRESENCE = b"/proc/vmstat"
+_NOT_HERE = Gap(FACT, "nothing happens in a folder, and its recording kept no reclaim", "run it on the live host")
+
+
+class ReclaimWindow:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._watch = _begin(host)
+
+    def seen(self) -> ReclaimSeen | Gap:
+        """Of the window so far."""
+        watch = self._watch
+        if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
+            return watch
+        outcome = self._host.experiment("reclaim_passes", lambda: _told(watch))
+        return _NOT_HERE if outcome is None else _checked(outcome)
+
+    def close(self) -> None:
+        if isinstance(self._watch, ReclaimPasses):
+            self._watch.close()
+
+
+def _begin(host: Host) -> ReclaimPasses | Gap:
+    try:
+        host.read(_PRESENCE)
+    except OSError as error:
+        return refusal(FACT, _PRESENCE, error)
+    if not host.is_live:
+        return _NOT_HERE
+    try:
+        return ReclaimPasses(host.wall_clock)
+    except ObservationError as error:
+        return Gap(FACT, error.why, error.hint)
+
+
+def _told(watch: ReclaimPasses | Gap) -> dict[str, Any]:
+    return {"gap": list(watch)} if isinstance(watch, Gap) else watch.read()
+
+
+def _checked(outcome: dict[str, Any]) -> ReclaimSeen | Gap:
+    """A recording comes from a stranger."""
+    try:
+        if "gap" in outcome:
+            return Gap(*(str(word) for word in outcome["gap"]))
+        kinds = tuple(_calls(kind, outcome["kinds"][kind]) for kind in ReclaimKind)
+        return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Gap(FACT, "the recorded reclaim is not in a form we know", "record the host again")
+
+
+def _calls(kind: ReclaimKind, plain: Any) -> ReclaimCalls:
+    calls, fruitless, pages, seconds, cpu, longest, when, buckets = plain
+    return ReclaimCalls(
+        kind, int(calls), int(fruitless), int(pages), float(seconds), float(cpu), float(longest),
+        None if when is None else float(when), Histogram(tuple(int(count) for count in buckets)),
+    )  # fmt: skip

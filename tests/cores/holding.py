@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real loads that hold one core for a known time, in a child of their own: pinned, and real-time for as long as it lasts, so that
+a busy host does not share the core. Each ends by itself; its truth is its own clock and the processor time it used there.
+
+`reclaim` and `zeros` were looked at while the detector was tuned; `crypt` (random numbers into a pipe that nobody keeps), `names`
+(a directory listed again and again) and `churn` (cgroups born and dying) were kept apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.kernel.zombie_maker import HIERARCHY, Maker
+
+_PRIORITY = 10
+_SAFETY_SECONDS = 20
+
+
+class Truth(NamedTuple):
+    load: str
+    core: int
+    begin: float
+    """Seconds since the epoch."""
+    seconds: float
+    kernel_seconds: float
+    """Of its own thread, by getrusage."""
+    user_seconds: float
+
+    @property
+    def is_saturating(self) -> bool:
+        """In the kernel for nearly all of at least a second, by its own account."""
+        return self.seconds >= 0.9 and self.kernel_seconds >= 0.8 * self.seconds
+
+
+Step = Callable[[], object]
+
+
+def zeros() -> Step:
+    source = os.open("/dev/zero", os.O_RDONLY)
+    buffer = bytearray(1 << 20)
+    return lambda: os.readv(source, [buffer])
+
+
+def crypt() -> Step:
+    source, sink = os.open("/dev/urandom", os.O_RDONLY), os.open("/dev/null", os.O_WRONLY)
+    return lambda: os.write(sink, os.read(source, 1 << 16))
+
+
+def names() -> Step:
+    descriptor = os.open("/proc", os.O_RDONLY)
+    return lambda: os.listdir(descriptor)
+
+
+def churn() -> Step:
+    place = os.fsencode(HIERARCHY / f"zombiescope-hold-{os.getpid()}")
+
+    def step() -> None:
+        os.mkdir(place)
+        os.rmdir(place)
+
+    return step
+
+
+def user() -> Step:
+    return lambda: sum(number * number for number in range(20_000))
+
+
+def half() -> Step:
+    """Half in the kernel, half not: busy, and not saturated."""
+    source = os.open("/dev/zero", os.O_RDONLY)
+    buffer = bytearray(1 << 18)
+
+    def step() -> None:
+        begun = time.thread_time()
+        for _ in range(20):
+            os.readv(source, [buffer])
+        spent = time.thread_time() - begun
+        end = time.thread_time() + spent * 1.3
+        while time.thread_time() < end:
+            sum(number * number for number in range(2_000))
+
+    return step
+
+
+def sleep() -> Step:
+    return lambda: time.sleep(0.05)
+
+
+def reclaim(maker: Maker) -> Callable[[], Step]:
+    """Asks for every page below a parent of zombies again and again: each pass visits every one of them and frees nothing."""
+
+    def start() -> Step:
+        descriptor = os.open(maker.top / "memory.force_empty", os.O_WRONLY)
+
+        def step() -> None:
+            with contextlib.suppress(OSError):
+                os.write(descriptor, b"0")
+
+        return step
+
+    return start
+
+
+LOADS: dict[str, Callable[[], Step]] = {
+    "zeros": zeros, "crypt": crypt, "names": names, "churn": churn, "user": user, "half": half, "sleep": sleep,
+}  # fmt: skip
+
+
+def hold(load: str, core: int, seconds: float, start: Callable[[], Step] | None = None) -> Callable[[], Truth]:
+    """Begins at once, in a child; what is given back waits for its end and tells its truth."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with contextlib.suppress(BaseException):
+            told = _held(load, core, seconds, (start or LOADS[load])())
+            os.write(writing, json.dumps(told).encode())
+        os._exit(0)
+    os.close(writing)
+
+    def truth() -> Truth:
+        with os.fdopen(reading, "rb") as file:
+            told: dict[str, Any] = json.loads(file.read() or b"{}")
+        os.waitpid(child, 0)
+        return Truth(**told)
+
+    return truth
+
+
+def _held(load: str, core: int, seconds: float, step: Step) -> dict[str, Any]:
+    signal.alarm(_SAFETY_SECONDS)
+    os.sched_setaffinity(0, {core})
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    begin, start = time.time(), time.monotonic()
+    while time.monotonic() - start < seconds:
+        step()
+    took = time.monotonic() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "load": load,
+        "core": core,
+        "begin": begin,
+        "seconds": took,
+        "kernel_seconds": after.ru_stime - before.ru_stime,
+        "user_seconds": after.ru_utime - before.ru_utime,
+    }
+
+
+def zombies(count: int) -> Maker:
+    """A parent with so many below it; close it."""
+    maker = Maker(f"zombiescope-cores-{os.getpid()}-{tempfile.gettempprefix()}{time.monotonic_ns() % 10_000}")
+    maker.many(count)
+    return maker

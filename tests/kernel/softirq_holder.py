@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds a core with softirqs off for a while, in a child: what a long critical section of the kernel does, on purpose."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from typing import NamedTuple
+
+from tests.kernel.confined import answer_of_child
+
+from zombiescope.kernel.blob import parse_blob
+from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.kernel.bpf_syscall import Command, address_of, call
+from zombiescope.kernel.bpf_walk import packaged
+
+_BLOB = "softirq_hold.blob"
+
+
+class Held(NamedTuple):
+    began_at: float
+    seconds: float
+
+
+def hold_softirqs(core: int, seconds: float) -> Held:
+    """When it began, by the wall clock, and how long it was, by the kernel's own stamps."""
+
+    def work() -> list[float]:
+        os.sched_setaffinity(0, {core})
+        with BpfObject(parse_blob(_BLOB, packaged(_BLOB))) as program:
+            state = program.map_memory("bss", 24, writable=True)
+            struct.pack_into("<Q", state, 0, int(seconds * 1e9))
+            packet, attributes = bytearray(64), bytearray(80)
+            struct.pack_into("<IIII", attributes, 0, program.program_descriptor("hold"), 0, len(packet), 0)
+            struct.pack_into("<Q", attributes, 16, address_of(packet))
+            struct.pack_into("<I", attributes, 32, 1)
+            call(Command.PROG_TEST_RUN, attributes)
+            _, began, ended = struct.unpack_from("<3Q", state)
+        boot = time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
+        return [boot + began / 1e9, (ended - began) / 1e9]
+
+    return Held(*answer_of_child(work))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenarios that are built from facts: those that no lab makes at will, or not at this size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.build import observed, snapshot
+from tests.scenarios.facts import (
+    case,
+    cores,
+    kernel_log,
+    loop,
+    oom,
+    remains,
+    reset,
+    services,
+    slow_sweep,
+    softirq,
+    stretch,
+    unneeded,
+)
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.gap import Gap
+
+_PARTIAL = Gap("memcg.counted", "this is a container's view of the cgroups", "run it on the host")
+
+
+def both_diseases() -> Case:
+    held = remains({"container:docker": ("tmpfs", 12_000)})
+    look = observed(snapshot(12_000, 5_100, empty=5_000))
+    return case()._replace(observations=(look, look), remains=held)
+
+
+def incident() -> Case:
+    guilty = loop("ecs.service", need="unneeded")
+    return case(
+        68_440,
+        left={"unit:ecs.service": ("page_cache", 68_300), "session:1000": ("page_cache", 140)},
+        services=services(guilty, unneeded=(unneeded(),)),
+        cores=cores(stretch(6.2), user=2.0, system=1.0),
+        kernel_log=kernel_log(*reset(50), *reset(30), *reset(9)),
+        softirq=softirq(6.1),
+        snapshot={"sweep": slow_sweep(240)},
+    )
+
+
+def incident_needed() -> Case:
+    whole = incident()
+    return whole._replace(services=services(loop("ecs.service", need="needed")))
+
+
+def other_zone() -> Case:
+    return case(services=services(unneeded=(unneeded(),)))
+
+
+def steal() -> Case:
+    return case(cores=cores(user=4.0, steal=4.5))
+
+
+def steal_and_zombies() -> Case:
+    return case(
+        3_000,
+        live=2_000,
+        left={"unit:old.service": ("page_cache", 3_000)},
+        cores=cores(user=4.0, steal=4.5),
+        kernel_log=kernel_log(*reset(8), *reset(4), *reset(1)),
+    )
+
+
+def oom_dumps() -> Case:
+    return case(cores=cores(stretch(), system=6.0), kernel_log=kernel_log(*(oom(age) for age in (9, 7, 5, 3, 1))))
+
+
+def two_causes() -> Case:
+    return case(
+        9_000,
+        left={"unit:spool.service": ("tmpfs", 5_000), "unit:fetch.service": ("page_cache", 4_000)},
+        services=services(loop("fetch.service", 50_000), loop("spool.service", 20_000)),
+    )
+
+
+def one_cause() -> Case:
+    return case(
+        4_000,
+        left={"unit:quiet.service": ("page_cache", 4_000)},
+        services=services(loop("loud.service", 90_000), loop("quiet.service", 4_000)),
+    )
+
+
+def writeback() -> Case:
+    return case(3_000, left={"unit:batch.service": ("writeback", 3_000)})
+
+
+def sockets() -> Case:
+    return case(3_000, left={"container:docker": ("socket", 3_000)})
+
+
+def tasks() -> Case:
+    return case(3_000, left={"container:docker": ("task", 3_000)})
+
+
+def unnamed() -> Case:
+    return case(3_000, left={"container:docker": ("other", 3_000)})
+
+
+def cannot_show() -> Case:
+    look = observed(
+        snapshot(hierarchy=_PARTIAL, census=_PARTIAL, residuals=_PARTIAL, sweep=_PARTIAL, empty_directories=_PARTIAL)
+    )
+    return Case((look,), Thresholds())
+
+
+BUILT: dict[str, Callable[[], Case]] = {
+    "both-diseases": both_diseases,
+    "incident": incident,
+    "incident-needed": incident_needed,
+    "other-zone": other_zone,
+    "steal": steal,
+    "steal-and-zombies": steal_and_zombies,
+    "oom-dumps": oom_dumps,
+    "two-causes": two_causes,
+    "one-cause": one_cause,
+    "writeback": writeback,
+    "sockets": sockets,
+    "tasks": tasks,
+    "unnamed": unnamed,
+    "cannot-show": cannot_show,
+}

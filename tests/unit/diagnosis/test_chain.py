@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain: symptom to mechanism to origin, by the facts; the sentence; what is in vain."""
+
+from __future__ import annotations
+
+from tests.scenarios.built import BUILT
+from tests.scenarios.facts import case, cores, loop, real_time, services, stretch
+
+from zombiescope.diagnosis.engine import diagnose, glance
+from zombiescope.diagnosis.spoken import spell
+from zombiescope.facts.cores import CoreMode
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.priorities import RealTimeTask
+
+
+def test_the_sentence_of_the_case() -> None:
+    said = diagnose(BUILT["incident"]()).verdict
+    assert said.startswith("`ecs.service` restarts every 10 s and has left 68,300 dead memory cgroups in 8 days")
+
+
+def test_zombies_are_linked_to_their_pins_and_those_to_their_maker() -> None:
+    found = diagnose(BUILT["two-causes"]())
+    assert found.finding("zombie-population").explained_by == ("pinned-shared-memory", "pinned-page-cache")
+    assert found.finding("pinned-page-cache").explained_by == ("crash-looping-unit",)
+    assert found.finding("crash-looping-unit").explained_by == ()
+    assert "`fetch.service` 4,000" in found.verdict
+
+
+def test_who_loops_beside_the_zombies_of_others_is_innocent() -> None:
+    left = {"container:docker": ("page_cache", 3000), "unit:loud.service": ("page_cache", 5)}
+    found = diagnose(case(3005, left=left, services=services(loop("loud.service"))))
+    assert found.finding("pinned-page-cache").explained_by == ()
+    assert found.origin == "pinned-page-cache"
+    assert found.chains[-1] == ("crash-looping-unit",)
+
+
+def test_a_symptom_that_nothing_explains_names_no_origin() -> None:
+    alone = diagnose(case(cores=cores(stretch())))
+    assert (alone.origin, alone.first_remedy) == ("saturated-core", "")
+    assert "what caused it was not seen" in alone.verdict
+    beside = diagnose(case(3000, left={"unit:a.service": ("swap", 3000)}, cores=cores(stretch())))
+    assert beside.origin == "pinned-swap"
+    assert "Besides: a core saturated in the kernel" in beside.verdict
+
+
+def test_a_stolen_core_is_the_hypervisors() -> None:
+    stolen = case(cores=cores(stretch(mode=CoreMode.STEAL), steal=6.0))
+    assert diagnose(stolen).chains[0] == ("saturated-core", "cpu-steal")
+    own = case(cores=cores(stretch(mode=CoreMode.SYSTEM), steal=3.0, system=6.0))
+    assert diagnose(own).finding("saturated-core").explained_by == ()
+
+
+def test_a_real_time_task_explains_the_shortage_it_makes() -> None:
+    hog = RealTimeTask(9, "spin", "rr", 99, 9.9)
+    found = diagnose(case(cores=cores(user=10.0), real_time=real_time(hog)))
+    assert found.chains == (("cpu-shortage", "real-time-hog"),)
+    assert "zombies are not the cause (12)" in found.verdict
+
+
+def test_zombies_that_are_many_are_never_said_to_be_innocent() -> None:
+    found = diagnose(case(9000, left={"unit:a.service": ("anon", 9000)}, cores=cores(steal=9.0)))
+    assert "zombies are not the cause" not in found.verdict
+
+
+def test_what_is_in_vain_fits_what_was_found() -> None:
+    def named(seen: str) -> set[str]:
+        return {advice.what for advice in diagnose(BUILT[seen]()).in_vain}
+
+    assert named("steal") == set()
+    assert named("sockets") == {"cgdelete", "remounting the cgroup file systems"}
+    assert "drop_caches" in named("both-diseases")
+    assert {"huge pages", "another allocator", "CPU affinity", "adding nodes"} <= named("incident")
+
+
+def test_a_look_at_a_glance_is_the_same_disease() -> None:
+    for build in BUILT.values():
+        assert glance(build()).disease is diagnose(build()).disease
+
+
+def test_pins_that_could_not_be_seen_are_said_to_be_unseen() -> None:
+    found = diagnose(case(3000, remains=Gap("remains", "not root")))
+    assert found.origin == "zombie-population"
+    assert "what holds them could not be seen" in found.verdict
+
+
+def test_times_are_spelled_as_they_are_said() -> None:
+    spans = (0.5, 10.0, 119.0, 600.0, 3 * 3600.0, 30 * 3600.0, 8 * 86400.0)
+    assert [spell(seconds) for seconds in spans] == [
+        "0.5 s",
+        "10 s",
+        "119 s",
+        "10 min",
+        "3 hours",
+        "30 hours",
+        "8 days",
+    ]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from tests.build import case, snapshot
+
+from zombiescope.analysis.softirq_wait import derive_softirq
+from zombiescope.diagnosis.finding import Finding, Verdict
+from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, SoftirqLook, SoftirqSeen, Times
+
+NO_BPF = Gap("softirq.latencies", "bpf refused")
+CALM = Times(Histogram((9, 1)), 3e-5, 1_700_000_001.0)
+
+
+def looks(*waits: dict[int, tuple[int, int]]) -> list[SoftirqLook]:
+    """(wait ns, slices) by core, a second apart."""
+    return [
+        SoftirqLook(100.0 + i, float(i), {core: KsoftirqdTime(0, *pair) for core, pair in wait.items()}, 5 + i, 0)
+        for i, wait in enumerate(waits)
+    ]
+
+
+def judged(seen: SoftirqSeen | Gap) -> Finding:
+    return judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+
+
+def latency(core: int, seconds: float, *, is_open: bool = False) -> CoreLatency:
+    return CoreLatency(core, Times(Histogram((1,)), seconds, 1_700_000_000.0, is_open), CALM, CALM, CALM)
+
+
+QUIET = looks({0: (0, 0)}, {0: (0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "severity"),
+    [
+        (0.099, Verdict.ABSENT, Severity.OK),
+        (0.1, Verdict.PRESENT, Severity.WARNING),
+        (1.0, Verdict.PRESENT, Severity.CRITICAL),
+    ],
+)
+def test_alarm_at_a_tenth_and_critical_at_a_second(seconds: float, verdict: Verdict, severity: Severity) -> None:
+    finding = judged(derive_softirq(QUIET, (latency(0, 1e-5), latency(7, seconds))))
+    assert (finding.verdict, finding.severity) == (verdict, severity)
+    assert "core 7" in finding.summary
+    assert any(item.fact == "core[7].network.longest" and item.value == seconds for item in finding.evidence)
+
+
+def test_a_wait_that_is_not_over_says_so() -> None:
+    finding = judged(derive_softirq(QUIET, (latency(3, 2.5, is_open=True),)))
+    assert finding.summary == "a network softirq waited 2.50 s for core 3 and waited still"
+
+
+def test_without_bpf_ksoftirqds_wait_is_a_witness_for_and_never_against() -> None:
+    waited = derive_softirq(looks({0: (0, 0), 1: (0, 0)}, {0: (5_000, 9), 1: (600_000_000, 2)}), NO_BPF)
+    finding = judged(waited)
+    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
+    assert finding.summary == "ksoftirqd of core 1 waited 300.0 ms each time, 600.0 ms in all"
+    calm = judged(derive_softirq(QUIET, NO_BPF))
+    assert (calm.verdict, calm.summary) == (Verdict.UNKNOWN, "no softirq waited; more is not known: bpf refused")
+
+
+def test_a_gap_is_unknown() -> None:
+    assert judged(Gap("softirq", "no such view")).summary == "no such view"
+    assert judge_starved_softirq(case(snapshot())).verdict is Verdict.UNKNOWN
+    unseen = Gap("softirq.waited_seconds", "hidden")
+    blind = derive_softirq([look._replace(ksoftirqd=unseen) for look in QUIET], (latency(0, 1e-5),))
+    assert blind.waited_seconds == unseen
+    assert judged(blind).verdict is Verdict.UNKNOWN
+
+
+def test_sums_and_a_thread_that_was_replaced() -> None:
+    seen = derive_softirq(looks({0: (10, 1)}, {0: (1_000_000_010, 2)}, {0: (4, 1)}, {0: (2_000_000_004, 9)}), NO_BPF)
+    assert seen.waited_seconds == 3.0
+    assert seen.longest is not None
+    assert (seen.longest.seconds, seen.longest.at, seen.longest.slices) == (2.0, 102.0, 8)
+    assert (seen.squeezed, seen.dropped, seen.seconds) == (3, 0, 3.0)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`costly-sweep` and `costly-reclaim-walk`: which of the two this kernel makes pay for zombies, by behaviour."""
+
+from __future__ import annotations
+
+import pytest
+from tests.build import case, snapshot
+
+from zombiescope.analysis.zombie_cost import Payer, derive_payer, derive_sweepers
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
+from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.cgroups import Sweep
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen, Sweeper, SweepersSeen
+
+GAP = Gap("reclaim", "bpf refused")
+FAST = Sweep(0.012, 240, 240, "/m/memory.stat", 0.0002)
+SLOW = Sweep(130.0, 240, 31, "/m/kubepods/memory.numa_stat", 1.9)
+"""As a kernel of the 5.4 era would show it with 68,000 zombies: a labelled case, not reproduced here."""
+NO_CALLS = ReclaimCalls(ReclaimKind.DIRECT, 0, 0, 0, 0.0, 0.0, 0.0, None)
+
+
+def reclaim(calls: int, pages: int, cpu: float, longest: float) -> ReclaimSeen:
+    limit = ReclaimCalls(ReclaimKind.LIMIT, calls, calls if not pages else 0, pages, cpu, cpu, longest, 1_700_000_000.0)
+    return ReclaimSeen(10.0, (NO_CALLS, limit))
+
+
+WALK = reclaim(16, 0, 6.1, 0.4)
+WORK = reclaim(500, 400_000, 2.0, 0.03)
+QUIET = reclaim(0, 0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "seen", "payer"),
+    [
+        (SLOW, WALK, Payer.BOTH),
+        (SLOW, GAP, Payer.STATISTICS),
+        (SLOW, QUIET, Payer.STATISTICS),
+        (FAST, WALK, Payer.RECLAIM),
+        (GAP, WALK, Payer.RECLAIM),
+        (FAST, WORK, Payer.NEITHER),
+        (FAST, QUIET, Payer.NEITHER),
+        (FAST, GAP, Payer.UNKNOWN),
+        (GAP, QUIET, Payer.UNKNOWN),
+    ],
+)
+def test_who_pays(sweep: Sweep | Gap, seen: ReclaimSeen | Gap, payer: Payer) -> None:
+    assert derive_payer(sweep, seen) is payer
+
+
+def test_a_slow_sweep_is_present_with_its_slowest_file_and_its_sweepers() -> None:
+    kubelet = Sweeper("kubelet", 1, 0.05, 0.60)
+    seen = SweepersSeen(1_700_000_010.0, 10.0, (kubelet, Sweeper("containerd", 1, 0.0, 0.0)))
+    finding = judge_costly_sweep(case(snapshot(68_440, 240, sweep=SLOW))._replace(sweepers=seen))
+    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
+    assert "memory.numa_stat (1.90 s)" in finding.summary
+    values = {item.fact: item.value for item in finding.evidence}
+    assert values["sweeper[kubelet].share"] == 0.065
+    assert values["pays_for_zombies"] == "reading statistics"
+
+
+def test_a_fast_sweep_is_absent_and_an_unread_one_unknown() -> None:
+    assert judge_costly_sweep(case(snapshot(20_000, sweep=FAST))).verdict is Verdict.ABSENT
+    many = Sweep(1.2, 24_000, 200, "/m/memory.stat", 0.0002)
+    assert judge_costly_sweep(case(snapshot(20_000, sweep=many))).verdict is Verdict.ABSENT, (
+        "many cgroups are not slow ones"
+    )
+    assert judge_costly_sweep(case(snapshot(20_000, sweep=GAP))).verdict is Verdict.UNKNOWN
+
+
+def test_a_walk_is_long_on_a_core_for_hardly_a_page() -> None:
+    finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=WALK))
+    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
+    assert finding.summary == (
+        "reclaim (limit) ran 16 times, 0.38 s each (longest 0.40 s), and gave back 0 pages, over 19,800 zombies"
+    )
+    long = reclaim(2, 0, 6.1, 3.2)
+    assert judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=long)).severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(("seen", "words"), [(WORK, "gave back 400,000 pages"), (QUIET, "no task had to reclaim")])
+def test_honest_reclaim_and_none_are_not_seen_in_so_many_seconds(seen: ReclaimSeen, words: str) -> None:
+    finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=seen))
+    assert finding.verdict is Verdict.ABSENT
+    assert finding.summary.startswith("not seen in 10 s")
+    assert words in finding.summary
+
+
+def test_a_walk_without_zombies_is_not_theirs_and_without_a_count_unknown() -> None:
+    assert judge_costly_reclaim_walk(case(snapshot(5))._replace(reclaim=WALK)).verdict is Verdict.ABSENT
+    uncounted = case(snapshot(census=Gap("memcg.counted", "no row")))._replace(reclaim=WALK)
+    assert judge_costly_reclaim_walk(uncounted).verdict is Verdict.UNKNOWN
+    assert judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=GAP)).verdict is Verdict.UNKNOWN
+
+
+def test_sweepers_are_added_up_by_name_and_a_number_used_again_counts_from_nought() -> None:
+    before = {7: ("kubelet", 100, 200), 8: ("kubelet", 50, 50), 9: ("dockerd", 900, 900)}
+    after = {7: ("kubelet", 150, 300), 8: ("kubelet", 10, 10), 9: ("crio", 30, 0)}
+    assert derive_sweepers(before, after, 100) == (Sweeper("kubelet", 2, 0.6, 1.1), Sweeper("crio", 1, 0.3, 0.0))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.plain import of_plain, to_plain
+from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+
+
+class Both(NamedTuple):
+    walk: Walk | Gap
+    uses: Mapping[bytes, int]
+    parents: frozenset[bytes]
+    ratio: float
+
+
+_COUNT = st.none() | st.integers(0, 1 << 62)
+_PINS = st.builds(
+    Pin, st.sampled_from(PinKind), st.none() | st.binary(), st.none() | st.binary(), st.none() | st.text("abc"),
+    st.none() | st.just("0:23"), _COUNT, _COUNT, st.booleans(), _COUNT, _COUNT, st.none() | st.just("pid 1"),
+)  # fmt: skip
+_PAGES = st.builds(Pages, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT)
+_REFERENCES = st.builds(References, _COUNT, _COUNT, st.integers(0, 9), _COUNT, _COUNT)
+_ZOMBIES = st.builds(
+    Zombie, st.integers(0), st.integers(0), st.binary(), st.integers(0, 9), st.binary(), st.none() | st.floats(0, 1e9),
+    st.none(), _REFERENCES, _PAGES, st.lists(_PINS, max_size=3).map(tuple), _COUNT, _COUNT, _COUNT,
+)  # fmt: skip
+_WALKS = st.builds(Walk, st.sampled_from(Tier), st.lists(_ZOMBIES, max_size=3).map(tuple), st.integers(0), st.just(()))
+_BOTH = st.builds(
+    Both,
+    _WALKS | st.just(Gap("zombies", "refused", "try")),
+    st.dictionaries(st.binary(), st.integers(0)),
+    st.frozensets(st.binary()),
+    st.floats(0, 1),
+)
+
+
+@given(_BOTH)
+def test_what_goes_through_json_comes_back(both: Both) -> None:
+    assert of_plain(json.loads(json.dumps(to_plain(both, Both))), Both) == both
+
+
+def test_every_name_is_cleaned_and_nothing_else() -> None:
+    pin = Pin(PinKind.TMPFS, b"/home/tmpfs/x", None, "tmpfs", "0:1", 7, 1, sampled=False, holder="tmpfs")
+    kept = to_plain(pin, Pin, lambda name: name.replace(b"tmpfs", b"user1"))
+    assert kept == ["tmpfs", "/home/user1/x", None, "user1", "0:1", 7, 1, False, None, None, "user1"]
+
+
+_GAP = {"Gap": ["zombies", "refused", ""]}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        None,
+        [],
+        {},
+        "x",
+        [_GAP, [], [], 0.5, 1],
+        [{"Walk": []}, [], [], 0.5],
+        [{"Pin": []}, [], [], 0.5],
+        [_GAP | {"Walk": []}, [], [], 0.5],
+        [None, [], [], 0.5],
+        [_GAP, [["a"]], [], 0.5],
+        [_GAP, [["a", "b"]], [], 0.5],
+        [_GAP, [["a", True]], [], 0.5],
+        [_GAP, {}, [], 0.5],
+        [_GAP, [], [3], 0.5],
+        [_GAP, [], [], "0.5"],
+        [_GAP, [], [], None],
+        [{"Walk": ["no tier", [], 1, [], 1, None, None]}, [], [], 0.5],
+    ],
+)
+def test_what_no_record_gives_is_refused(damaged: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        of_plain(damaged, Both)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.build import ScriptedHost
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.agent import Reading
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.softirq import SoftirqSeen
+from zombiescope.pipeline.softirq_watch import SoftirqProbe, SoftirqWindow
+
+STAT = b"/proc/14/schedstat"
+FILES: dict[bytes, Any] = {b"/proc/14/stat": b"14 (ksoftirqd/0) S 2 0", STAT: b"0 500000000 5\n"}
+PLAIN = {
+    "cores": {"1": {kind: [[0, 4], 0.25, 12.5, False] for kind in ("network", "others", "poll", "queue")}},
+    "missed": 0,
+}
+
+
+class Replayed(ScriptedHost):
+    outcome: Any = None
+
+    def experiment(self, name: str, work: object) -> dict[str, Any] | None:
+        del name, work
+        outcome: dict[str, Any] | None = self.outcome
+        return outcome
+
+
+def test_the_agents_counter_begins_at_nought_and_only_grows() -> None:
+    host = ScriptedHost(FILES)
+    probe = SoftirqProbe(host)
+    values = []
+    for wait in (500_000_000, 750_000_000, 3, 1_000_000_003):
+        host.change({STAT: b"0 %d 5\n" % wait})
+        reading = probe.read()
+        assert isinstance(reading, Reading)
+        values.append(reading.samples[0].value)
+    assert values == [0.0, 0.25, 0.25, 1.25]
+
+
+def test_no_thread_to_be_seen_is_a_refusal_and_a_lost_one_a_gap() -> None:
+    with pytest.raises(ObservationError):
+        SoftirqProbe(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"}))
+    host = ScriptedHost(FILES)
+    probe = SoftirqProbe(host)
+    host.change({STAT: None})
+    assert isinstance(probe.read(), Gap)
+
+
+def test_a_recording_gives_the_latencies_back() -> None:
+    host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
+    host.outcome = PLAIN
+    seen = SoftirqWindow(host).seen()
+    assert isinstance(seen, SoftirqSeen)
+    assert not isinstance(seen.latencies, Gap)
+    assert [(core.core, core.worst.longest_seconds, core.worst.longest_at) for core in seen.latencies] == [
+        (1, 0.25, 12.5)
+    ]
+
+
+@pytest.mark.parametrize("outcome", [None, {}, {"cores": 1}, {"cores": {"x": {}}}, {"gap": ["softirq", "no", ""]}])
+def test_what_a_stranger_recorded_is_a_gap_and_the_files_remain(outcome: Any) -> None:
+    host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
+    host.outcome = outcome
+    seen = SoftirqWindow(host).seen()
+    assert isinstance(seen, SoftirqSeen)
+    assert isinstance(seen.latencies, Gap)
+    assert seen.waited_seconds == 0.0
+
+
+def test_a_machine_that_tells_nothing_is_a_gap() -> None:
+    assert isinstance(SoftirqWindow(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"})).seen(), Gap)
