@@ -172,6 +172,27 @@ def test_a_file_thirty_folders_down(maker: Maker) -> None:
 
 
 @told_if(PAGES_PIN)
+def test_a_file_with_several_names_is_shown_by_one_that_leads_to_it(maker: Maker) -> None:
+    """Whichever the kernel knows; where that one is gone, by none."""
+    names = [maker.shared / "first", maker.shared / "second", maker.shared / "third"]
+
+    def write_and_link() -> None:
+        maker.tmpfs(b"first", 1)()
+        for name in names[1:]:
+            os.link(names[0], name)
+
+    maker.die(b"linked", write_and_link)
+    inode = names[0].stat().st_ino
+    for gone in names[:2]:
+        (pin,) = settled(maker, 1)[b"linked"].pins
+        assert pin.inode == inode
+        assert pin.path is None or os.stat(pin.path).st_ino == inode
+        gone.unlink()
+    (pin,) = settled(maker, 1)[b"linked"].pins
+    assert pin.path in (None, os.fsencode(names[2]))
+
+
+@told_if(PAGES_PIN)
 def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
     """The process lives on, in the root: its pages stay charged where they were born."""
     place = maker.make(b"moved")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from zombiescope.facts.zombies import Pin, PinKind, References
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
+from zombiescope.kernel.same_file import leads_to
 
 _ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.SWAPBACKED)
 _PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
@@ -36,6 +37,7 @@ class PinNamer:
     def __init__(self, mounts: MountPaths) -> None:
         self._mounts = mounts
         self._folders: dict[tuple[int, bytes], _Folder] = {}
+        self._checked: dict[tuple[bytes, int], bool] = {}
 
     def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
         found = memcg.pins
@@ -67,12 +69,21 @@ class PinNamer:
                 path = opened + leaf
                 if hides:
                     path = self._mounts.visible(path)
+                if nlink > 1 and path is not None and not self._leads_to(path, number, inode, fstype):
+                    path = None
         elif flags & _PSEUDO:
             path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
             kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
         if fstype == "bdev":
             number = _device(raw.rdevice)
         return _make(Pin, (kind, path, path_in_fs, fstype, number, inode, pages, sampled, mapped, dirty, None))
+
+    def _leads_to(self, path: bytes, device: str, inode: int, fstype: str) -> bool:
+        """Of a file with several names the kernel knows one: looked at once, and not shown if it leads elsewhere."""
+        known = self._checked.get((path, inode))
+        if known is None:
+            known = self._checked[path, inode] = leads_to(path, device, inode, fstype)
+        return known
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:
         names = above[:-1].split(b"\0") if above else []

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from tests.unit.kernel.raw_records import FILE, HIDDEN, SHARED, live, memcg, pin, walk
 
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
@@ -61,6 +64,32 @@ def test_an_unlinked_file_keeps_its_name_but_has_no_path() -> None:
     file = pin(flags=SHARED | PinFlag.UNHASHED, device=_SHM, names=b"x\0", fstype=b"tmpfs")
     (named,) = only(memcg(css=2, parent=1, folios=1, lru_anon=1, shmem=1, pins=(file,))).pins
     assert (named.kind, named.path, named.path_in_fs) == (PinKind.TMPFS, None, b"/x")
+
+
+def test_of_a_file_with_several_names_only_one_that_leads_to_it_is_shown(tmp_path: Path) -> None:
+    real, other = tmp_path / "real", tmp_path / "other"
+    real.write_bytes(b"x")
+    other.write_bytes(b"y")
+    os.link(real, tmp_path / "twin")
+    seen = real.stat()
+    device = f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}"
+    mounts = MountPaths([Mount(device, b"/", b"/"), Mount("0:99", b"/", b"/" + os.fsencode(tmp_path.name))])
+    names = {name: _named(tmp_path / name, seen) for name in ("real", "twin", "other", "gone")}
+    zombies = [
+        memcg(css=9 + i, parent=1, serial=9 + i, folios=1, lru_file=1, pins=(names[name],))
+        for i, name in enumerate(names)
+    ]
+    walked = assemble(walk(live(1, 0, b""), *zombies), mounts, Tier.BPF)
+    shown = dict(zip(names, [zombie.pins[0].path for zombie in walked.zombies], strict=True))
+    here = os.fsencode(tmp_path)
+    assert shown == {"real": here + b"/real", "twin": here + b"/twin", "other": None, "gone": None}
+    assert all(zombie.pins[0].path_in_fs and zombie.pins[0].inode == seen.st_ino for zombie in walked.zombies)
+
+
+def _named(path: Path, seen: os.stat_result) -> RawPin:
+    names = b"".join(part + b"\0" for part in reversed(os.fsencode(path).split(b"/")[1:]))
+    device = os.major(seen.st_dev) << 20 | os.minor(seen.st_dev)
+    return pin(flags=FILE, device=device, inode=seen.st_ino, nlink=2, names=names, fstype=b"ext4")
 
 
 def test_kinds_of_shared_memory() -> None:
