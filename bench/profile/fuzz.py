@@ -44,18 +44,18 @@ def mutated(raw: bytes, dice: random.Random) -> bytes:
     return bytes(out)
 
 
-def attempt(raw: bytes, tools: Tools) -> str:
+def attempt(raw: bytes, tools: Tools) -> tuple[str, int]:
     begin = time.monotonic()
     try:
         capture = import_perf(raw, tools, "fuzz")
     except BrokenCapture as error:
         assert error.why
-        outcome = "refused"
+        outcome, rows = "refused", 0
     else:
         assert len(decode(b"".join(encode(capture)))) == len(capture)
-        outcome = "partial" if capture.about.gaps else "whole"
+        outcome, rows = "partial" if capture.about.gaps else "whole", len(capture)
     assert time.monotonic() - begin < MOST_SECONDS * 10, "it hangs"
-    return outcome
+    return outcome, rows
 
 
 def main() -> None:
@@ -72,8 +72,9 @@ def main() -> None:
     outcomes: dict[str, int] = {}
     for _ in range(count):
         raw = mutated(dice.choice(seeds), dice)
-        for tools in engines:
-            outcome = attempt(raw, tools)
+        answers = [attempt(raw, tools) for tools in engines]
+        assert len(set(answers)) == 1, f"the engines differ: {answers}"
+        for outcome, _ in answers:
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{count:,} mutations, {len(engines)} engines: {outcomes}; peak {peak} MB")

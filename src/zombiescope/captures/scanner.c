@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three steps of an import that touch every word of every stack, with hash tables instead of array operations.
+// The steps of an import that touch every record or every word of every stack, with loops instead of array operations.
 // Plain C99, no dependencies, loaded with ctypes. Every index that comes from a file is checked before it is used;
 // every failure is a negative return: -1 no memory, -2 a place outside of the data.
 #include <stdint.h>
@@ -16,7 +16,7 @@ typedef uint32_t u32;
 #define FIRST_MARKER (0xFFFFFFFFFFFFFFFFull - 4094)
 #define FIRST_KERNEL (1ull << 63)
 
-int zs_version(void) { return 1; }
+int zs_version(void) { return 2; }
 
 static inline u64 mix(u64 h) {
     h ^= h >> 32;
@@ -48,6 +48,114 @@ static u64 table_size(i64 count) {
 }
 
 static int inside(i64 start, i64 length, i64 total) { return start >= 0 && length >= 0 && length <= total && start <= total - length; }
+
+// From record to record. `samples` has room for one every `least` words, `others` for one a word. Stops at what makes no sense or is
+// compressed; `told[0]` is the place, beyond `total` when the last record is said to go on, `told[1]` how many others there are.
+// Returns how many samples.
+i64 zs_walk(const u64 *words, i64 total, i64 least, i64 *samples, i64 *others, i64 *told) {
+    enum { SAMPLE = 9, TRACING_DATA = 66, AUXTRACE = 71, COMPRESSED = 81, COMPRESSED2 = 83 };
+    i64 at = 0, found = 0, rest = 0;
+    if (least < 1) return OUTSIDE;
+    while (at < total) {
+        u64 header = words[at], kind = header & 0xFFFFFFFFu, size = header >> 48;
+        i64 length = (i64)(size >> 3);
+        if (kind == COMPRESSED || kind == COMPRESSED2 || size < 8 || size & 7 || length > total - at) break;
+        if (kind == SAMPLE) {
+            if (length < least) break;
+            samples[found++] = at;
+            at += length;
+            continue;
+        }
+        others[rest++] = at;
+        u64 beyond = 0;
+        if (at + 1 < total && kind == AUXTRACE) beyond = words[at + 1] >> 3;
+        if (at + 1 < total && kind == TRACING_DATA) beyond = ((words[at + 1] & 0xFFFFFFFFu) + 7) >> 3;
+        at += length + (i64)beyond;
+    }
+    told[0] = at;
+    told[1] = rest;
+    return found;
+}
+
+typedef struct {
+    // The word of each field in a sample of this event, or -1. Kept in step with `_layout` in scanner.py.
+    i64 least, ip, tid, time, cpu, chain, group_before, group_each, cgroup_after;
+} Layout;
+
+// One row a sample whose lengths can be; `chain_at` and `chain_words` say where its stack lies. Returns how many rows.
+i64 zs_columns(const u64 *words, i64 total, const i64 *places, i64 count, const Layout *layout, u64 *time, u32 *cpu, u32 *pid, u32 *tid,
+               uint8_t *mode, u64 *cgroup, i64 *chain_at, i64 *chain_words) {
+    const i64 fields[] = {layout->ip, layout->tid, layout->time, layout->cpu, layout->chain};
+    i64 rows = 0;
+    for (u64 i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i] >= layout->least) return OUTSIDE;
+    for (i64 i = 0; i < count; i++) {
+        i64 at = places[i];
+        if (!inside(at, 1, total)) return OUTSIDE;
+        i64 size = (i64)(words[at] >> 51), end = at + size;
+        if (!inside(at, size, total)) return OUTSIDE;
+        if (size < layout->least) continue;
+        i64 chain = at, length = 0;
+        if (layout->chain >= 0) {
+            i64 counted = at + layout->chain;
+            if (layout->group_each > 0) {
+                u64 counters = words[counted] < 8192 ? words[counted] : 8192;
+                counted += layout->group_before + (i64)counters * layout->group_each;
+            }
+            if (counted >= end) continue;
+            chain = counted + 1;
+            if (words[counted] > (u64)(end - chain)) continue;
+            length = (i64)words[counted];
+        } else if (layout->ip >= 0) {
+            chain = at + layout->ip;
+            length = 1;
+        }
+        u64 thread = layout->tid >= 0 ? words[at + layout->tid] : 0;
+        i64 group = layout->cgroup_after >= 0 ? chain + length + layout->cgroup_after : end;
+        time[rows] = layout->time >= 0 ? words[at + layout->time] : 0;
+        cpu[rows] = layout->cpu >= 0 ? (u32)words[at + layout->cpu] : 0;
+        pid[rows] = (u32)thread;
+        tid[rows] = (u32)(thread >> 32);
+        mode[rows] = (words[at] >> 32) & 7;
+        cgroup[rows] = group < end ? words[group] : 0;
+        chain_at[rows] = chain;
+        chain_words[rows] = length;
+        rows++;
+    }
+    return rows;
+}
+
+// Equal keys to one id; `chosen[id]` is the first place of its kind. Returns how many kinds there are.
+i64 zs_numbers(const u64 *keys, i64 count, i64 *ids, i64 *chosen) {
+    u64 size = table_size(count < 1 << 16 ? count : 1 << 16);
+    u32 *slots = malloc(size * sizeof *slots);
+    i64 kinds = 0;
+    if (count >= (i64)1 << 30) return free(slots), OUTSIDE;
+    if (!slots) return NO_MEMORY;
+    memset(slots, 0xff, size * sizeof *slots);
+    for (i64 i = 0; i < count; i++) {
+        u64 slot = mix(keys[i] * 0x9E3779B97F4A7C15ull) & (size - 1);
+        while (slots[slot] != NOBODY && keys[chosen[slots[slot]]] != keys[i]) slot = (slot + 1) & (size - 1);
+        if (slots[slot] == NOBODY) {
+            slots[slot] = (u32)kinds;
+            chosen[kinds++] = i;
+        }
+        ids[i] = slots[slot];
+        if ((u64)kinds * 2 <= size) continue;
+        free(slots);
+        size *= 4;
+        slots = malloc(size * sizeof *slots);
+        if (!slots) return NO_MEMORY;
+        memset(slots, 0xff, size * sizeof *slots);
+        for (i64 id = 0; id < kinds; id++) {
+            u64 place = mix(keys[chosen[id]] * 0x9E3779B97F4A7C15ull) & (size - 1);
+            while (slots[place] != NOBODY) place = (place + 1) & (size - 1);
+            slots[place] = (u32)id;
+        }
+    }
+    free(slots);
+    return kinds;
+}
 
 // Equal (salt, words) to one id. `chosen[id]` is the first sequence of its kind. Returns how many kinds there are.
 i64 zs_distinct(const u64 *words, i64 total, const i64 *starts, const i64 *lengths, const u64 *salts, i64 count, i64 *ids, i64 *chosen) {
@@ -100,191 +208,251 @@ i64 zs_distinct(const u64 *words, i64 total, const i64 *starts, const i64 *lengt
 }
 
 typedef struct {
-    u32 *slots;
-    u64 size;
-} Slots;
+    u64 address;
+    u32 owner, id; // both in the slot: a lookup touches one line
+} Pair;
 
-static int grow(Slots *table, const u64 *values, const i64 *tags, i64 count) {
-    u64 size = table->size * 2;
-    u32 *slots = malloc(size * sizeof *slots);
-    if (!slots) return 0;
-    memset(slots, 0xff, size * sizeof *slots);
-    for (i64 id = 0; id < count; id++) {
-        u64 slot = mix(values[id] * 0x9E3779B97F4A7C15ull + (u64)tags[id]) & (size - 1);
-        while (slots[slot] != NOBODY) slot = (slot + 1) & (size - 1);
-        slots[slot] = (u32)id;
+static Pair *pairs_of(u64 size) {
+    Pair *made = malloc(size * sizeof *made);
+    if (made)
+        for (u64 slot = 0; slot < size; slot++) made[slot].id = NOBODY;
+    return made;
+}
+
+static inline u64 first_slot(u64 address, u32 owner, int bits) {
+    return ((address ^ (u64)owner << 40) * 0x9E3779B97F4A7C15ull) >> (64 - bits);
+}
+
+static inline Pair *find_pair(Pair *slots, int bits, u64 slot, u64 address, u32 owner) {
+    u64 last = (1ull << bits) - 1;
+    while (slots[slot].id != NOBODY && (slots[slot].address != address || slots[slot].owner != owner)) slot = (slot + 1) & last;
+    return &slots[slot];
+}
+
+static Pair *wider(Pair *slots, int bits) {
+    Pair *made = pairs_of(2ull << bits);
+    for (u64 slot = 0; made && slot < 1ull << bits; slot++) {
+        Pair *one = &slots[slot];
+        if (one->id != NOBODY) *find_pair(made, bits + 1, first_slot(one->address, one->owner, bits + 1), one->address, one->owner) = *one;
     }
-    free(table->slots);
-    table->slots = slots;
-    table->size = size;
-    return 1;
+    free(slots);
+    return made;
 }
 
 // Stacks leaf first to ids of distinct (address, owner) pairs root first, without the marker words. `callers`: an address that a
 // call returns to becomes the one before it. `ids`, `addresses` and `owners` have room for every word. Returns how many pairs.
 i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *lengths, const i64 *stack_owners, i64 count, int callers,
                  u32 *ids, i64 *new_starts, i64 *new_lengths, u64 *addresses, i64 *owners) {
-    Slots table = {malloc((1 << 16) * sizeof(u32)), 1 << 16};
-    if (!table.slots) return NO_MEMORY;
-    memset(table.slots, 0xff, table.size * sizeof(u32));
+    enum { BATCH = 64 };
+    int bits = 12;
+    Pair *slots = pairs_of(1ull << bits);
     i64 pairs = 0, at = 0;
+    if (!slots) return NO_MEMORY;
     for (i64 stack = 0; stack < count; stack++) {
-        if (!inside(starts[stack], lengths[stack], total)) {
-            free(table.slots);
+        i64 owner = stack_owners[stack];
+        if (!inside(starts[stack], lengths[stack], total) || owner < -1 || owner >= (i64)NOBODY || pairs >= (i64)NOBODY) {
+            free(slots);
             return OUTSIDE;
         }
         const u64 *chain = words + starts[stack];
         new_starts[stack] = at;
-        for (i64 i = lengths[stack] - 1; i >= 0; i--) {
-            u64 address = chain[i];
-            if (address >= FIRST_MARKER) continue;
-            if (callers && i > 0 && chain[i - 1] < FIRST_MARKER && address) address--;
-            i64 owner = address >= FIRST_KERNEL ? -1 : stack_owners[stack];
-            u64 slot = mix(address * 0x9E3779B97F4A7C15ull + (u64)owner) & (table.size - 1);
-            while (table.slots[slot] != NOBODY && (addresses[table.slots[slot]] != address || owners[table.slots[slot]] != owner))
-                slot = (slot + 1) & (table.size - 1);
-            if (table.slots[slot] == NOBODY) {
-                table.slots[slot] = (u32)pairs;
-                addresses[pairs] = address;
-                owners[pairs] = owner;
-                pairs++;
+        for (i64 left = lengths[stack]; left > 0;) {
+            u64 wanted[BATCH], places[BATCH];
+            int some = 0;
+            for (; left > 0 && some < BATCH; left--) {
+                u64 address = chain[left - 1];
+                if (address >= FIRST_MARKER) continue;
+                if (callers && left > 1 && chain[left - 2] < FIRST_MARKER && address) address--;
+                u32 whose = address >= FIRST_KERNEL ? NOBODY : (u32)owner;
+                places[some] = first_slot(address, whose, bits);
+                __builtin_prefetch(&slots[places[some]]);
+                wanted[some++] = address;
             }
-            ids[at++] = table.slots[slot];
-            if ((u64)pairs * 2 > table.size && !grow(&table, addresses, owners, pairs)) {
-                free(table.slots);
-                return NO_MEMORY;
+            for (int i = 0; i < some; i++) {
+                u32 whose = wanted[i] >= FIRST_KERNEL ? NOBODY : (u32)owner;
+                Pair *found = find_pair(slots, bits, places[i], wanted[i], whose);
+                if (found->id == NOBODY) {
+                    *found = (Pair){wanted[i], whose, (u32)pairs};
+                    addresses[pairs] = wanted[i];
+                    owners[pairs] = whose == NOBODY ? -1 : (i64)whose;
+                    pairs++;
+                }
+                ids[at++] = found->id;
+            }
+            if ((u64)(pairs + BATCH) * 2 > 1ull << bits) {
+                slots = wider(slots, bits++);
+                if (!slots) return NO_MEMORY;
             }
         }
         new_lengths[stack] = at - new_starts[stack];
     }
-    free(table.slots);
+    free(slots);
     return pairs;
 }
 
 typedef struct {
-    u64 key; // parent << 32 | frame
-    u32 node;
-} Edge;
+    u64 key;       // the next frames, zero where the stack has ended
+    u32 at, stack; // where in `frames` the key is from
+} Item;
 
-static Edge *edges(u64 size) {
-    Edge *made = malloc(size * sizeof *made);
-    if (made)
-        for (u64 slot = 0; slot < size; slot++) made[slot].node = NOBODY;
-    return made;
+typedef struct {
+    i64 first, count;
+} Part;
+
+typedef struct {
+    u32 *frames; // of all stacks, each with its root first and a zero last; one more than the frame, which is never zero so
+    Item *items;
+    Part *parts; // still to be sorted
+    i64 waiting, room;
+    int bits, each; // of a frame in a key, and how many frames a key holds
+} Sorting;
+
+static inline u64 key_at(const Sorting *all, u32 at) {
+    u64 key = 0;
+    int left = all->each;
+    for (; left && all->frames[at]; left--) key = key << all->bits | all->frames[at++];
+    return left == all->each ? 0 : key << (left * all->bits);
 }
 
-static inline Edge *find_edge(Edge *slots, u64 size, u64 key) {
-    u64 slot = mix(key * 0x9E3779B97F4A7C15ull) & (size - 1);
-    while (slots[slot].node != NOBODY && slots[slot].key != key) slot = (slot + 1) & (size - 1);
-    return &slots[slot];
+static inline int goes_on(const Sorting *all, u64 key) { return (key & ((1ull << all->bits) - 1)) != 0; }
+
+static int later(Sorting *all, i64 first, i64 count) {
+    if (count < 2) return 1;
+    if (all->waiting == all->room) {
+        Part *more = realloc(all->parts, (u64)all->room * 2 * sizeof *more);
+        if (!more) return 0;
+        all->parts = more;
+        all->room *= 2;
+    }
+    all->parts[all->waiting++] = (Part){first, count};
+    return 1;
+}
+
+static int comes_before(const Sorting *all, Item one, Item other) {
+    while (one.key == other.key && goes_on(all, one.key)) {
+        one.key = key_at(all, one.at += (u32)all->each);
+        other.key = key_at(all, other.at += (u32)all->each);
+    }
+    return one.key < other.key;
+}
+
+static void insert_all(const Sorting *all, Item *items, i64 count) {
+    for (i64 i = 1; i < count; i++) {
+        Item moved = items[i];
+        i64 to = i;
+        for (; to > 0 && comes_before(all, moved, items[to - 1]); to--) items[to] = items[to - 1];
+        items[to] = moved;
+    }
+}
+
+// Stacks in the order of their frames, a few frames at a time: three parts around a key drawn at random, so that no file can choose
+// the slow case; the middle one goes on with the frames after.
+static int sort_stacks(Sorting *all, i64 count) {
+    enum { FEW = 12, AHEAD = 8 };
+    u64 dice = 0x9E3779B97F4A7C15ull;
+    if (!later(all, 0, count)) return 0;
+    while (all->waiting) {
+        Part part = all->parts[--all->waiting];
+        Item *items = all->items + part.first;
+        if (part.count <= FEW) {
+            insert_all(all, items, part.count);
+            continue;
+        }
+        dice = mix(dice + 0x165667B19E3779F9ull);
+        u64 pivot = items[dice % (u64)part.count].key;
+        i64 low = 0, high = part.count, i = 0;
+        while (i < high) {
+            Item item = items[i];
+            if (item.key < pivot) {
+                items[i++] = items[low];
+                items[low++] = item;
+            } else if (item.key > pivot) {
+                items[i] = items[--high];
+                items[high] = item;
+            } else
+                i++;
+        }
+        if (!later(all, part.first, low) || !later(all, part.first + high, part.count - high)) return 0;
+        if (!goes_on(all, pivot)) continue; // they end here: they are equal
+        for (i = low; i < high; i++) {
+            if (i + AHEAD < high) __builtin_prefetch(&all->frames[items[i + AHEAD].at + (u32)all->each]);
+            items[i].key = key_at(all, items[i].at += (u32)all->each);
+        }
+        if (!later(all, part.first + low, high - low)) return 0;
+    }
+    return 1;
+}
+
+// Each stack adds the frames in which it differs from the one before; a node's size is known when the first stack without it comes.
+static i64 lay_out(const Sorting *all, const u32 *begins, i64 count, i64 *open, i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
+    enum { AHEAD = 6 };
+    static const u32 nothing;
+    const u32 *before = &nothing;
+    i64 nodes = 1, depth = 0;
+    open[0] = 0;
+    tree_frames[0] = NOBODY;
+    for (i64 i = 0; i < count; i++) {
+        if (i + AHEAD < count) __builtin_prefetch(&all->frames[begins[all->items[i + AHEAD].stack]]);
+        u32 stack = all->items[i].stack;
+        const u32 *frames = all->frames + begins[stack];
+        i64 shared = 0;
+        while (before[shared] && before[shared] == frames[shared]) shared++;
+        for (; depth > shared; depth--) tree_sizes[open[depth]] = (u32)(nodes - open[depth]);
+        for (; frames[depth]; nodes++) {
+            if (nodes >= room) return OUTSIDE;
+            tree_frames[nodes] = frames[depth] - 1;
+            open[++depth] = nodes;
+        }
+        leaves[stack] = open[depth];
+        before = frames;
+    }
+    for (; depth >= 0; depth--) tree_sizes[open[depth]] = (u32)(nodes - open[depth]);
+    return nodes;
 }
 
 // The tree of all stacks in preorder: a node's children follow it. `frame_of` names the ids; `roots` the outermost frame of each
 // stack. `tree_frames` and `tree_sizes` have room for one node a word and a stack, and the root. Returns how many nodes.
 i64 zs_tree(const u32 *ids, i64 total, const u32 *frame_of, i64 frames, const i64 *starts, const i64 *lengths, const u32 *roots, i64 count,
             i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
-    enum { LANES = 16 };
-    u64 size = 1 << 16;
-    while (size < (u64)total / 2 && size < (1ull << 24)) size <<= 1;
-    Edge *slots = edges(size);
-    u32 *parents = malloc((u64)room * sizeof *parents), *frame = malloc((u64)room * sizeof *frame);
-    u32 *places = NULL;
-    i64 nodes = 1, result = NO_MEMORY;
-    if (!slots || !parents || !frame || room < 1 || room >= (i64)NOBODY) goto end;
-    parents[0] = 0;
-    frame[0] = NOBODY;
-    result = OUTSIDE;
-    i64 lane_stack[LANES], lane_step[LANES], next = 0;
-    u32 lane_node[LANES];
-    u64 lane_key[LANES];
-    for (int lane = 0; lane < LANES; lane++) lane_stack[lane] = -1;
-    // Several stacks walk in step, so that their cache misses overlap.
-    for (;;) {
-        int busy = 0;
-        for (int lane = 0; lane < LANES; lane++) {
-            while (lane_stack[lane] < 0 || lane_step[lane] > lengths[lane_stack[lane]]) {
-                if (lane_stack[lane] >= 0) leaves[lane_stack[lane]] = lane_node[lane];
-                lane_stack[lane] = -1;
-                if (next >= count) break;
-                if (!inside(starts[next], lengths[next], total)) goto end;
-                lane_stack[lane] = next++;
-                lane_step[lane] = 0;
-                lane_node[lane] = 0;
-            }
-            if (lane_stack[lane] < 0) continue;
-            busy = 1;
-            u32 wanted = roots[lane_stack[lane]];
-            if (lane_step[lane]) {
-                u32 id = ids[starts[lane_stack[lane]] + lane_step[lane] - 1];
-                if ((i64)id >= frames) goto end;
-                wanted = frame_of[id];
-            }
-            lane_key[lane] = ((u64)lane_node[lane] << 32) | wanted;
-            __builtin_prefetch(&slots[mix(lane_key[lane] * 0x9E3779B97F4A7C15ull) & (size - 1)]);
-        }
-        if (!busy) break;
-        for (int lane = 0; lane < LANES; lane++) {
-            if (lane_stack[lane] < 0) continue;
-            u32 above = (u32)(lane_key[lane] >> 32), wanted = (u32)lane_key[lane];
-            Edge *edge = find_edge(slots, size, lane_key[lane]);
-            if (edge->node == NOBODY) {
-                if (nodes >= room) goto end;
-                edge->key = lane_key[lane];
-                edge->node = (u32)nodes;
-                parents[nodes] = above;
-                frame[nodes] = wanted;
-                nodes++;
-            }
-            lane_node[lane] = edge->node;
-            lane_step[lane]++;
-        }
-        if ((u64)(nodes + LANES) * 2 > size) {
-            u64 wider = size * 2;
-            Edge *fresh = edges(wider);
-            if (!fresh) {
-                result = NO_MEMORY;
-                goto end;
-            }
-            for (i64 node = 1; node < nodes; node++) {
-                u64 key = ((u64)parents[node] << 32) | frame[node];
-                Edge *edge = find_edge(fresh, wider, key);
-                edge->key = key;
-                edge->node = (u32)node;
-            }
-            free(slots);
-            slots = fresh;
-            size = wider;
-        }
+    i64 words = 0, deepest = 0, result = OUTSIDE;
+    if (count < 0 || room < 1 || room >= (i64)NOBODY / 2 || count > room) return OUTSIDE;
+    for (i64 stack = 0; stack < count; stack++) {
+        if (!inside(starts[stack], lengths[stack], total) || lengths[stack] >= room - words) return OUTSIDE;
+        words += lengths[stack] + 1;
+        if (lengths[stack] > deepest) deepest = lengths[stack];
     }
-    // Parents were made before their children: sizes backwards, then places forwards.
-    places = malloc((u64)nodes * 2 * sizeof *places);
-    u32 *sizes = malloc((u64)nodes * sizeof *sizes);
-    if (!places || !sizes) {
-        free(sizes);
+    Sorting all = {.room = 64};
+    all.frames = malloc((u64)(words + count + 1) * sizeof *all.frames);
+    all.items = malloc((u64)(count + 1) * sizeof *all.items);
+    all.parts = malloc((u64)all.room * sizeof *all.parts);
+    i64 *open = malloc((u64)(deepest + 3) * sizeof *open);
+    u32 *begins = malloc((u64)(count + 1) * sizeof *begins), at = 0, largest = 0;
+    if (!all.frames || !all.items || !all.parts || !open || !begins) {
         result = NO_MEMORY;
         goto end;
     }
-    for (i64 node = 0; node < nodes; node++) sizes[node] = 1;
-    for (i64 node = nodes - 1; node > 0; node--) sizes[parents[node]] += sizes[node];
-    u32 *free_from = places + nodes;
-    places[0] = 0;
-    free_from[0] = 1;
-    for (i64 node = 1; node < nodes; node++) {
-        places[node] = free_from[parents[node]];
-        free_from[parents[node]] += sizes[node];
-        free_from[node] = places[node] + 1;
+    for (i64 id = 0; id < frames; id++) largest = frame_of[id] > largest ? frame_of[id] : largest;
+    for (i64 stack = 0; stack < count; stack++) {
+        begins[stack] = at;
+        largest = roots[stack] > largest ? roots[stack] : largest;
+        all.frames[at++] = roots[stack] + 1;
+        for (i64 i = 0; i < lengths[stack]; i++) {
+            u32 id = ids[starts[stack] + i];
+            if ((i64)id >= frames) goto end;
+            all.frames[at++] = frame_of[id] + 1;
+        }
+        all.frames[at++] = 0;
     }
-    for (i64 node = 0; node < nodes; node++) {
-        tree_frames[places[node]] = frame[node];
-        tree_sizes[places[node]] = sizes[node];
-    }
-    for (i64 stack = 0; stack < count; stack++) leaves[stack] = places[leaves[stack]];
-    free(sizes);
-    result = nodes;
+    if (largest == NOBODY) goto end;
+    all.bits = largest < 0xFFFF ? 16 : 32;
+    all.each = 64 / all.bits;
+    for (i64 stack = 0; stack < count; stack++) all.items[stack] = (Item){key_at(&all, begins[stack]), begins[stack], (u32)stack};
+    result = sort_stacks(&all, count) ? lay_out(&all, begins, count, open, room, tree_frames, tree_sizes, leaves) : NO_MEMORY;
 end:
-    free(slots);
-    free(parents);
-    free(frame);
-    free(places);
+    free(all.frames);
+    free(all.items);
+    free(all.parts);
+    free(open);
+    free(begins);
     return result;
 }

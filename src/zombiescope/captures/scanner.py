@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
+from zombiescope.profiling import perf_layout
 from zombiescope.profiling.arrays import I64, U32, U64, Numbers
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import CallTree
 from zombiescope.profiling.engine import Addresses
+from zombiescope.profiling.perf_layout import Event, Layout
+from zombiescope.profiling.perf_samples import Samples
+from zombiescope.profiling.perf_walk import Walk, ended_walk
 
 BUILT = Path(__file__).with_name("libscanner.so")
-_VERSION = 1
+_VERSION = 2
 _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"}
 
 
@@ -25,8 +29,34 @@ class Scanner:
         self._library = ctypes.CDLL(str(path))
         if self._library.zs_version() != _VERSION:
             raise OSError("it is of another version")
-        for name in ("zs_distinct", "zs_addresses", "zs_tree"):
+        for name in ("zs_walk", "zs_columns", "zs_numbers", "zs_distinct", "zs_addresses", "zs_tree"):
             getattr(self._library, name).restype = ctypes.c_int64
+
+    def walk(self, words: U64, least_sample_words: int) -> Walk:
+        samples = np.empty(len(words) // max(1, least_sample_words) + 1, np.int64)
+        others, told = np.empty(len(words) + 1, np.int64), np.zeros(2, np.int64)
+        given = (_at(words), _number(words), ctypes.c_int64(least_sample_words))
+        found = _checked(self._library.zs_walk(*given, _at(samples), _at(others), _at(told)))
+        end, rest = told.tolist()
+        return ended_walk(words, least_sample_words, samples[:found].copy(), others[:rest].tolist(), end)
+
+    def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
+        count = len(places)
+        layout = _layout(event.layout())
+        time, cgroup = np.empty(count, np.uint64), np.empty(count, np.uint64)
+        cpu, pid, tid = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.uint32)
+        mode = np.empty(count, np.uint8)
+        chain_at, chain_words = np.empty(count, np.int64), np.empty(count, np.int64)
+        given = (_at(words), _number(words), _at(places), ctypes.c_int64(count), _at(layout))
+        taken = (_at(time), _at(cpu), _at(pid), _at(tid), _at(mode), _at(cgroup), _at(chain_at), _at(chain_words))
+        rows = _checked(self._library.zs_columns(*given, *taken))
+        made = Samples(time, cpu, pid, tid, mode, np.full(count, index, np.uint16), cgroup, chain_at, chain_words)
+        return made.picked(slice(rows))._replace(broken=count - rows)
+
+    def numbers(self, keys: U64) -> tuple[I64, I64]:
+        ids, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        kinds = _checked(self._library.zs_numbers(_at(keys), _number(keys), _at(ids), _at(chosen)))
+        return ids, chosen[:kinds].copy()
 
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         count = len(starts)
@@ -56,9 +86,18 @@ class Scanner:
         return CallTree(frames[:nodes].copy(), sizes[:nodes].copy()), leaves
 
 
+def _layout(layout: Layout) -> I64:
+    """In the order of the struct in scanner.c."""
+    at = layout.at
+    chain = -1 if layout.chain is None else layout.chain
+    after = -1 if layout.cgroup_after_chain is None else layout.cgroup_after_chain
+    fields = [at.get(bit, -1) for bit in (perf_layout.IP, perf_layout.TID, perf_layout.TIME, perf_layout.CPU)]
+    return np.array([layout.least_words, *fields, chain, *(layout.read_group or (0, 0)), after], np.int64)
+
+
 def _at(values: Numbers) -> ctypes.c_void_p:
-    if not values.flags.c_contiguous:
-        raise ValueError("the scanner takes whole arrays only")
+    if not (values.flags.c_contiguous and values.flags.aligned):
+        raise ValueError("the scanner takes whole, aligned arrays only")
     return ctypes.c_void_p(values.ctypes.data)
 
 

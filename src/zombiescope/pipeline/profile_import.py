@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from zombiescope.captures import store
@@ -14,6 +15,15 @@ from zombiescope.profiling.capture_codec import encode
 
 
 def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
+    # Nothing made here is a cycle: looking for some, again and again among ever more objects, would only cost time.
+    gc.disable()
+    try:
+        return _import(path, folder, name, choices)
+    finally:
+        gc.enable()
+
+
+def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
     capture = read_capture(path, choices)
     stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
     if not stem or b"/" in stem or stem.startswith(b"."):

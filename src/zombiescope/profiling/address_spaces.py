@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64, U32, U64, dense_ids
+from zombiescope.profiling.arrays import I64, U64
 from zombiescope.profiling.perf_side import Change, Forked, Mapped, Renamed
 
 NOWHERE = -1
@@ -32,6 +33,21 @@ class Space:
         return slice(first, max(first, last))
 
 
+class Threads(NamedTuple):
+    """Every distinct (process, thread) once, and which each sample is of."""
+
+    ids: I64
+    pids: list[int]
+    tids: list[int]
+
+    def grouped(self) -> tuple[I64, I64]:
+        """The samples thread by thread, in order, and where each thread's begin."""
+        # Small numbers are sorted by counting, which is several times quicker.
+        ids = self.ids.astype(np.uint16) if len(self.pids) < 1 << 16 else self.ids
+        counts = np.bincount(ids, minlength=len(self.pids))
+        return np.argsort(ids, kind="stable"), np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
 @dataclass(slots=True)
 class Spaces:
     all: list[Space] = field(default_factory=list)
@@ -40,22 +56,23 @@ class Spaces:
     names: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     """By tid: from when on, which name."""
 
-    def of_samples(self, pids: U32, times: U64) -> I64:
-        return _by_time(pids, times, self.since)
+    def of_samples(self, threads: Threads, times: U64) -> I64:
+        return _by_time(threads.pids, threads, times, self.since)
 
-    def names_of_samples(self, tids: U32, times: U64) -> tuple[I64, list[str]]:
+    def names_of_samples(self, threads: Threads, times: U64) -> tuple[I64, list[str]]:
         """An index into the names returned, for each sample."""
         known: dict[str, int] = {}
         numbered = {
             tid: [(time, known.setdefault(name, len(known))) for time, name in history]
             for tid, history in self.names.items()
         }
-        found = _by_time(tids, times, numbered)
-        unnamed = found == NOWHERE
-        if unnamed.any():
+        found = _by_time(threads.tids, threads, times, numbered)
+        unnamed = np.flatnonzero(found == NOWHERE)
+        if len(unnamed):
             idle = known.setdefault("swapper", len(known))
             stranger = known.setdefault("[unknown]", len(known))
-            found[unnamed] = np.where(tids[unnamed] == 0, idle, stranger)
+            tids = np.array(threads.tids, np.uint32)[threads.ids[unnamed]]
+            found[unnamed] = np.where(tids == 0, idle, stranger)
         return found, list(known)
 
 
@@ -120,22 +137,17 @@ def _right_over(covered: list[Mapped], mapped: Mapped) -> list[Mapped]:
     ]
 
 
-def _by_time(owners: U32, times: U64, history: dict[int, list[tuple[int, int]]]) -> I64:
-    """The value that each owner had at each time: most owners never changed and need no search."""
-    ids, chosen = dense_ids(owners.astype(np.uint64))
-    distinct = owners[chosen].tolist()
-    first = np.array([history[owner][0][1] if owner in history else NOWHERE for owner in distinct], np.int64)
-    found = first[ids] if len(ids) else ids
-    changed = [number for number, owner in enumerate(distinct) if len(history.get(owner, ())) > 1]
+def _by_time(owners: list[int], threads: Threads, times: U64, history: dict[int, list[tuple[int, int]]]) -> I64:
+    """The value that the owner of each thread had at each time: most owners never changed and need no search."""
+    first = np.array([history[owner][0][1] if owner in history else NOWHERE for owner in owners], np.int64)
+    found = first[threads.ids] if len(threads.ids) else threads.ids
+    changed = [number for number, owner in enumerate(owners) if len(history.get(owner, ())) > 1]
     if not changed:
         return found
-    # Small numbers are sorted by counting, which is several times quicker.
-    ids = ids.astype(np.uint16) if len(distinct) < 1 << 16 else ids
-    order = np.argsort(ids, kind="stable")
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(ids, minlength=len(distinct)))])
+    order, bounds = threads.grouped()
     for number in changed:
         mine = order[bounds[number] : bounds[number + 1]]
-        begins = np.array([time for time, _ in history[distinct[number]]], np.uint64)
-        values = np.array([value for _, value in history[distinct[number]]], np.int64)
+        begins = np.array([time for time, _ in history[owners[number]]], np.uint64)
+        values = np.array([value for _, value in history[owners[number]]], np.int64)
         found[mine] = values[np.maximum(np.searchsorted(begins, times[mine], side="right") - 1, 0)]
     return found

@@ -70,6 +70,16 @@ def _places_of_equals(keys: U64, attempt: int) -> I32:
     return same_as
 
 
+def used_numbers(values: I64, limit: int) -> tuple[I64, I64]:
+    """The distinct values, ascending, and for each element which of them it is; all lie in 0 … limit - 1. Counts, does not sort."""
+    seen = np.zeros(limit, bool)
+    seen[values] = True
+    distinct = np.flatnonzero(seen)
+    number = np.empty(limit, np.int64)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number[values]
+
+
 def ranges(starts: I64, lengths: I64) -> I64:
     """All of starts[0], starts[0]+1 … starts[0]+lengths[0]-1, starts[1] … one after the other."""
     ends = np.cumsum(lengths)
@@ -77,6 +87,18 @@ def ranges(starts: I64, lengths: I64) -> I64:
     places: I64 = np.repeat(starts - (ends - lengths), lengths)
     places += np.arange(total, dtype=np.int64)
     return places
+
+
+def copy_ranges(source: Numbers, starts: I64, out: Numbers, places: I64, lengths: I64) -> None:
+    """`out[place:place + length] = source[start:start + length]` for all, in pieces that the allocator keeps."""
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < len(starts):
+        begun = int(ends[first] - lengths[first])
+        last = max(first + 1, int(np.searchsorted(ends, begun + _CHUNK_WORDS, side="right")))
+        here = slice(first, last)
+        out[ranges(places[here], lengths[here])] = source[ranges(starts[here], lengths[here])]
+        first = last
 
 
 def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:

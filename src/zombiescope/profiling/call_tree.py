@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64, U32, ranges
+from zombiescope.profiling.arrays import I32, I64, U32, Numbers, copy_ranges
 
 ROOT_FRAME = 0xFFFFFFFF
 
@@ -32,7 +32,7 @@ def build_tree(frames: U32, starts: I64, lengths: I64) -> tuple[CallTree, I64]:
     total = 1 + int(added.sum())
     tree_frames = np.empty(total, np.uint32)
     tree_frames[0] = ROOT_FRAME
-    tree_frames[1:] = frames[ranges(starts[order] + shared, added)]
+    copy_ranges(frames, starts[order] + shared, tree_frames, first, added)
     leaves = np.empty(len(order), np.int64)
     leaves[order] = first + added - 1
     return CallTree(tree_frames, _sizes(first, shared, added, total)), leaves
@@ -83,18 +83,26 @@ def _sorted_stacks(frames: U32, starts: I64, lengths: I64) -> tuple[I64, I64]:
 def _sizes(first: I64, shared: I64, added: I64, total: int) -> U32:
     """A node ends where the first later stack begins that shares fewer frames than the node is deep."""
     count = len(first)
-    ends = np.full(total, total, np.int64)
     if not count:
         return np.ones(total, np.uint32)
-    stack = np.repeat(np.arange(count, dtype=np.int64), added)
-    depth = ranges(shared, added)
-    next_first = np.append(first[1:], total)
-    next_shared = np.append(shared[1:], -1)
-    ends[1:] = next_first[stack]
-    inner = np.flatnonzero(depth < next_shared[stack])
-    by_depth = inner[np.argsort(depth[inner], kind="stable")]
+    # Half as wide as usual: there are as many nodes as all stacks have frames that differ.
+    stack: I32 = np.repeat(np.arange(count, dtype=np.int32), added)
+    depth: I32 = np.arange(total - 1, dtype=np.int32)
+    depth -= np.repeat((first - 1 - shared).astype(np.int32), added)
+    ends = np.empty(total, np.uint32)
+    ends[0] = total
+    ends[1:] = np.append(first[1:], total).astype(np.uint32)[stack]
+    inner = np.flatnonzero(depth < np.append(shared[1:], -1).astype(np.int32)[stack])
+    by_depth = inner[np.argsort(_narrow(depth[inner]), kind="stable")]
+    after = np.append(first, total).astype(np.uint32)
     for nodes in np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1) if len(by_depth) else []:
         leaving = np.append(np.flatnonzero(shared <= depth[nodes[0]]), count)
         later = leaving[np.searchsorted(leaving, stack[nodes], side="right")]
-        ends[1 + nodes] = np.append(first, total)[later]
-    return (ends - np.arange(total)).astype(np.uint32)
+        ends[1 + nodes] = after[later]
+    ends -= np.arange(total, dtype=np.uint32)
+    return ends
+
+
+def _narrow(values: I32) -> Numbers:
+    """Small numbers are sorted by counting, which is several times quicker."""
+    return values.astype(np.uint16) if not len(values) or int(values.max()) < 1 << 16 else values

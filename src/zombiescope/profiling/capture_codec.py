@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiling.arrays import Numbers, dense_ids
+from zombiescope.profiling.arrays import U32, Numbers, dense_ids
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import ROOT_FRAME, CallTree
 from zombiescope.profiling.capture import About, Capture
@@ -25,8 +25,10 @@ from zombiescope.profiling.perf_file import Clock
 MAGIC = b"ZSCAPT01"
 SCHEMA = "zombiescope.capture/1"
 _LEVEL = 1
-_NO_REPEATS = ("time", "node")
-"""Columns in which looking for repeated stretches costs time and finds none."""
+_NO_REPEATS = ("time", "node", "tree_frame")
+"""Columns in which looking for repeated stretches costs time and finds little."""
+_NOISE_BITS = 7.5
+_PROBED_BYTES = 1 << 14
 _LEAD = struct.Struct("<8sI")
 _MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
@@ -72,7 +74,7 @@ def _columns(capture: Capture) -> Iterator[tuple[str, Numbers]]:
     if capture.weight is not None:
         yield "weight", capture.weight
     yield "tree_frame", capture.tree.frame[1:]
-    yield "tree_size", capture.tree.size
+    yield "tree_rest", _rests(capture.tree.size)
 
 
 def _texts(capture: Capture) -> dict[str, list[str]]:
@@ -112,10 +114,10 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any],
     largest = int(values.max()) if len(values) else 0
     narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
     width = narrow.dtype.itemsize
-    planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T) if width > 1 else narrow
-    packer = zlib.compressobj(_LEVEL, strategy=zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
-    packed = packer.compress(planes.tobytes()) + packer.flush()
+    planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T)
+    packed = _deflate(planes, zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
     entry = {
+        "form": "deflate",
         "name": name,
         "rows": len(values),
         "width": width,
@@ -125,6 +127,48 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any],
         "crc": zlib.crc32(packed),
     }
     return entry, packed
+
+
+def _deflate(planes: Numbers, strategy: int) -> bytes:
+    """One stream of several packers, each ended at a byte: what looks like noise is stored as it is, which costs no time."""
+    pieces = []
+    for number, plane in enumerate(planes):
+        level = 0 if _is_noise(plane) else _LEVEL
+        packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
+        pieces += [packer.compress(plane.data)]
+        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
+    return b"".join(pieces)
+
+
+def _is_noise(plane: Numbers) -> bool:
+    middle = max(0, len(plane) - _PROBED_BYTES) // 2
+    counts = np.bincount(plane[middle : middle + _PROBED_BYTES], minlength=256)
+    total = int(counts.sum())
+    if total < _PROBED_BYTES:
+        return False
+    shares = counts[counts > 0] / total
+    return float(-(shares * np.log2(shares)).sum()) > _NOISE_BITS
+
+
+def _rests(sizes: U32) -> U32:
+    """For every node: 0 for a leaf, else 1 and the nodes below that are not below its first child. Mostly 1: stacks are chains."""
+    rests = sizes.copy()
+    rests[:-1] -= np.where(sizes[:-1] > 1, sizes[1:], np.uint32(1))
+    rests[-1:] -= np.uint32(1)
+    return rests
+
+
+def _sizes(rests: U32) -> U32:
+    """Backwards: a node is as large as its first child and its rest, and begins anew at a leaf."""
+    backwards = np.cumsum(rests[::-1], dtype=np.uint64)
+    leaves = np.flatnonzero(rests[::-1] == 0)
+    if len(rests) and (not len(leaves) or leaves[0]):
+        raise ValueError("the tree does not end in a leaf")
+    runs = np.diff(np.append(leaves, len(rests)))
+    sizes = backwards - np.repeat(backwards[leaves], runs) + np.uint64(1)
+    if len(sizes) and int(sizes.max()) > len(rests):
+        raise ValueError("the tree does not hold together")
+    return sizes[::-1].astype(np.uint32)
 
 
 def decode(raw: bytes | memoryview) -> Capture:
@@ -173,15 +217,16 @@ def _unpack_all(buffer: memoryview, heading: dict[str, Any], at: int) -> tuple[d
     return columns, texts
 
 
-def _inflate(packed: memoryview, most: int) -> bytes:
-    return zlib.decompressobj().decompress(packed, most)
+def _inflate(packed: memoryview, most: int, bits: int = zlib.MAX_WBITS) -> bytes:
+    return zlib.decompressobj(bits).decompress(packed, most)
 
 
 def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
     rows, width = int(entry["rows"]), int(entry["width"])
     if not 0 <= rows <= _MOST_ROWS or width not in (1, 2, 4, 8):
         raise ValueError(f"column {entry['name']} cannot have {rows} rows of {width} bytes")
-    plain = _inflate(packed, rows * width) if rows else b""
+    bits = -zlib.MAX_WBITS if entry.get("form") == "deflate" else zlib.MAX_WBITS
+    plain = _inflate(packed, rows * width, bits) if rows else b""
     if len(plain) != rows * width:
         raise ValueError(f"column {entry['name']} is shorter than it says")
     planes = np.frombuffer(plain, np.uint8).reshape(width, rows)
@@ -227,7 +272,9 @@ def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str
         columns["idle"].astype(bool),
         columns["node"].astype(np.uint32),
         columns["weight"].astype(np.uint64) if "weight" in columns else None,
-        CallTree(frames, columns["tree_size"].astype(np.uint32)),
+        CallTree(
+            frames, _sizes(columns["tree_rest"]) if "tree_rest" in columns else columns["tree_size"].astype(np.uint32)
+        ),
         tuple(map(str, texts["names"])),
         tuple(files[number] for number in texts["file_of"]),
         tuple(map(str, texts["comms"])),

@@ -67,9 +67,8 @@ class ElfSymbols:
     """Ascending addresses."""
     ends: U64
     name_at: I64
-    """Where the name lies in `names`; below zero: a stub of the linker, which has none of its own."""
+    """Where the name lies in `names`; below zero, counted from -1 down: a stub of the linker for the name there in the file."""
     names: memoryview
-    stubs: tuple[bytes, ...] = ()
 
     def find(self, file_offsets: U64) -> I64:
         """The symbol at each offset of the file, or -1."""
@@ -83,8 +82,12 @@ class ElfSymbols:
     def name(self, symbol: int) -> str:
         at = int(self.name_at[symbol])
         if at < 0:
-            return shown(self.stubs[-at - 1])
-        return shown(bytes(self.names[at : at + 4096]).split(b"\0", 1)[0])
+            return shown(_text(self.elf.raw, -at - 1) + b"@plt")
+        return shown(_text(self.names, at))
+
+
+def _text(raw: memoryview, at: int) -> bytes:
+    return bytes(raw[at : at + 4096]).split(b"\0", 1)[0]
 
 
 def open_elf(raw: bytes | memoryview) -> Elf:
@@ -214,15 +217,12 @@ def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
     numbers = numbers[:room]
     strings = symbols.elf.sections[dynamic.link]
     known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
-    stubs = []
-    for number in numbers[known].tolist():
-        at = strings.at + int(table["name"][number])
-        stubs.append(bytes(symbols.elf.raw[at : at + 512]).split(b"\0", 1)[0] + b"@plt")
+    at = strings.at + table["name"][numbers[known]].astype(np.int64)
     starts = np.concatenate([symbols.starts, (first + known * _STUB_BYTES).astype(np.uint64)])
     ends = np.concatenate([symbols.ends, (first + (known + 1) * _STUB_BYTES).astype(np.uint64)])
-    places = np.concatenate([symbols.name_at, -1 - np.arange(len(stubs), dtype=np.int64)])
+    places = np.concatenate([symbols.name_at, -1 - at])
     order = np.argsort(starts, kind="stable")
-    return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names, tuple(stubs))
+    return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names)
 
 
 def _closed(starts: U64, ends: U64) -> U64:

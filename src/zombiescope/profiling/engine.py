@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three steps of an import that touch every word of every stack, with numpy alone. The optional scanner does the same in C."""
+"""The steps of an import that touch every record or every word of every stack, with numpy alone. The optional scanner does the same
+in C."""
 
 from __future__ import annotations
 
@@ -7,8 +8,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64, U32, U64, Flags, dense_ids, ranges, sequence_hashes
+from zombiescope.profiling.arrays import I64, U32, U64, Flags, copy_ranges, dense_ids, ranges, sequence_hashes
 from zombiescope.profiling.call_tree import CallTree, build_tree
+from zombiescope.profiling.interning import Interner
+from zombiescope.profiling.perf_layout import Event
+from zombiescope.profiling.perf_samples import Samples, columns_of
+from zombiescope.profiling.perf_walk import Walk, walk_records
 
 FIRST_KERNEL_ADDRESS = 1 << 63
 FIRST_MARKER = (1 << 64) - 4095
@@ -29,6 +34,18 @@ class Addresses(NamedTuple):
 
 
 class Engine(Protocol):
+    def walk(self, words: U64, least_sample_words: int) -> Walk:
+        """From record to record."""
+        ...
+
+    def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
+        """The samples of one event, in the order given."""
+        ...
+
+    def numbers(self, keys: U64) -> tuple[I64, I64]:
+        """As `dense_ids`."""
+        ...
+
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         """As `dense_ids`, of whole sequences with a salt each."""
         ...
@@ -43,6 +60,15 @@ class Engine(Protocol):
 
 
 class ArrayEngine:
+    def walk(self, words: U64, least_sample_words: int) -> Walk:
+        return walk_records(words, least_sample_words)
+
+    def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
+        return columns_of(words, places, event, index)
+
+    def numbers(self, keys: U64) -> tuple[I64, I64]:
+        return dense_ids(keys)
+
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         if not len(starts):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -51,23 +77,29 @@ class ArrayEngine:
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
         """In pieces that the allocator keeps: arrays of all words at once would cost more in page faults than in work."""
         most = int(lengths.sum())
-        found, keys = np.empty(most, np.uint64), np.empty(most, np.uint64)
+        interner = Interner(most)
+        ids = np.empty(most, np.uint32)
+        addresses, whose = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         kept_lengths = np.empty(len(starts), np.int64)
         ends = np.cumsum(lengths)
         first = at = 0
         while first < len(starts):
             last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + _PIECE_WORDS)))
-            piece, piece_keys, kept_lengths[first:last] = _piece(
+            piece, keys, kept_lengths[first:last] = _piece(
                 words, starts[first:last], lengths[first:last], owners[first:last], callers=callers
             )
-            found[at : at + len(piece)] = piece
-            keys[at : at + len(piece)] = piece_keys
+            numbers, new = interner.add(keys)
+            # Leaf first becomes root first: written from the end, each stack lies at the mirrored place.
+            ids[most - at - len(piece) : most - at] = numbers[::-1]
+            addresses.append(piece[new])
+            stack = np.searchsorted(np.cumsum(kept_lengths[first:last]), new, side="right")
+            whose.append(owners[first:last][stack])
             at, first = at + len(piece), last
-        ids, chosen = dense_ids(keys[:at])
-        # Leaf first becomes root first: reversed as a whole, each stack lies at the mirrored place.
-        backwards = ids[::-1].astype(np.uint32)
-        stack = np.searchsorted(np.cumsum(kept_lengths), chosen, side="right")
-        return Addresses(backwards, at - np.cumsum(kept_lengths), kept_lengths, found[chosen], owners[stack])
+        kept = ids[most - at :]
+        kept -= np.uint32(1)
+        return Addresses(
+            kept, at - np.cumsum(kept_lengths), kept_lengths, np.concatenate(addresses), np.concatenate(whose)
+        )
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """Stacks that became equal when addresses became functions are one."""
@@ -79,7 +111,7 @@ class ArrayEngine:
         joined = np.empty(int(lengths.sum()) + len(lengths), np.uint32)
         begins = np.cumsum(lengths + 1) - (lengths + 1)
         joined[begins] = roots
-        joined[ranges(begins + 1, lengths)] = frames[ranges(starts, lengths)]
+        copy_ranges(frames, starts, joined, begins + 1, lengths)
         tree, leaves = build_tree(joined, begins, lengths + 1)
         return tree, leaves[ids]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64
+from zombiescope.profiling.arrays import I32, I64
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.selection import Selection, rows_of
@@ -50,15 +50,18 @@ def heat_map(capture: Capture, selection: Selection, *, rows: int = 50, column_s
             f"{columns:,} columns for {len(cpus)} cores are too many to draw", "choose a range with --from and --to"
         )
     span, wanted = rows_of(capture, selection)
-    cells = _cells(capture, span, begin, column_seconds / rows)
-    number = np.zeros(int(cpus[-1]) + 1 if len(cpus) else 1, np.int64)
-    number[cpus] = np.arange(len(cpus))
+    cells = _cells(capture, span, begin, column_seconds / rows, columns * rows)
+    # One row more than drawn, for what lies beyond the last column.
+    number = np.zeros(int(cpus[-1]) + 1 if len(cpus) else 1, np.int32)
+    number[cpus] = np.arange(len(cpus), dtype=np.int32)
     core = number[capture.cpu[span]]
-    inside = cells < columns * rows
-    kept = inside if wanted is None else inside & wanted
-    flat = cells + core * (columns * rows)
-    weight = None if capture.weight is None else capture.weight[span][kept]
-    counts = np.bincount(flat[kept], weight, minlength=len(cpus) * columns * rows).astype(np.int64)
+    flat = core * np.int32(columns * rows + 1)
+    flat += cells
+    weight = None if capture.weight is None else capture.weight[span]
+    if wanted is not None:
+        flat, weight = flat[wanted], None if weight is None else weight[wanted]
+    counted = np.bincount(flat, weight, minlength=len(cpus) * (columns * rows + 1)).astype(np.int64)
+    counts = counted.reshape(len(cpus), columns * rows + 1)[:, :-1]
     seen = np.bincount(core, minlength=len(cpus))
     rate = capture.about.rate_hz
     expected = None if rate is None else rate * (end - begin)
@@ -73,9 +76,16 @@ def heat_map(capture: Capture, selection: Selection, *, rows: int = 50, column_s
     )
 
 
-def _cells(capture: Capture, span: slice, begin: float, cell_seconds: float) -> I64:
+def _cells(capture: Capture, span: slice, begin: float, cell_seconds: float, count: int) -> I32:
+    """The cell of each sample, `count` for those beyond the last. Times ascend: where each cell begins is enough."""
     first = int(capture.time[0]) + round(begin * 1e9) if len(capture.time) else 0
-    since = capture.time[span] - np.uint64(max(0, first))
     cell_ns = max(1, round(cell_seconds * 1e9))
-    cells: I64 = (since // np.uint64(cell_ns)).view(np.int64)
-    return cells
+    times = capture.time[span]
+    if count < len(times) and first >= 0 and first + count * cell_ns < 1 << 63:
+        edges = np.searchsorted(times, (first + np.arange(1, count + 1) * cell_ns).astype(np.uint64))
+        sizes = np.diff(edges, prepend=0, append=len(times))
+        by_size: I32 = np.repeat(np.arange(count + 1, dtype=np.int32), sizes)
+        return by_size
+    cells = (times - np.uint64(max(0, first))) // np.uint64(cell_ns)
+    clipped: I32 = np.minimum(cells, np.uint64(count)).astype(np.int32)
+    return clipped

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiling.address_spaces import Spaces, follow
+from zombiescope.profiling.address_spaces import Spaces, Threads, follow
 from zombiescope.profiling.arrays import U32, U64, dense_ids
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About, Capture, judge_idle
@@ -42,13 +42,13 @@ class Tools:
 
 def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     opened = open_perf(raw)
-    stream = plain_stream(opened, tools.decompressor)
-    samples = read_samples(stream.words, stream.walk.samples, opened.events)
+    stream = plain_stream(opened, tools.decompressor, tools.engine.walk)
+    samples = read_samples(stream.words, stream.walk.samples, opened.events, tools.engine.columns)
     side = read_side(_records(stream), opened.events.all[0])
     side.build_ids.update(opened.build_ids)
     spaces = _with_build_ids(follow(side.changes), side.build_ids)
     gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
-    if not len(samples):
+    if not len(samples.time):
         why = gaps[0].reason if gaps else "perf recorded nothing"
         raise BrokenCapture(f"it holds no sample: {why}", "record again, for longer")
     return _assemble(stream.words, opened, samples, (side, spaces), tools, About(source, gaps=tuple(gaps)))
@@ -95,8 +95,9 @@ def _assemble(
 ) -> Capture:
     side, spaces = told
     table = Frames()
-    owners = spaces.of_samples(samples.pid, samples.time)
-    comm_of, comms = spaces.names_of_samples(samples.tid, samples.time)
+    threads = _threads(samples, tools.engine)
+    owners = spaces.of_samples(threads, samples.time)
+    comm_of, comms = spaces.names_of_samples(threads, samples.time)
     comm_frames = np.array([table.add(name, "") for name in comms], np.uint32)
     salts = (owners + 1).astype(np.uint64) << np.uint64(32) | comm_of.astype(np.uint64)
     stack_of, chosen = tools.engine.distinct(words, samples.chain_at, samples.chain_words, salts)
@@ -133,6 +134,11 @@ def _assemble(
         tuple(event.title for event in opened.events.all),
         cgroups,
     )
+
+
+def _threads(samples: Samples, engine: Engine) -> Threads:
+    ids, chosen = engine.numbers(samples.tid.astype(np.uint64) << np.uint64(32) | samples.pid)
+    return Threads(ids, samples.pid[chosen].tolist(), samples.tid[chosen].tolist())
 
 
 def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from zombiescope.profiling import perf_layout as layout_of
-from zombiescope.profiling.arrays import I64, U8, U16, U32, U64
+from zombiescope.profiling.arrays import I64, U8, U16, U32, U64, Flags, Numbers
 from zombiescope.profiling.perf_layout import Event, Events, Layout
 
+_PIECE_ROWS = 1 << 15
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+
+class Samples(NamedTuple):
     time: U64
     cpu: U32
     pid: U32
@@ -30,35 +31,43 @@ class Samples:
     broken: int = 0
     """Samples left out because their length lies."""
 
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def picked(self, order: I64) -> Samples:
-        columns = {item.name: getattr(self, item.name)[order] for item in fields(self) if item.name != "broken"}
-        return replace(self, **columns)
+    def picked(self, order: I64 | slice) -> Samples:
+        columns = {name: getattr(self, name)[order] for name in self._fields if name != "broken"}
+        return self._replace(**columns)
 
 
-def read_samples(words: U64, places: I64, events: Events) -> Samples:
+ColumnReader = Callable[[U64, I64, Event, int], Samples]
+
+
+def read_samples(words: U64, places: I64, events: Events, read_columns: ColumnReader) -> Samples:
     which = _event_of(words, places, events)
-    parts = [_columns(words, places[which == index], event, index) for index, event in enumerate(events.all)]
-    columns: dict[str, Any] = {
-        item.name: np.concatenate([getattr(part, item.name) for part in parts])
-        for item in fields(Samples)
-        if item.name != "broken"
-    }
-    joined = Samples(**columns, broken=sum(part.broken for part in parts))
+    if which is None:
+        # In order first: one column is moved instead of all.
+        word = events.all[0].layout().at.get(layout_of.TIME)
+        if word is not None and len(places):
+            places = places[np.argsort(words[places + word], kind="stable")]
+        return read_columns(words, places, events.all[0], 0)
+    joined = _joined(
+        [read_columns(words, places[which == index], event, index) for index, event in enumerate(events.all)]
+    )
     return joined.picked(np.argsort(joined.time, kind="stable"))
 
 
-def _event_of(words: U64, places: I64, events: Events) -> U16:
-    """Which event made each sample: by its id, which is in the same place for all of them, or there is only one event."""
-    none = np.zeros(len(places), np.uint16)
+def _joined(parts: list[Samples]) -> Samples:
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in Samples._fields if name != "broken"
+    }
+    return Samples(**columns, broken=sum(part.broken for part in parts))
+
+
+def _event_of(words: U64, places: I64, events: Events) -> U16 | None:
+    """Which event made each sample: by its id, which is in the same place for all of them. None: all the first."""
     if len(events.all) == 1 or not events.by_id:
-        return none
+        return None
     first = events.all[0].layout().at
     word = first.get(layout_of.IDENTIFIER, first.get(layout_of.ID))
     if word is None:
-        return none
+        return None
     ids = np.array(sorted(events.by_id), np.uint64)
     owners = np.array([events.by_id[int(number)] for number in ids], np.uint16)
     mine = words[np.minimum(places + word, len(words) - 1)]
@@ -66,19 +75,30 @@ def _event_of(words: U64, places: I64, events: Events) -> U16:
     return np.where(ids[found] == mine, owners[found], np.uint16(0)).astype(np.uint16)
 
 
-def _columns(words: U64, places: I64, event: Event, index: int) -> Samples:
+def columns_of(words: U64, places: I64, event: Event, index: int) -> Samples:
+    """With numpy alone, in pieces that stay in the cache: the head of every sample is copied once, then cut into columns."""
     layout = event.layout()
+    pieces = [
+        _piece(words, places[first : first + _PIECE_ROWS], layout, index)
+        for first in range(0, len(places), _PIECE_ROWS)
+    ]
+    return _joined(pieces or [_piece(words, places, layout, index)])
+
+
+def _piece(words: U64, places: I64, layout: Layout, index: int) -> Samples:
+    given = len(places)
     sizes = (words[places] >> np.uint64(51)).astype(np.int64)
-    whole = sizes >= layout.least_words
-    places, sizes = places[whole], sizes[whole]
-    chain_at, chain_words = _chains(words, places, layout)
-    fits = (chain_words >= 0) & (chain_at + chain_words <= places + sizes)
-    broken = len(whole) - int(np.count_nonzero(fits))
-    places, sizes, chain_at, chain_words = places[fits], sizes[fits], chain_at[fits], chain_words[fits]
+    places, sizes = _kept(sizes >= layout.least_words, places, sizes)
+    # A view of as many words at every word: taking a row of it copies the head of a sample at once.
+    rows = max(0, len(words) - layout.least_words + 1)
+    heads = np.lib.stride_tricks.as_strided(words, (rows, layout.least_words), (8, 8), writeable=False)[places]
+    chain_at, chain_words = _chains(words, places, heads, layout)
+    fits = chain_at + chain_words <= places + sizes
+    places, sizes, chain_at, chain_words, heads = _kept(fits, places, sizes, chain_at, chain_words, heads)
     zeros = np.zeros(len(places), np.uint64)
 
     def field(bit: int) -> U64:
-        return words[places + layout.at[bit]] if bit in layout.at else zeros
+        return heads[:, layout.at[bit]] if bit in layout.at else zeros
 
     thread = field(layout_of.TID)
     return Samples(
@@ -86,27 +106,31 @@ def _columns(words: U64, places: I64, event: Event, index: int) -> Samples:
         field(layout_of.CPU).astype(np.uint32),
         thread.astype(np.uint32),
         (thread >> np.uint64(32)).astype(np.uint32),
-        ((words[places] >> np.uint64(32)) & np.uint64(7)).astype(np.uint8),
+        ((heads[:, 0] >> np.uint64(32)) & np.uint64(7)).astype(np.uint8),
         np.full(len(places), index, np.uint16),
         _cgroups(words, places + sizes, chain_at + chain_words, layout),
         chain_at,
         chain_words,
-        broken,
+        given - len(places),
     )
 
 
-def _chains(words: U64, places: I64, layout: Layout) -> tuple[I64, I64]:
+def _kept(which: Flags, *columns: Numbers) -> tuple[Numbers, ...]:
+    return columns if which.all() else tuple(column[which] for column in columns)
+
+
+def _chains(words: U64, places: I64, heads: U64, layout: Layout) -> tuple[I64, I64]:
     """Where the chain's addresses begin and how many there are; without a chain, the address of the sample alone."""
     if layout.chain is None:
         word = layout.at.get(layout_of.IP)
         return (places + word, np.ones(len(places), np.int64)) if word else (places, np.zeros(len(places), np.int64))
     at = places + layout.chain
-    last = len(words) - 1
+    lengths = heads[:, layout.chain]
     if layout.read_group:
         before, each = layout.read_group
-        counters = np.minimum(words[np.minimum(at, last)], np.uint64(8192)).astype(np.int64)
-        at = np.minimum(at + before + counters * each, last)
-    return at + 1, np.minimum(words[at], np.uint64(1 << 16)).astype(np.int64)
+        at = at + before + np.minimum(lengths, np.uint64(8192)).astype(np.int64) * each
+        lengths = words[np.minimum(at, len(words) - 1)]
+    return at + 1, np.minimum(lengths, np.uint64(1 << 16)).astype(np.int64)
 
 
 def _cgroups(words: U64, ends: I64, after_chain: I64, layout: Layout) -> U64:

@@ -12,7 +12,7 @@ import numpy as np
 from zombiescope.facts.gap import Gap
 from zombiescope.profiling.arrays import U64
 from zombiescope.profiling.perf_file import PerfFile
-from zombiescope.profiling.perf_walk import COMPRESSED, COMPRESSED2, Walk, walk_records
+from zombiescope.profiling.perf_walk import COMPRESSED, COMPRESSED2, Walk
 
 MOST_UNPACKED_BYTES = 2 << 30
 _LARGEST_RATIO = 200
@@ -25,9 +25,16 @@ class Stream:
     gaps: tuple[Gap, ...]
 
 
-def plain_stream(opened: PerfFile, decompressor: Callable[[], Callable[[bytes], bytes]] | None) -> Stream:
+Walker = Callable[[U64, int], Walk]
+
+
+def plain_stream(
+    opened: PerfFile, decompressor: Callable[[], Callable[[bytes], bytes]] | None, walk_records: Walker
+) -> Stream:
     data = opened.buffer[opened.data_from : opened.data_to]
-    words = np.frombuffer(data[: len(data) & ~7], "<u8")
+    words = np.require(
+        np.frombuffer(data[: len(data) & ~7], "<u8"), requirements="A"
+    )  # a lying header may begin anywhere
     least = min(event.layout().least_words for event in opened.events.all)
     walk = walk_records(words, least)
     if not walk.is_compressed:
@@ -38,7 +45,7 @@ def plain_stream(opened: PerfFile, decompressor: Callable[[], Callable[[bytes], 
         )
         return Stream(words, walk, (missing,))
     unpacked, gaps = _unpack(data, decompressor())
-    words = np.frombuffer(unpacked[: len(unpacked) & ~7], "<u8")
+    words = np.require(np.frombuffer(unpacked[: len(unpacked) & ~7], "<u8"), requirements="A")
     walk = walk_records(words, least)
     return Stream(words, walk, (*gaps, *_walk_gaps(walk, len(words), 0)))
 

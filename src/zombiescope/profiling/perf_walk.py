@@ -41,11 +41,8 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
     while at < total:
         header = plain[at]
         kind, size = header & 0xFFFFFFFF, header >> 48
-        why = _wrong(kind, size, at, total, least_sample_words)
-        if kind in (COMPRESSED, COMPRESSED2):
-            return Walk(_joined(runs), others, at, is_compressed=True)
-        if why:
-            return Walk(_joined(runs), others, at, why)
+        if kind in (COMPRESSED, COMPRESSED2) or _wrong(kind, size, at, total, least_sample_words):
+            break
         if kind == SAMPLE:
             if first >= len(listed) or listed[first] != at:
                 first = bisect.bisect_left(listed, at)
@@ -55,7 +52,19 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
         else:
             others.append(at)
             at += (size >> 3) + _trailing_words(kind, plain, at, total)
-    return Walk(_joined(runs), others, min(at, total), "" if at == total else "the last record is cut off")
+    return ended_walk(words, least_sample_words, _joined(runs), others, at)
+
+
+def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:
+    """With the reason why it ended at this place."""
+    total = len(words)
+    if at >= total:
+        return Walk(samples, others, total, "" if at == total else "the last record is cut off")
+    header = int(words[at])
+    kind, size = header & 0xFFFFFFFF, header >> 48
+    if kind in (COMPRESSED, COMPRESSED2):
+        return Walk(samples, others, at, is_compressed=True)
+    return Walk(samples, others, at, _wrong(kind, size, at, total, least_sample_words))
 
 
 def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:

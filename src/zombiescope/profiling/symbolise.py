@@ -10,7 +10,7 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.profiling.address_spaces import Spaces
-from zombiescope.profiling.arrays import I64, U32, U64
+from zombiescope.profiling.arrays import I64, U32, U64, used_numbers
 from zombiescope.profiling.elf_symbols import ElfSymbols
 from zombiescope.profiling.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiling.jit_map import JitMap
@@ -55,8 +55,8 @@ def symbolise(
     frames = np.full(len(addresses), unknown, np.uint32)
     in_kernel = addresses >= np.uint64(FIRST_KERNEL_ADDRESS)
     symbols = kernel.find(addresses[in_kernel])
-    distinct, inverse = np.unique(symbols, return_inverse=True)
-    named = np.array([table.add(*kernel.name(symbol)) for symbol in distinct.tolist()], np.uint32)
+    distinct, inverse = used_numbers(symbols + 1, len(kernel.starts) + 1)
+    named = np.array([table.add(*kernel.name(symbol - 1)) for symbol in distinct.tolist()], np.uint32)
     frames[in_kernel] = named[inverse] if len(named) else unknown
     places = np.flatnonzero(~in_kernel)
     gaps: dict[str, Gap] = {}
@@ -90,7 +90,7 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_
         found = np.searchsorted(
             np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
         )
-        hit, place = np.unique(found, return_inverse=True)
+        hit, place = used_numbers(found, len(space.maps) + 1)
         which[mine] = np.where(found > 0, place + (len(maps) - (1 if hit[0] == 0 else 0)), -1)
         for one in [space.maps[number - 1] for number in hit.tolist() if number]:
             made = _is_made_while_running(one.path)
@@ -140,6 +140,6 @@ def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Fr
 
 
 def _named(symbols: I64, source: ElfSymbols | JitMap, path: str, table: Frames) -> U32:
-    distinct, inverse = np.unique(symbols, return_inverse=True)
-    numbers = [table.add(source.name(symbol) if symbol >= 0 else UNKNOWN, path) for symbol in distinct.tolist()]
+    distinct, inverse = used_numbers(symbols + 1, len(source.starts) + 1)
+    numbers = [table.add(source.name(symbol - 1) if symbol else UNKNOWN, path) for symbol in distinct.tolist()]
     return np.array(numbers, np.uint32)[inverse]

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.profiling.perf_files import TOOLS, small_capture
 from tools.build_scanner import build
 
 from zombiescope.captures.scanner import Scanner
@@ -20,6 +23,8 @@ from zombiescope.profiling.arrays import U32
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import CallTree
 from zombiescope.profiling.engine import Addresses, ArrayEngine
+from zombiescope.profiling.perf_import import import_perf
+from zombiescope.profiling.perf_layout import read_event
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler: the scanner is optional")
@@ -67,6 +72,41 @@ def test_both_engines_give_the_same(scanner: Scanner, stacks: list[list[int]], c
         tree, leaves = engine.tree(found, frame_of, roots)
         answers.append((len(chosen), len(tree.frame), paths(tree, leaves.tolist())))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("form", ["file", "pipe"])
+def test_both_engines_read_the_same_file(scanner: Scanner, form: str) -> None:
+    raw = getattr(small_capture(), form)()
+    first, second = (import_perf(raw, replace(TOOLS, engine=engine), "x") for engine in (ArrayEngine(), scanner))
+    for name in ("time", "cpu", "pid", "tid", "mode", "event", "comm", "cgroup", "idle"):
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+    stacks = [
+        [[one.frame_names[frame] for frame in path] for path in paths(one.tree, one.node.tolist())]
+        for one in (first, second)
+    ]
+    assert stacks[0] == stacks[1]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=3000), st.integers(1, 4))
+@settings(max_examples=20)
+def test_equal_keys_have_one_number(scanner: Scanner, keys: list[int], times: int) -> None:
+    repeated = np.array(keys * times, np.uint64)
+    ids, chosen = scanner.numbers(repeated)
+    assert len(chosen) == len(set(keys))
+    assert np.array_equal(repeated[chosen][ids], repeated)
+
+
+def test_a_sample_outside_is_refused(scanner: Scanner) -> None:
+    event = read_event(struct.pack("<IIQQQQQ", 1, 64, 0, 99, 0x27, 0, 0))
+    words = np.array([9 | 40 << 48, 0, 0, 0, 0], np.uint64)
+    assert len(scanner.columns(words, np.array([0]), event, 0).time) == 1
+    for place in (-1, 5, 2**40):
+        with pytest.raises(BrokenCapture, match="outside"):
+            scanner.columns(words, np.array([place]), event, 0)
+    long = words.copy()
+    long[0] = 9 | 48 << 48
+    with pytest.raises(BrokenCapture, match="outside"):
+        scanner.columns(long, np.array([0]), event, 0)
 
 
 @pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 99), (10, 1), (0, -1), (2**62, 2**62)])

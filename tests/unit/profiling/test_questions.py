@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from zombiescope.profiling.capture_codec import decode, encode
 from zombiescope.profiling.flame_graph import FlameGraph, difference, flame_graph, shape_of
 from zombiescope.profiling.formats.stacks import Gathering, paths
 from zombiescope.profiling.heat_map import heat_map
+from zombiescope.profiling.interning import Interner
 from zombiescope.profiling.perf_import import import_perf
 from zombiescope.profiling.saturation import explain, find_moments
 from zombiescope.profiling.selection import Selection, rows_of
@@ -103,6 +105,31 @@ def test_dense_ids_are_equal_for_equal_keys_only(keys: list[int], times: int) ->
     assert (repeated[chosen][ids] == repeated).all() if len(repeated) else not len(ids)
 
 
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=200), st.integers(1, 40), st.booleans())
+def test_numbers_given_piece_by_piece_are_equal_for_equal_keys_only(keys: list[int], piece: int, crowded: bool) -> None:
+    # A crowded table: keys below 1024 with one slot each among few sends many through every way that there is.
+    every = np.array([key % 1024 if crowded else key for key in keys * 2], np.uint64)
+    interner = Interner(1)
+    numbers: list[int] = []
+    firsts: list[int] = []
+    for begin in range(0, len(every), piece):
+        given, new = interner.add(every[begin : begin + piece])
+        numbers += given.tolist()
+        firsts += (new + begin).tolist()
+    assert [every[firsts[number - 1]] for number in numbers] == every.tolist()
+    assert len(firsts) == len(set(every.tolist()))
+
+
+def test_very_many_distinct_keys_overflow_the_table_and_keep_their_numbers() -> None:
+    keys = np.random.default_rng(1).integers(0, 2**63, 20_000).astype(np.uint64)
+    interner = Interner(1)
+    first, new = interner.add(keys)
+    again, none = interner.add(keys[::-1])
+    assert np.array_equal(again[::-1], first)
+    assert np.array_equal(keys[new][first - 1], keys)
+    assert not len(none)
+
+
 @given(st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=40))
 def test_equal_sequences_have_equal_hashes(sequences: list[list[int]]) -> None:
     lengths = np.array([len(one) for one in sequences])
@@ -130,6 +157,16 @@ def test_a_stored_capture_is_the_same(stacks: list[tuple[str, ...]]) -> None:
     assert again.frame_names == capture.frame_names
     assert again.about == capture.about
     assert np.array_equal(again.tree.size, capture.tree.size)
+
+
+def test_what_looks_like_noise_is_stored_as_it_is() -> None:
+    dice = np.random.default_rng(3)
+    capture = gathered([("a",), ("a", "b")] * 20_000)
+    time = np.sort(dice.integers(0, 2**40, len(capture)).astype(np.uint64))
+    noisy = replace(capture, time=time, cpu=dice.integers(0, 65535, len(capture)).astype(np.uint16))
+    again = decode(b"".join(encode(noisy)))
+    assert np.array_equal(again.time, noisy.time)
+    assert np.array_equal(again.cpu, noisy.cpu)
 
 
 def test_a_damaged_store_is_refused_at_every_byte() -> None:
