@@ -15,6 +15,7 @@ from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stre
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogEventKind, LogSource, NicStep, ResetReason
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.pressure import PressurePoint, PressureSeen, ThrottledGroup
 from zombiescope.facts.priorities import RealTimeSeen, RealTimeTask
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen, SweepersSeen
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
@@ -130,6 +131,12 @@ def reclaim(calls: int = 0, pages: int = 0, seconds: float = 0.0, longest: float
     return ReclaimSeen(10.0, (ReclaimCalls(ReclaimKind.DIRECT, 0, 0, 0, 0.0, 0.0, 0.0, None), limit))
 
 
+def pressure(*throttled: ThrottledGroup, stall: float = 0.0, kswapd: float = 0.0) -> PressureSeen:
+    """Shares of the time: some task stalled on memory; kswapd on a core."""
+    point = PressurePoint(NOW, 10.0, 0.0, 0.0, 0.0, 0.0, kswapd, {"memory.some": stall})
+    return PressureSeen(NOW, 10.0, 4, (point,), throttled)
+
+
 def slow_sweep(live: int) -> Sweep:
     """As a kernel that walks the dead for each read would show it: a labelled case, reproduced nowhere here."""
     return Sweep(130.0, live, 31, "/sys/fs/cgroup/memory/kubepods/memory.numa_stat", 1.9)
@@ -138,7 +145,7 @@ def slow_sweep(live: int) -> Sweep:
 NICS = (DeviceCounters("eth0", 0, {}),)
 QUIET: dict[str, Any] = {"cores": cores(user=1.0), "services": services(), "real_time": real_time(),
     "kernel_log": kernel_log(), "nic_counters": NicCounters(NOW, 10.0, NICS, NICS),
-    "softirq": softirq(), "reclaim": reclaim(), "sweepers": SweepersSeen(NOW, 10.0, ())}  # fmt: skip
+    "softirq": softirq(), "reclaim": reclaim(), "sweepers": SweepersSeen(NOW, 10.0, ()), "pressure": pressure()}  # fmt: skip
 
 
 def case(zombies: int = 12, *, live: int = 240, left: Left | None = None, **facts: Any) -> Case:

@@ -72,6 +72,11 @@ TIER = (
         "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", ("6.1-v2",)
     ),
     Carried("test_starvation.py", _nowhere, "holds a core against the clock: emulation has another one"),
+    Carried(
+        "test_pressure.py",
+        _nowhere,
+        "limits of cpu and memory on one hierarchy each: the files differ by hierarchy alone",
+    ),
     Carried("test_reclaim_walk.py", _nowhere, "thousands of zombies: minutes under emulation"),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),

@@ -12,6 +12,7 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
+from zombiescope.facts.pressure import PressureSeen
 from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.softirq import SoftirqSeen
@@ -33,6 +34,7 @@ _NOT_LOOKED = "not looked at"
 _DOCTOR_LOOKS = "zombiescope doctor looks at it"
 NO_KERNEL_LOG = Gap("kernel_log", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_NIC_COUNTERS = Gap("nic_counters", _NOT_LOOKED, _DOCTOR_LOOKS)
+NO_PRESSURE = Gap("pressure", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_RECLAIM = Gap("reclaim", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_SWEEPERS = Gap("sweepers", _NOT_LOOKED, _DOCTOR_LOOKS)
 NO_SOFTIRQ = Gap("softirq", _NOT_LOOKED, _DOCTOR_LOOKS)
@@ -56,6 +58,7 @@ class Case(NamedTuple):
     softirq: SoftirqSeen | Gap = NO_SOFTIRQ
     reclaim: ReclaimSeen | Gap = NO_RECLAIM
     sweepers: SweepersSeen | Gap = NO_SWEEPERS
+    pressure: PressureSeen | Gap = NO_PRESSURE
 
     @property
     def first(self) -> Observation:

@@ -11,6 +11,7 @@ from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim
 from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
 from zombiescope.diagnosis.rules.cpu_shortage import judge_cpu_shortage
 from zombiescope.diagnosis.rules.cpu_steal import judge_cpu_steal
+from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.rules.crash_looping_unit import judge_crash_looping_unit
 from zombiescope.diagnosis.rules.image_risk import judge_image_risk
 from zombiescope.diagnosis.rules.looping_container import judge_looping_container
@@ -22,6 +23,7 @@ from zombiescope.diagnosis.rules.pinned_shared_memory import judge_pinned_shared
 from zombiescope.diagnosis.rules.pinned_swap import judge_pinned_swap
 from zombiescope.diagnosis.rules.pinned_writeback import judge_pinned_writeback
 from zombiescope.diagnosis.rules.real_time_hog import judge_real_time_hog
+from zombiescope.diagnosis.rules.reclaim_pressure import judge_reclaim_pressure
 from zombiescope.diagnosis.rules.saturated_core import judge_saturated_core
 from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.diagnosis.rules.unneeded_agent import judge_unneeded_agent
@@ -35,6 +37,8 @@ RULES: tuple[Callable[[Case], Finding], ...] = (
     judge_saturated_core,
     judge_costly_sweep,
     judge_costly_reclaim_walk,
+    judge_reclaim_pressure,
+    judge_cpu_throttling,
     judge_zombie_population,
     judge_zombie_growth,
     judge_visible_leak,

@@ -59,11 +59,31 @@ class Thresholds(NamedTuple):
     nic_resets_critical: int = 3
     softirq_wait_warning_seconds: float = 0.1
     softirq_wait_critical_seconds: float = 1.0
+    reclaim_share: float = 0.15
+    """Of one core a warning, of the whole machine critical: kswapd and the tasks that reclaim themselves."""
+    memory_stall_share: float = 0.15
+    """Of the time, in which some task waited for memory."""
+    memory_stall_critical_share: float = 0.5
+    throttled_share: float = 0.25
+    """Of a cgroup's periods, in which its quota ran out."""
+    throttled_critical_share: float = 0.75
+    throttled_least_periods: int = 10
     sweep_warning_seconds: float = 0.5
     sweep_critical_seconds: float = 5.0
     reclaim_pass_critical_seconds: float = 1.0
     reclaim_walk_least_zombies: int = 200
     """A walk over fewer does not take long."""
+
+    def of_reclaim_share(self, share: float, cores: int | None, stall: float | None) -> Severity:
+        if (cores and share / cores >= self.reclaim_share) or (stall or 0.0) >= self.memory_stall_critical_share:
+            return Severity.CRITICAL
+        is_much = share >= self.reclaim_share or (stall or 0.0) >= self.memory_stall_share
+        return Severity.WARNING if is_much else Severity.OK
+
+    def of_throttling(self, share: float) -> Severity:
+        if share >= self.throttled_critical_share:
+            return Severity.CRITICAL
+        return Severity.WARNING if share >= self.throttled_share else Severity.OK
 
     def of_sweep(self, seconds: float) -> Severity:
         if seconds >= self.sweep_critical_seconds:

@@ -9,9 +9,11 @@ from zombiescope.analysis.zombie_cost import derive_sweepers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
+from zombiescope.facts.pressure import PressureSeen
 from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.access import Host
+from zombiescope.pipeline.pressure import PressureWindow
 from zombiescope.pipeline.softirq_watch import SoftirqWindow
 from zombiescope.probes.readers.kernel_log import read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
@@ -27,6 +29,7 @@ class Starvation(NamedTuple):
     softirq: SoftirqSeen | Gap
     reclaim: ReclaimSeen | Gap
     sweepers: SweepersSeen | Gap
+    pressure: PressureSeen | Gap
 
 
 class StarvationWindow:
@@ -37,16 +40,18 @@ class StarvationWindow:
         self._sweepers = read_sweepers(host)
         self._softirq = SoftirqWindow(host)
         self._reclaim = ReclaimWindow(host)
+        self._pressure = PressureWindow(host)
 
     def look(self) -> None:
         """Once a second."""
         self._softirq.look()
+        self._pressure.look()
 
     def seen(self) -> Starvation:
         softirq, reclaim = self._softirq.seen(), self._reclaim.seen()
         self._reclaim.close()
         log = read_kernel_log(self._host, believe_users=self._believe_users)
-        return Starvation(log, self._nic_counters(), softirq, reclaim, self._sweepers_seen())
+        return Starvation(log, self._nic_counters(), softirq, reclaim, self._sweepers_seen(), self._pressure.seen())
 
     def _nic_counters(self) -> NicCounters | Gap:
         last, now = read_nic_counters(self._host), self._host.wall_clock()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at reclaim, stalls and throttling turned into what happened between them. A counter that ran backwards says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen, Throttle, ThrottledGroup
+
+_BY_WHOM = ("pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive")
+_OF_WHAT = ("pgscan_anon", "pgscan_file")
+
+
+def derive_pressure(
+    looks: Sequence[PressureLook], throttled: tuple[ThrottledGroup, ...] | Gap, cores: int | None
+) -> PressureSeen:
+    """At least one look."""
+    first, last = looks[0], looks[-1]
+    points = tuple(point for before, after in pairwise(looks) if (point := _between(before, after)) is not None)
+    gaps = [fact for fact in (last.vmstat, last.stalls, throttled) if isinstance(fact, Gap)]
+    seconds = max(last.steady - first.steady, last.at - first.at, 0.0)
+    return PressureSeen(first.at, seconds, cores, points, throttled, tuple(gaps))
+
+
+def derive_throttled(
+    before: Mapping[bytes, Throttle] | Gap, after: Mapping[bytes, Throttle] | Gap
+) -> tuple[ThrottledGroup, ...] | Gap:
+    """A cgroup that came meanwhile counts from its beginning."""
+    if isinstance(before, Gap):
+        return before
+    if isinstance(after, Gap):
+        return after
+    found = []
+    for path, now in after.items():
+        then = before.get(path, Throttle(0, 0, 0.0))
+        then = then if then.periods <= now.periods and then.throttled <= now.throttled else Throttle(0, 0, 0.0)
+        if now.periods > then.periods:
+            waited = max(now.seconds - then.seconds, 0.0)
+            found.append(ThrottledGroup(path, now.periods - then.periods, now.throttled - then.throttled, waited))
+    return tuple(sorted(found, key=lambda group: (-group.share, -group.seconds, group.path)))
+
+
+def _between(before: PressureLook, after: PressureLook) -> PressurePoint | None:
+    seconds = after.steady - before.steady or after.at - before.at
+    if seconds <= 0:
+        return None
+    rates = _rates(before.vmstat, after.vmstat, seconds)
+    stalls = {}
+    if not isinstance(before.stalls, Gap) and not isinstance(after.stalls, Gap):
+        stalls = {
+            name: min((total - before.stalls[name]) / seconds, 1.0)
+            for name, total in after.stalls.items()
+            if name in before.stalls and total >= before.stalls[name]
+        }
+    kswapd = None
+    if before.kswapd_seconds is not None and after.kswapd_seconds is not None:
+        kswapd = max(after.kswapd_seconds - before.kswapd_seconds, 0.0) / seconds
+    return PressurePoint(
+        before.at, seconds, rates.get("pgscan_direct"), rates.get("pgscan_kswapd"), _limit(rates), rates.get("pgmajfault"),
+        kswapd, stalls,
+    )  # fmt: skip
+
+
+def _rates(before: Mapping[str, int] | Gap, after: Mapping[str, int] | Gap, seconds: float) -> dict[str, float]:
+    if isinstance(before, Gap) or isinstance(after, Gap):
+        return {}
+    return {
+        name: (now - before[name]) / seconds for name, now in after.items() if name in before and now >= before[name]
+    }
+
+
+def _limit(rates: Mapping[str, float]) -> float | None:
+    """Pages scanned by nobody that is counted by name: memory cgroups at their limits. Only kernels that count by kind of page too
+    (5.8 and later) tell; before, reclaim at a limit is among the direct ones."""
+    if not all(name in rates for name in (*_OF_WHAT, "pgscan_kswapd", "pgscan_direct")):
+        return None
+    return max(sum(rates[name] for name in _OF_WHAT) - sum(rates.get(name, 0.0) for name in _BY_WHOM), 0.0)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking for memory takes a good part of a core, or tasks stall for want of it. What drives it is for other rules to say: a full
+machine, a limit, or a walk over zombies."""
+
+from __future__ import annotations
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import ReclaimSeen
+
+ID = "reclaim-pressure"
+TITLE = "Reclaim takes much of the CPU, or tasks stall on memory"
+_RATES = (("direct_pages", "direct"), ("kswapd_pages", "kswapd"), ("limit_pages", "limit"))
+
+
+def judge_reclaim_pressure(case: Case) -> Finding:
+    seen, reclaim = case.pressure, case.reclaim
+    if isinstance(seen, Gap):
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, seen.reason, ())
+    share, stall = _share(seen, reclaim), seen.stall("memory.some")
+    severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
+    words = f"reclaim took {share:.0%} of a core"
+    words += f", and some task stalled on memory {stall:.0%} of the time" if stall is not None else ""
+    evidence = _evidence(seen, reclaim, share, stall)
+    if severity is not Severity.OK:
+        return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, words, evidence)
+    gap = reclaim if isinstance(reclaim, Gap) else None
+    if gap is None and stall is None:
+        gap = next(iter(seen.gaps), Gap("pressure.stalls", "nothing tells how long tasks stalled"))
+    if gap is not None:
+        told = f"{words}, as far as it is known: {gap.reason}"
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, told, evidence)
+    return Finding(
+        ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, f"not seen in {seen.seconds:,.0f} s: {words}", evidence
+    )
+
+
+def _share(seen: PressureSeen, reclaim: ReclaimSeen | Gap) -> float:
+    """Of one core: kswapd, and the tasks that had to reclaim themselves."""
+    own = 0.0 if isinstance(reclaim, Gap) or reclaim.seconds <= 0 else reclaim.cpu_seconds / reclaim.seconds
+    return own + (seen.mean("kswapd_share") or 0.0)
+
+
+def _evidence(
+    seen: PressureSeen, reclaim: ReclaimSeen | Gap, share: float, stall: float | None
+) -> tuple[Evidence, ...]:
+    end = seen.began_at + seen.seconds
+    found = [Evidence("watched", round(seen.seconds, 1), "seconds", "/proc/vmstat", end)]
+    found.append(
+        Evidence(
+            "reclaim.share",
+            round(share, 4),
+            "of one core",
+            "bpf" if isinstance(reclaim, ReclaimSeen) else "kswapd",
+            end,
+        )
+    )
+    for field, name in _RATES:
+        rate = seen.mean(field)
+        if rate is not None:
+            found.append(Evidence(f"scanned[{name}]", round(rate), "pages a second", "/proc/vmstat", end))
+    faults = seen.mean("major_faults")
+    if faults is not None:
+        found.append(Evidence("major_faults", round(faults, 1), "a second", "/proc/vmstat", end))
+    if stall is not None:
+        found.append(Evidence("stalled[memory.some]", round(stall, 4), "of the time", "/proc/pressure/memory", end))
+    return tuple(found)

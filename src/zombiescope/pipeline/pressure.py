@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch reclaim, stalls and throttling for a window: a look a second, cgroups' quotas at both ends."""
+
+from __future__ import annotations
+
+from zombiescope.analysis.pressure import derive_pressure, derive_throttled
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureSeen
+from zombiescope.host.access import Host
+from zombiescope.probes.readers.cpu_throttling import read_throttling
+from zombiescope.probes.readers.node import read_shape
+from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
+
+
+class PressureWindow:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._kswapd = find_kswapd(host)
+        self._throttling = read_throttling(host)
+        self._looks = [read_reclaim_rates(host, self._kswapd)]
+
+    def look(self) -> None:
+        self._looks.append(read_reclaim_rates(self._host, self._kswapd))
+
+    def seen(self) -> PressureSeen | Gap:
+        self.look()
+        throttled = derive_throttled(self._throttling, read_throttling(self._host))
+        first = self._looks[0]
+        if isinstance(first.vmstat, Gap) and isinstance(first.stalls, Gap) and isinstance(throttled, Gap):
+            return first.vmstat
+        return derive_pressure(self._looks, throttled, read_shape(self._host).possible_cpus)

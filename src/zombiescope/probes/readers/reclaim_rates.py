@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How hard the machine looks for memory: /proc/vmstat, the pressure files (PSI), and kswapd's time on a core."""
+
+from __future__ import annotations
+
+import re
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureLook
+from zombiescope.host.access import Host
+from zombiescope.probes.kernel_text import flat_keyed, number, refusal
+from zombiescope.probes.processes import parse_stat, read_processes
+
+FACT = "pressure"
+_VMSTAT = b"/proc/vmstat"
+_WANTED = (
+    "pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive", "pgscan_anon", "pgscan_file", "pgsteal_kswapd",
+    "pgsteal_direct", "pgmajfault", "oom_kill", "allocstall_normal", "allocstall_movable",
+)  # fmt: skip
+_PRESSURES = ("memory", "cpu", "io")
+_TOTAL = re.compile(rb"(some|full) .*\btotal=([0-9]{1,20})")
+_KSWAPD = re.compile(rb"kswapd[0-9]{1,4}")
+_TICKS_PER_SECOND = 100
+_USER, _SYSTEM = 11, 12
+
+
+def find_kswapd(host: Host) -> tuple[int, ...]:
+    """Kernel threads are among the first processes: the search ends at the first that is none of theirs, after them."""
+    processes = read_processes(host, FACT)
+    found: list[int] = []
+    for process in () if isinstance(processes, Gap) else processes:
+        try:
+            state = parse_stat(host.read(b"/proc/%d/stat" % process))
+        except OSError:
+            continue
+        if state and state.parent == 2 and _KSWAPD.fullmatch(state.name):
+            found.append(process)
+        elif found and state and state.parent not in (0, 2):
+            break
+    return tuple(found)
+
+
+def read_reclaim_rates(host: Host, kswapd: tuple[int, ...]) -> PressureLook:
+    return PressureLook(
+        host.wall_clock(), host.monotonic(), _vmstat(host), _stalls(host), _kswapd_seconds(host, kswapd)
+    )
+
+
+def _vmstat(host: Host) -> dict[str, int] | Gap:
+    try:
+        values = flat_keyed(host.read(_VMSTAT))
+    except OSError as error:
+        return refusal(FACT, _VMSTAT, error)
+    found = {name: values[name.encode()] for name in _WANTED if name.encode() in values}
+    return found or Gap(FACT, f"{_VMSTAT.decode()} has none of the counters of reclaim")
+
+
+def _stalls(host: Host) -> dict[str, float] | Gap:
+    found: dict[str, float] = {}
+    gap = Gap("pressure.stalls", "the pressure files have no totals", "boot with psi=1")
+    for name in _PRESSURES:
+        path = b"/proc/pressure/" + name.encode()
+        try:
+            text = host.read(path)
+        except OSError as error:
+            gap = refusal("pressure.stalls", path, error)._replace(hint="boot with psi=1")
+            continue
+        found |= {f"{name}.{kind.decode()}": int(total) / 1e6 for kind, total in _TOTAL.findall(text)}
+    return found or gap
+
+
+def _kswapd_seconds(host: Host, kswapd: tuple[int, ...]) -> float | None:
+    total = None
+    for process in kswapd:
+        try:
+            fields = host.read(b"/proc/%d/stat" % process).rpartition(b")")[2].split()
+        except OSError:
+            continue
+        ticks = [number(fields[i]) if len(fields) > i else None for i in (_USER, _SYSTEM)]
+        if ticks[0] is not None and ticks[1] is not None:
+            total = (total or 0.0) + (ticks[0] + ticks[1]) / _TICKS_PER_SECOND
+    return total

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real quota that runs out and real reclaim at a real limit: both named, on one axis, and neither taken for the other."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.kernel.confined import answer_of_child
+from tests.kernel.conftest import not_here
+from tests.kernel.zombie_maker import Maker
+from tests.scenarios.facts import case
+
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureSeen
+from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.pressure import PressureWindow
+
+pytestmark = pytest.mark.kernel
+BYTES, CHUNK = 96 << 20, 1 << 20
+
+
+@pytest.fixture
+def quota() -> Iterator[Path]:
+    """A cgroup that may use a tenth of a core."""
+    v1, name = Path("/sys/fs/cgroup/cpu"), f"quota-{os.getpid()}-{secrets.token_hex(2)}"
+    place = (v1 if v1.is_dir() else Path("/sys/fs/cgroup")) / name
+    try:
+        place.mkdir()
+        if v1.is_dir():
+            (place / "cpu.cfs_quota_us").write_text("10000")
+        else:
+            (place / "cpu.max").write_text("10000 100000")
+    except OSError as error:
+        with suppress(OSError):
+            place.rmdir()
+        not_here(f"no CPU quota can be set: {error}")
+    try:
+        yield place
+    finally:
+        place.rmdir()
+
+
+def seen_of(window: PressureWindow) -> PressureSeen:
+    seen = window.seen()
+    assert isinstance(seen, PressureSeen)
+    return seen
+
+
+def test_a_quota_that_runs_out_is_named(quota: Path) -> None:
+    window = PressureWindow(LiveHost())
+
+    def burn() -> int:
+        (quota / "cgroup.procs").write_text(str(os.getpid()))
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            pass
+        return 0
+
+    answer_of_child(burn)
+    seen = seen_of(window)
+    assert not isinstance(seen.throttled, Gap)
+    mine = next(group for group in seen.throttled if group.path == f"/{quota.name}".encode())
+    assert mine.periods >= 10
+    assert mine.share >= 0.75
+    assert 0.5 <= mine.seconds <= 3.0
+    finding = judge_cpu_throttling(case(pressure=seen._replace(throttled=(mine,))))
+    assert finding.verdict is Verdict.PRESENT
+    assert quota.name in finding.summary
+
+
+def test_reclaim_at_a_limit_is_counted_as_such_and_throttles_nobody() -> None:
+    with Maker(f"limit-{os.getpid()}-{secrets.token_hex(2)}") as maker:
+        path = maker.disk / "read-me"
+        with open(path, "wb") as file:
+            file.writelines(bytes(CHUNK) for _ in range(BYTES // CHUNK))
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        place = maker.make(b"reader")
+        is_v2 = (maker.top / "memory.max").exists()
+        (maker.top / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(str(24 << 20))
+        window = PressureWindow(LiveHost())
+
+        def read() -> int:
+            with open(place + b"/cgroup.procs", "w") as procs:
+                procs.write(str(os.getpid()))
+            return sum(len(part) for part in _parts(path))
+
+        assert answer_of_child(read) == BYTES
+        seen = seen_of(window)
+    pages = (seen.mean("limit_pages") or 0.0) * sum(point.seconds for point in seen.points)
+    direct = (seen.mean("direct_pages") or 0.0) * sum(point.seconds for point in seen.points)
+    assert pages + direct >= 0.4 * BYTES / 4096, "what did not fit had to be scanned; kernels before 5.8 call it direct"
+    assert not isinstance(seen.throttled, Gap)
+    assert not [group for group in seen.throttled if maker.top.name.encode() in group.path]
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while part := file.read(CHUNK):
+            yield part
