@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zombiescope.analysis.core_time import seconds_between, time_between
-from zombiescope.facts.cores import USER_HZ, CoreLook, CoreMode, CoreTicks, CoreTime, Stretch
+from zombiescope.facts.cores import USER_HZ, CoreLook, CoreMode, CoreTime, Stretch
 
 
 class Tuning(NamedTuple):
@@ -66,14 +66,20 @@ class SaturationWatch:
         gone = self._open.keys() - look.cores.keys()
         for core in gone:
             ended += self._close(core, is_cut=True)
-        for core, ticks in look.cores.items():
+        shares, hot, ticks_elapsed = self._shares, self._tuning.hot, elapsed * USER_HZ
+        for core, now in look.cores.items():
             then = before.cores.get(core)
             if then is None:
-                self._shares.pop(core, None)
-            elif core in self._open or _kernel_ticks(then, ticks) >= self._tuning.hot * elapsed * USER_HZ:
-                ended += self._look_closely(core, time_between(then, ticks, elapsed), look.at, elapsed)
+                shares.pop(core, None)
+                continue
+            # Written out: on a machine with hundreds of cores this is the whole cost of watching them.
+            kernel = now[2] + now[5] + now[6] + now[7] - then[2] - then[5] - then[6] - then[7]
+            share = kernel / ticks_elapsed if kernel > 0 else 0.0
+            if share >= hot or core in self._open:
+                ended += self._look_closely(core, time_between(then, now, elapsed), look.at, elapsed)
             else:
-                self._remember(core, max(_kernel_ticks(then, ticks), 0) / (elapsed * USER_HZ), elapsed)
+                known = shares.get(core)
+                shares[core] = (share, known[0] if known else share, elapsed)
         return ended
 
     def finish(self) -> list[Stretch]:
@@ -153,7 +159,3 @@ class SaturationWatch:
 
 def mode_of(time: CoreTime) -> CoreMode:
     return max(CoreMode, key=lambda mode: getattr(time, mode))
-
-
-def _kernel_ticks(before: CoreTicks, after: CoreTicks) -> int:
-    return after[2] + after[5] + after[6] + after[7] - before[2] - before[5] - before[6] - before[7]
