@@ -3,7 +3,7 @@
 
 Each run is a window of the product's own reader over a real load, kept as a recording that `zombiescope cores --root` replays, and
 the truth of the load's own clock. A run in which somebody else was in the kernel for long (told by sampled call chains, a witness
-that the detector does not use) is thrown away and made again.
+that the detector does not use) is thrown away and made again. Goes on where it ended; an argument says how many runs at most.
 """
 
 from __future__ import annotations
@@ -80,15 +80,16 @@ def is_disturbed(stacks: KernelStacks, truth: Truth) -> bool:
     return max(foreign.values(), default=0) > _FOREIGN_SHARE * RATE_HZ * _SLICE_SECONDS
 
 
-def main() -> None:
+def main(most: int) -> None:
     FOLDER.mkdir(exist_ok=True)
     labels: list[dict[str, Any]] = json.loads(LABELS.read_text()) if LABELS.exists() else []
     recorded = {label["file"] for label in labels}
     for half, plan in PLAN.items():
         for number, (load, seconds) in enumerate(plan):
             file = FOLDER / f"{half}-{number:02}-{load}.tar.gz"
-            if file.name in recorded:
+            if file.name in recorded or not most:
                 continue
+            most -= 1
             for _ in range(_MOST_TRIES):
                 truth = record(load, seconds * random.choice((0.6, 1.0, 1.3)), number // 4 % 2, file)
                 if truth is not None:
@@ -101,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else -1)

@@ -47,3 +47,7 @@ class Blame(NamedTuple):
     samples: int
     lost: int
     stretches: tuple[Blamed, ...]
+
+    def of(self, core: int, begin: float) -> Blamed | None:
+        """Of the stretch that began then."""
+        return next((each for each in self.stretches if (each.core, each.begin) == (core, begin)), None)

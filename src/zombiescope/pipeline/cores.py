@@ -49,7 +49,7 @@ def watch_cores(
 
 
 class CoresWindow:
-    """`look` as often as the interval says, then `seen`. With blame, `close` it whatever happens."""
+    """`look` as often as the interval says, then `seen`, which closes it."""
 
     def __init__(self, host: Host, interval: float = 1 / LOOKS_PER_SECOND, *, with_blame: bool = False) -> None:
         self._host, self._interval = host, interval
@@ -92,6 +92,13 @@ class CoresWindow:
             self._stacks.drain()
 
     def seen(self) -> CoresSeen | Gap:
+        """Once, at the end: nothing is sampled any more."""
+        try:
+            return self._seen()
+        finally:
+            self.close()
+
+    def _seen(self) -> CoresSeen | Gap:
         if self._first is None or self._last is None:
             return self._failed or Gap(FACT, "no look was taken")
         seconds = self._last.steady - self._first.steady

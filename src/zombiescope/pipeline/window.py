@@ -34,7 +34,7 @@ class Looking(Watch, Protocol):
 Opening = Callable[[Host, Hierarchy | Gap], Watch]
 _WATCHES: Mapping[str, Opening] = MappingProxyType(
     {
-        "cores": lambda host, _: CoresWindow(host),
+        "cores": lambda host, _: CoresWindow(host, with_blame=True),
         "real_time": lambda host, _: RealTimeWatch(host),
         "services": ServicesWatch,
         "starvation": lambda host, _: StarvationWindow(host),

@@ -55,16 +55,12 @@ def _stretch(stretch: Stretch, blame: Blame | Gap) -> Json:
         "mode": stretch.mode.value,
         "kernel_share": round(stretch.share, 3),
         "is_cut": stretch.is_cut,
-        "blame": None if isinstance(blame, Gap) else _blamed(of_stretch(blame, stretch)),
+        "blame": _blamed(None if isinstance(blame, Gap) else blame.of(stretch.core, stretch.begin)),
     }
 
 
-def of_stretch(blame: Blame, stretch: Stretch) -> Blamed:
-    return next(each for each in blame.stretches if (each.core, each.begin) == (stretch.core, stretch.begin))
-
-
-def _blamed(blamed: Blamed) -> Json:
-    return {
+def _blamed(blamed: Blamed | None) -> Json | None:
+    return blamed and {
         "samples": blamed.samples,
         "functions": _shares(blamed.functions),
         "causes": _shares(blamed.causes),

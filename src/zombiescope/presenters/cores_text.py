@@ -12,7 +12,6 @@ from zombiescope.facts.blame import Blame, Share
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreUse, CoreWindow, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.core_strip import LEGEND, STYLES, folded, letter_of, strip, summed
-from zombiescope.presenters.cores_json import of_stretch
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.scan_text import gap_lines
 
@@ -112,9 +111,9 @@ def _stretch_lines(stretch: Stretch, blame: Blame | Gap) -> list[RenderableType]
     least = "at least " if stretch.is_cut else ""
     head = f"core {stretch.core}  {rfc3339(stretch.begin)[11:22]}Z  {least}{stretch.seconds:.1f} s {_HELD_BY[stretch.mode]}"
     lines: list[RenderableType] = [Text(f"{head} ({stretch.share:.0%} of its time)", style="bold")]
-    if isinstance(blame, Gap):
+    blamed = None if isinstance(blame, Gap) else blame.of(stretch.core, stretch.begin)
+    if blamed is None:
         return lines
-    blamed = of_stretch(blame, stretch)
     if not blamed.samples:
         return [*lines, Text("  no sample of the kernel fell into it", style="dim")]
     for title, shares in (("for", blamed.processes), ("doing", blamed.causes), ("in", blamed.functions)):

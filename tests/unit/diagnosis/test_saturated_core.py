@@ -8,6 +8,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.saturated_core import judge_saturated_core
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.blame import Blame, Blamed, Share
 from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
 
@@ -54,6 +55,18 @@ def test_severity_by_the_longest(seconds: float, severity: Severity) -> None:
 def test_who_held_it(mode: CoreMode, words: str) -> None:
     finding = judge_saturated_core(seen(Stretch(0, BEGAN, 2, mode, 1, is_cut=True)))
     assert finding.summary == f"core 0 was at least 2.0 s {words} without a break"
+
+
+def test_who_burnt_it_is_evidence_where_it_was_sampled() -> None:
+    stretch = Stretch(1, BEGAN, 2.0, CoreMode.SYSTEM, 0.99)
+    burnt = Blamed(1, BEGAN, 190, (Share("mem_cgroup_iter", 0.4),), (Share("reclaim", 0.93),), (Share("kubelet", 1.0),))
+    told = seen(stretch).cores
+    assert isinstance(told, CoresSeen)
+    finding = judge_saturated_core(seen()._replace(cores=told._replace(blame=Blame(99, 190, 0, (burnt,)))))
+    assert finding.summary.endswith("; for kubelet (100%), reclaim 93%")
+    facts = {item.fact: (item.value, item.source) for item in finding.evidence}
+    assert facts["core[1].cause"] == ("reclaim 93%", "perf_event_open")
+    assert facts["core[1].function"] == ("mem_cgroup_iter 40%", "perf_event_open")
 
 
 def test_cores_that_could_not_be_watched_are_unknown() -> None:

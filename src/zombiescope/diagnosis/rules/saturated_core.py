@@ -7,12 +7,13 @@ from __future__ import annotations
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.blame import Blamed, Share
 from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
 
 ID = "saturated-core"
 TITLE = "A core saturated in the kernel"
-_SOURCE = "/proc/stat"
+_SOURCE, _SAMPLED = "/proc/stat", "perf_event_open"
 _MOST_SHOWN = 5
 _HELD_BY = {
     CoreMode.SYSTEM: "in the kernel",
@@ -44,7 +45,19 @@ def _summary(seen: CoresSeen, longest: Stretch) -> str:
         held = len({stretch.core for stretch in seen.stretches})
         more = "stretch" if others == 1 else "stretches"
         text += f", and {others:,} more {more} on {held:,} {_cores(held)} in {seen.seconds:,.0f} s"
+    blamed = _blamed(seen, longest)
+    if blamed:
+        text += f"; for {blamed.processes[0].name} ({blamed.processes[0].share:.0%}), {_first(blamed.causes)}"
     return text
+
+
+def _blamed(seen: CoresSeen, stretch: Stretch) -> Blamed | None:
+    found = None if isinstance(seen.blame, Gap) else seen.blame.of(stretch.core, stretch.begin)
+    return found if found and found.samples else None
+
+
+def _first(shares: tuple[Share, ...]) -> str:
+    return f"{shares[0].name} {shares[0].share:.0%}"
 
 
 def _cores(count: int) -> str:
@@ -63,4 +76,11 @@ def _evidence(seen: CoresSeen) -> tuple[Evidence, ...]:
             Evidence(f"{name}.{stretch.mode}_seconds", round(stretch.seconds, 2), "seconds", _SOURCE, stretch.begin),
             Evidence(f"{name}.kernel_share", round(stretch.share, 2), "of the core", _SOURCE, stretch.begin),
         ]
+        blamed = _blamed(seen, stretch)
+        if blamed:
+            told = (("process", blamed.processes), ("cause", blamed.causes), ("function", blamed.functions))
+            found += [
+                Evidence(f"{name}.{what}", _first(shares), "of its samples", _SAMPLED, stretch.begin)
+                for what, shares in told
+            ]
     return tuple(found)

@@ -11,6 +11,7 @@ from zombiescope.facts.blame import KernelSample, KernelSamples
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
+from zombiescope.host.live import LiveHost
 from zombiescope.kernel.perf_events import Sampler, kernel_only
 from zombiescope.kernel.stack_samples import StackSample, parse_rings
 from zombiescope.probes.kernel_text import refusal
@@ -93,7 +94,7 @@ class KernelStacks:
 
 
 def open_kernel_stacks(host: Host, cores: list[int]) -> KernelStacks | Gap:
-    if not host.is_live or host.label != "this host":
+    if not isinstance(host, LiveHost) or host.root:  # a recording keeps no names of programs
         return Gap(FACT, "call chains can be sampled on the running host only", "run it on the host itself")
     sampler = Sampler(RATE_HZ, pages=_RING_PAGES, ask=kernel_only)
     try:
