@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
 from zombiescope.analysis.maker import Makers
+from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
@@ -42,6 +43,8 @@ class Totals(NamedTuple):
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""
     by_maker: tuple[MakerShare, ...]
     freed_by: Mapping[Action, int]
+    in_vain: tuple[Vain, ...] = ()
+    """What does not free them, or makes it worse."""
 
 
 class ParentCheck(NamedTuple):
@@ -126,24 +129,27 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     makers: Counter[str] = Counter()
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
+    vain: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
     pages = 0
-    for (maker, held, of_kinds, choices), number in Counter(map(_shape, bodies)).items():
+    for (maker, held, of_kinds, choices, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
         pages += _in_memory(held) * number
         kinds.update(dict.fromkeys(of_kinds, number))
+        vain[of_kinds, state] += number
         freed.update(dict.fromkeys(actions_enough(choices), number))
     shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers.most_common())
-    return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed))
+    return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed), derive_vain(vain))
 
 
-def _shape(body: Body) -> tuple[str, Pages, tuple[PinKind, ...], tuple[frozenset[Action], ...]]:
+def _shape(body: Body) -> tuple[str, Pages, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
     """What the totals need to know of a zombie."""
     zombie, maker, pins = body
     if pins is zombie.pins and len(pins) == 1:
         pin = pins[0]
-        return maker, zombie.pages, (pin.kind,), (actions_on(pin),)
+        state = state_of(pins) if pin.kind is PinKind.PAGE_CACHE else AT_REST
+        return maker, zombie.pages, (pin.kind,), (actions_on(pin),), state
     kinds = tuple([pin.kind for pin in zombie.pins])
-    return maker, zombie.pages, kinds, tuple([actions_on(pin) for pin in pins])
+    return maker, zombie.pages, kinds, tuple([actions_on(pin) for pin in pins]), state_of(zombie.pins)
 
 
 def pages_of(zombie: Zombie) -> int:

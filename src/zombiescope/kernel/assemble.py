@@ -11,7 +11,7 @@ from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.pins import PinNamer, pins_without_folios, without_explained
-from zombiescope.kernel.raw import CSS_DYING, SHAPE, RawMemcg, RawPin, RawWalk
+from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, RawMemcg, RawPin, RawWalk
 
 _PAGE_BYTES = 4096
 
@@ -73,6 +73,8 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
             parents[css] = _Above(path if up else b"", above.live if dying else path, memcg.id)
         if not dying:
             continue
+        if memcg.flags & CSS_ONLINE:
+            memcg = _without_own_references(memcg)
         references, pages, others = shapes.of(memcg, count)
         pins = namer.of_folios(memcg) + others if others else namer.of_folios(memcg)
         if css in writeback:
@@ -90,6 +92,12 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
         kernel_nanoseconds=sum(runs) if runs else None,
         longest_run_nanoseconds=max(runs, default=None),
     )
+
+
+def _without_own_references(memcg: RawMemcg) -> RawMemcg:
+    """Killed but not yet taken offline, which a work queue does soon: until then the killing itself holds a reference, and the
+    cgroup one of its own id, which would pass for swap."""
+    return memcg._replace(refs=memcg.refs - (memcg.refs > 0), swap=memcg.swap - (memcg.swap > 0))
 
 
 def _by_css(pins: list[RawPin]) -> dict[int, list[RawPin]]:

@@ -98,6 +98,7 @@ def _totals(totals: Totals) -> Json:
         "freed_by": [
             {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
         ],
+        "in_vain": [vain._asdict() for vain in totals.in_vain],
     }
 
 

@@ -63,7 +63,8 @@ def _files_table(files: Iterable[PinnedFile]) -> Table:
 def _headline(autopsy: Autopsy) -> str:
     totals = autopsy.totals
     if not totals.zombies:
-        return "no zombies"
+        walked = autopsy.reconciliation.walk
+        return f"none of the {walked:,} zombies is of that choice" if walked else "no zombies"
     if not autopsy.bodies:
         return f"{totals.zombies:,} zombies hold {count(totals.pages)} pages, but they could not be seen one by one"
     parents = len({body.zombie.parent for body in autopsy.bodies})
@@ -104,7 +105,13 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
     freed = _table("freed by", "zombies", "at the cost of", left=("at the cost of",))
     for action, zombies in totals.freed_by.items():
         freed.add_row(action, count(zombies), COSTS[action])
-    return [part for table in (makers, pins, freed) for part in (Text(), table)]
+    tables = [makers, pins, freed]
+    if totals.in_vain:
+        vain = _table("does not help", "zombies", "because", left=("because",))
+        for one in totals.in_vain:
+            vain.add_row(one.action, count(one.zombies), one.why)
+        tables.append(vain)
+    return [part for table in tables for part in (Text(), table)]
 
 
 def _grouped(autopsy: Autopsy, group: str) -> Table:

@@ -9,7 +9,7 @@ from tests.unit.kernel.raw_records import FILE, HIDDEN, SHARED, live, memcg, pin
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.kernel.assemble import assemble
 from zombiescope.kernel.mount_paths import Mount, MountPaths
-from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
+from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, PinFlag, RawMemcg, RawPin
 
 _MOUNTS = MountPaths([Mount("254:0", b"/", b"/"), Mount("0:30", b"/", b"/dev/shm")])
 _DISK, _SHM = 254 << 20, 30
@@ -90,6 +90,14 @@ def _named(path: Path, seen: os.stat_result) -> RawPin:
     names = b"".join(part + b"\0" for part in reversed(os.fsencode(path).split(b"/")[1:]))
     device = os.major(seen.st_dev) << 20 | os.minor(seen.st_dev)
     return pin(flags=FILE, device=device, inode=seen.st_ino, nlink=2, names=names, fstype=b"ext4")
+
+
+def test_one_that_is_only_being_taken_offline_is_pinned_neither_by_swap_nor_by_anything_unknown() -> None:
+    flags = CSS_DYING | CSS_ONLINE
+    empty = only(memcg(css=2, parent=1, flags=flags, refs=1, swap=1, walked=1))
+    assert (empty.pins, empty.references) == ((), References(total=0, lru_folios=0, children=0, swap=0, rest=0))
+    swapped = only(memcg(css=2, parent=1, flags=flags, refs=2, swap=4, walked=1))
+    assert [(pin.kind, pin.pages) for pin in swapped.pins] == [(PinKind.SWAP, 3)]
 
 
 def test_kinds_of_shared_memory() -> None:
