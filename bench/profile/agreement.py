@@ -89,7 +89,7 @@ class Aliases:
 
 def main() -> None:
     file, kallsyms = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "/proc/kallsyms"
-    capture = read_capture(file.encode(), Choices(kallsyms.encode(), as_perf_names=True))
+    capture = read_capture(file.encode(), Choices(kallsyms.encode(), as_perf_names=True, demangle=False))
     names = list(zip(capture.frame_names, capture.frame_files, strict=True))
     keys = zip(capture.time.tolist(), capture.cpu.tolist(), capture.tid.tolist(), strict=True)
     rows: dict[tuple[int, int, int], int] = {}

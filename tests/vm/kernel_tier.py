@@ -81,6 +81,7 @@ TIER = (
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
     Carried("test_cores.py", _nowhere, "holds a core in real time: emulation has no time of its own"),
+    Carried("test_perf_captures.py", _nowhere, "the machines have no perf; the reader is the same on every kernel"),
     Carried("test_profile_record.py", _nowhere, "needs numpy, which the small images do not have"),
 )
 

@@ -30,6 +30,8 @@ class Choices:
     as_perf_names: bool = False
     """Name frames as `perf script` does, which takes a return address for the call."""
     use_scanner: bool = True
+    demangle: bool = True
+    """C++ and Rust names as their authors wrote them."""
     cwd_root: bytes = b""
     """Where binaries of the recorded machine are mounted."""
 
@@ -57,7 +59,7 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
 def tools_for(choices: Choices) -> Tools:
     tools = Tools(
         lambda text_began: kernel_symbols(choices.kallsyms, text_began),
-        SymbolFiles(choices.cwd_root),
+        SymbolFiles(choices.cwd_root, choices.demangle),
         decompressor_factory(),
         name_callers=not choices.as_perf_names,
     )

@@ -10,6 +10,7 @@ import mmap
 import os
 from dataclasses import dataclass, field
 
+from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import unshown
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
@@ -26,8 +27,17 @@ class SymbolFiles:
     """Opens what an import asks for; keeps it until the import is over."""
 
     root: bytes = b""
+    demangle: bool = True
     _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
     _jits: dict[int, JitMap | None] = field(default_factory=dict)
+    _demangler: Demangler | None = None
+
+    def plain(self, name: str) -> str:
+        if not self.demangle or not name.startswith("_Z"):
+            return name
+        if self._demangler is None:
+            self._demangler = Demangler()
+        return self._demangler(name)
 
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         key = (path, build_id)

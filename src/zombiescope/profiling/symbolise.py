@@ -22,6 +22,10 @@ class SymbolSources(Protocol):
 
     def jit(self, pid: int) -> JitMap | None: ...
 
+    def plain(self, name: str) -> str:
+        """A name as its author wrote it."""
+        ...
+
 
 @dataclass(slots=True)
 class Frames:
@@ -131,15 +135,16 @@ def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Fr
         jit = sources.jit(group.pid)
         if jit is None:
             return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-        return _named(jit.find(addresses[group.places]), jit, group.path, table)
+        return _named(jit.find(addresses[group.places]), jit, sources, group.path, table)
     elf = sources.elf(group.path, group.build_id, group.pid)
     if isinstance(elf, Gap):
         gaps[group.path] = elf
         return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
-    return _named(elf.find(group.offsets), elf, group.path, table)
+    return _named(elf.find(group.offsets), elf, sources, group.path, table)
 
 
-def _named(symbols: I64, source: ElfSymbols | JitMap, path: str, table: Frames) -> U32:
+def _named(symbols: I64, source: ElfSymbols | JitMap, sources: SymbolSources, path: str, table: Frames) -> U32:
     distinct, inverse = used_numbers(symbols + 1, len(source.starts) + 1)
-    numbers = [table.add(source.name(symbol - 1) if symbol else UNKNOWN, path) for symbol in distinct.tolist()]
+    names = [sources.plain(source.name(symbol - 1)) if symbol else UNKNOWN for symbol in distinct.tolist()]
+    numbers = [table.add(name, path) for name in names]
     return np.array(numbers, np.uint32)[inverse]

@@ -99,6 +99,9 @@ class NoFiles:
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         return Gap("frames[].name", "no files in this test")
 
+    def plain(self, name: str) -> str:
+        return name
+
     def jit(self, pid: int) -> JitMap | None:
         return None
 

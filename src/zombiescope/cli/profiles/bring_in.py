@@ -22,6 +22,7 @@ from zombiescope.pipeline.profile_import import import_capture
 )
 @click.option("--name", metavar="NAME", help="Store it under this name; the file's own when not given.")
 @click.option("--no-scanner", is_flag=True, help="Use numpy alone, even where the scanner in C was built.")
+@click.option("--no-demangle", is_flag=True, help="Leave C++ and Rust names as the linker has them.")
 @kallsyms_option
 @perf_names_option
 @captures_option
@@ -32,6 +33,7 @@ def bring_in(
     output: bytes | None,
     name: str | None,
     no_scanner: bool,
+    no_demangle: bool,
     kallsyms: bytes | None,
     perf_names: bool,
     captures: bytes,
@@ -42,7 +44,7 @@ def bring_in(
     perf.data (file or pipe mode, compressed or not), perf script text, collapsed stacks, pprof and speedscope are told apart by
     their content. What could not be read is said; the rest is stored. Exit code 0, or 3 when nothing could be read.
     """
-    choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner)
+    choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner, demangle=not no_demangle)
     stored, capture = import_capture(file, output or captures, name, choices)
     if as_json:
         from zombiescope.presenters.profile_json import render_capture  # noqa: PLC0415 (each form loads only what it needs)
