@@ -10,6 +10,7 @@ from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, NicReset, ResetReason
+from zombiescope.facts.network import NicCounters
 from zombiescope.pipeline import nic_watch
 from zombiescope.pipeline.nic_watch import NicProbe, NicWatch
 from zombiescope.probes.kernel_messages import parse_line
@@ -53,6 +54,8 @@ def test_the_probe_counts_from_nought_and_says_its_gap(refused: Refused) -> None
     }
     assert reading.gap == Gap("kernel_log", "not permitted")
     assert reading.remembered == {"nic_resets": 0}
+    assert isinstance(reading.facts["kernel_log"], Gap)
+    assert isinstance(reading.facts["nic_counters"], NicCounters)
 
 
 class Log:
@@ -84,10 +87,13 @@ def test_the_log_is_folded_as_it_comes_and_series_are_bounded(monkeypatch: pytes
     assert sum(sample.value for sample in samples) == 40
     assert len(samples) <= 13
     assert ("other", "other") in {sample.labels for sample in samples}
+    host.wait(1)
     say("ena 0000:00:01.0 eth1: Keep alive watchdog timeout.")
     assert sum(sample.value for sample in probe.read().samples) == 40  # not over yet
     host.wait(60)
-    assert sum(sample.value for sample in probe.read().samples) == 41
+    reading = probe.read()
+    assert sum(sample.value for sample in reading.samples) == 41
+    assert [(event.what, event.detail) for event in reading.happened] == [("nic-reset", "eth1: keep-alive")]
 
 
 def test_a_reset_has_no_more_than_was_told() -> None:
