@@ -8,7 +8,7 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all begin-calm end-calm lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -30,7 +30,14 @@ $(PACKAGES): tools/install-packages
 doctor: $(INSTALLED) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
-test: $(READY) $(PACKAGES) lint test-unit test-packages test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
+test: $(READY) $(PACKAGES) begin-calm lint test-unit test-packages end-calm test-kernel test-server test-browser test-vm ## everything CI requires, in order of cost
+
+# Five real minutes of an agent run beside lint and unit tests, and end before the kernel tier counts anything.
+begin-calm: $(READY) $(PACKAGES)
+	@$(BIN)/python -m tests.server.calm begin
+
+end-calm: begin-calm
+	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server/test_calm.py
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .

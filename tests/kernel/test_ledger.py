@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kernel.command import IN_MACHINE
 from tests.kernel.zombie_maker import Maker, wait_until
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
+from zombiescope.kernel.bpf_ledger import BpfLedger
 from zombiescope.kernel.leaf_names import pattern_of
 from zombiescope.kernel.trace_ledger import TraceLedger
 from zombiescope.kernel.tracefs import open_tracefs
@@ -26,6 +28,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+MANY = 900 if IN_MACHINE else 9000
 STREAMS = (EventTier.BPF, EventTier.TRACEFS)
 
 
@@ -42,6 +45,11 @@ def ledger_of(tier: EventTier) -> Ledger:
     assert not isinstance(ledger, tuple), ledger
     assert ledger.tier is tier
     return ledger
+
+
+def hierarchy_number() -> int:
+    rows = Path("/proc/cgroups").read_text(encoding="ascii").splitlines()
+    return next((int(row.split()[1]) for row in rows if row.startswith("memory")), 0)
 
 
 class Followed:
@@ -155,9 +163,7 @@ def test_the_backlog_of_the_walk_and_the_flow_of_the_ledger_add_up(maker: Maker)
 
 def test_what_a_starved_stream_lost_is_said_exactly(maker: Maker) -> None:
     host = LiveHost()
-    rows = Path("/proc/cgroups").read_text(encoding="ascii").splitlines()
-    number = next((int(row.split()[1]) for row in rows if row.startswith("memory")), 0)
-    ledger = TraceLedger(number, host.wall_clock, buffer_kibibytes=8)
+    ledger = TraceLedger(hierarchy_number(), host.wall_clock, buffer_kibibytes=8)
     exact = ledger_of(EventTier.BPF)
     try:
         for i in range(3000):
@@ -171,6 +177,54 @@ def test_what_a_starved_stream_lost_is_said_exactly(maker: Maker) -> None:
     assert starved.lost > 1000
     # Both watched the same hierarchy; others may have made cgroups between the two readings and the two starts.
     assert abs(sum(starved.total) + starved.lost - sum(whole.total)) <= 300
+
+
+def test_a_stream_that_is_taken_in_time_loses_nothing(maker: Maker) -> None:
+    """Several times what its buffers hold, faster than the agent's readings come."""
+    ledger = TraceLedger(hierarchy_number(), time.time)
+    try:
+        followed, due = Followed(ledger, maker.prefix), 0.0
+        for i in range(MANY):
+            churn(maker.top, [f"c{i}"])
+            if time.monotonic() >= due:
+                due = time.monotonic() + ledger.catch_up()
+        assert wait_until(lambda: followed.read() == Counts(MANY, MANY, MANY)), followed.flows
+    finally:
+        ledger.close()
+    assert followed.last is not None
+    assert followed.last.lost == 0
+
+
+def test_a_full_map_of_the_ledger_is_said_exactly(maker: Maker) -> None:
+    """With room for eight patterns and eight dead: every event is counted, under its pattern or as other; a death record that found
+    no room is said to be lost."""
+    host = LiveHost()
+    small = {"flows_a": 8, "flows_b": 8, "dead": 8}
+    ledger = BpfLedger(hierarchy_number(), host.wait, host.wall_clock, small)
+    try:
+        for n in range(40):
+            churn(maker.top, [f"{chr(97 + n % 26)}{'y' * (1 + n // 26)}-part" for _ in range(5)])
+        maker.many(30)
+        read: list[Lifecycle] = []
+
+        def is_all_seen() -> bool:
+            read.append(ledger.read())
+            return read[-1].total.releases >= 200 and read[-1].total.deaths >= 230
+
+        assert wait_until(is_all_seen)
+        kept = sum(1 for _ in ledger.dead())
+    finally:
+        ledger.close()
+    total = read[-1].total
+    booked = Counts()
+    for each in read:
+        for counts in (each.other, *(flow.counts for flow in each.flows)):
+            booked = booked.plus(counts)
+    assert booked == total, "what found no room is in other, and nothing is missing"
+    assert any(each.other.births for each in read)
+    assert max(len(each.flows) for each in read) <= 8
+    assert kept <= 8
+    assert read[-1].lost >= 30 - kept, "each death without a record is counted"
 
 
 def test_polling_sees_what_stays(maker: Maker) -> None:

@@ -8,8 +8,10 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.error
 from pathlib import Path
 
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 from tests.server.running import PROGRAM, fetch, running_agent, running_prometheus, wait_for
@@ -69,10 +71,12 @@ def test_both_text_formats_parse_and_stay_within_the_series_budget(tmp_path: Pat
         kind, opened = fetch(address + "/metrics", "application/openmetrics-text; version=1.0.0")
         assert kind.startswith("application/openmetrics-text")
         assert {family.name for family in parse_openmetrics(opened.decode())}  # type: ignore[no-untyped-call]
-        for page in ("scan", "doctor", "ledger", "config"):
+        for page in ("scan", "doctor", "ledger", "config", "history"):
             kind, body = fetch(f"{address}/api/v1/{page}")
             assert kind == "application/json"
             assert json.loads(body)["schema"] == f"zombiescope.{page}/1"
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            fetch(f"{address}/api/v1/history?seconds=lots")
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
             peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
         assert peak <= 40 * 1024

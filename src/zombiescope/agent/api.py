@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
 from zombiescope.agent.exposition import Exposition
-from zombiescope.agent.http import Request, Response, plain
+from zombiescope.agent.http import Apart, Request, Response, plain
 from zombiescope.agent.state import Judged, State
 from zombiescope.config import Config
 from zombiescope.presenters.metrics import render_families
 
-_INDEX = "zombiescope agent\n/metrics\n/healthz\n/api/v1/scan\n/api/v1/doctor\n/api/v1/ledger\n/api/v1/config"
+_PAGES = ("scan", "doctor", "ledger", "history", "config")
+_INDEX = "\n".join(["zombiescope agent", "/metrics", "/healthz", *(f"/api/v1/{page}" for page in _PAGES)])
+_MOST_HISTORY_SECONDS = 86_400.0
+_USUAL_HISTORY_SECONDS = 3_600.0
 
 
 class Api:
@@ -21,7 +25,7 @@ class Api:
 
     def __init__(self, state: State, config: Callable[[], Config], is_well: Callable[[], str]) -> None:
         self._state, self._config, self._is_well = state, config, is_well
-        self.exposition = Exposition(lambda: render_families(*_in_order(state.judge())))
+        self._exposition: Exposition | None = None
         self._routes: dict[str, Callable[[], dict[str, Any]]] = {
             "/api/v1/scan": self._scan,
             "/api/v1/doctor": self._doctor,
@@ -29,7 +33,14 @@ class Api:
             "/api/v1/config": self._show_config,
         }
 
-    def answer(self, request: Request) -> Response:
+    @property
+    def exposition(self) -> Exposition:
+        """Made when it is first needed: an agent that only keeps a history does without the client library."""
+        if self._exposition is None:
+            self._exposition = Exposition(lambda: render_families(*_in_order(self._state.judge())))
+        return self._exposition
+
+    def answer(self, request: Request) -> Response | Apart:
         if request.path == "/metrics":
             return Response(200, *self.exposition.render(request.accept))
         if request.path == "/healthz":
@@ -37,10 +48,12 @@ class Api:
             return plain(503, why) if why else plain(200, "\n".join(["ok", *self._gaps()]))
         if request.path == "/":
             return plain(200, _INDEX)
+        if request.path == "/api/v1/history":
+            return self._history(request.query.get("seconds", ""))
         route = self._routes.get(request.path)
         if route is None:
             return plain(404, "there is no such page")
-        return Response(200, "application/json", json.dumps(route(), indent=1).encode() + b"\n")
+        return _json(route())
 
     def _gaps(self) -> list[str]:
         """It looks and serves: what it lacks is no reason to restart it."""
@@ -66,10 +79,42 @@ class Api:
 
         return render_ledger(self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known)
 
+    def _history(self, wanted: str) -> Response | Apart:
+        """The store is read by a child: a day of it takes more memory than the agent has."""
+        seconds = parse_seconds(wanted)
+        folder = self._config().text("state")
+        if seconds is None:
+            return plain(400, f"seconds must be a number from 1 to {_MOST_HISTORY_SECONDS:.0f}")
+        if not folder:
+            return plain(404, "no history is kept: no state folder is configured")
+        return Apart(lambda: self._recalled(folder, seconds))
+
+    def _recalled(self, folder: str, seconds: float) -> Response:
+        from zombiescope.errors import ObservationError  # noqa: PLC0415
+        from zombiescope.pipeline.recall import recall  # noqa: PLC0415
+        from zombiescope.presenters.history_json import render_history  # noqa: PLC0415
+
+        try:
+            found = recall(self._state.host, os.fsencode(folder), seconds)
+        except ObservationError as error:
+            return plain(503, f"{error.what}: {error.why}")
+        return _json(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))
+
     def _show_config(self) -> dict[str, Any]:
         config = self._config()
         values = {name: {"value": value, "origin": config.origins[name]} for name, value in config.values.items()}
         return {"schema": "zombiescope.config/1", "agent": values, "thresholds": config.thresholds._asdict()}
+
+
+def parse_seconds(text: str) -> float | None:
+    if not text:
+        return _USUAL_HISTORY_SECONDS
+    seconds = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else 0
+    return float(seconds) if 1 <= seconds <= _MOST_HISTORY_SECONDS else None
+
+
+def _json(document: dict[str, Any]) -> Response:
+    return Response(200, "application/json", json.dumps(document, indent=1).encode() + b"\n")
 
 
 def _in_order(judged: Judged) -> tuple[Any, Any, Any, Any]:

@@ -4,6 +4,7 @@ child; signals, the server and the children's answers through one selector."""
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -53,7 +54,13 @@ class Agent:
         self._present: dict[str, str] = {}
         self._is_ending = False
         now = time.monotonic()
-        self._due = {"tick": now, "growth": now + GROWTH_SECONDS, "walk": now, "heavy": now + _FIRST_HEAVY_SECONDS}
+        self._due = {
+            "events": now,
+            "tick": now,
+            "growth": now + GROWTH_SECONDS,
+            "walk": now,
+            "heavy": now + _FIRST_HEAVY_SECONDS,
+        }
         self._last_tick = now
 
     @property
@@ -80,6 +87,7 @@ class Agent:
             key.data(time.monotonic())
         now = time.monotonic()
         for name, work in (
+            ("events", self._catch_up),
             ("tick", self._tick_in_time),
             ("growth", self._grow),
             ("walk", self._walk),
@@ -116,6 +124,10 @@ class Agent:
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
         self._notifier.say("WATCHDOG=1")
+
+    def _catch_up(self) -> None:
+        ledger = self._follower.ledger
+        self._due["events"] = math.inf if isinstance(ledger, Gap) else time.monotonic() + ledger.catch_up()
 
     def _take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
         self.state.take_reading(probe, run, reading)
@@ -239,6 +251,8 @@ class Agent:
 
     def _listen(self) -> Server | None:
         address = listen_address(self.config.text("listen"))
+        if address is not None or self.config.text("textfile"):
+            _ = self._api.exposition  # what it needs is missed now, not at the first scrape
         if address is None:
             return None
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from zombiescope.agent.growing import Growing
+from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.looping_units import LoopingUnits
@@ -21,6 +22,7 @@ from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
+from zombiescope.host.access import Host
 from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, swapped_of, sweep_of
 
@@ -52,6 +54,10 @@ class State:
         self._heavy: dict[str, Any] = {}
         self._readings: dict[str, Reading] = {}
         self._units = LoopingUnits()
+
+    @property
+    def host(self) -> Host:
+        return self._follower.host
 
     def take_tick(self, tick: Tick) -> None:
         if self._tick is not None and not isinstance(self._tick.look, Gap):
@@ -166,9 +172,16 @@ class State:
             values |= {"births": total.births, "deaths": total.deaths, "lost": self._lifecycle.lost}
             if self._lifecycle.tier is not EventTier.POLLING:
                 values["releases"] = total.releases
+            spans = {
+                "lifetime_seconds": self._lifecycle.lifetimes.median_seconds(),
+                "as_zombie_seconds": self._lifecycle.zombie_times.median_seconds(),
+            }
+            values |= {name: span for name, span in spans.items() if span is not None}
         if self.accounts.is_backlog_known:
             ranked = [account for account in self.accounts.list() if account.zombies or account.counts.births]
             values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        if tick is not None:
+            values["uptime"] = round(tick.clock)
         if (held := self._growing.ids_held) is not None:
             values["ids"] = held
         for reading in self._readings.values():
@@ -188,10 +201,8 @@ class State:
         ]
         shape, memory = self._follower.shape, self._follower.memory_bytes
         if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):
-            from zombiescope.analysis.cost import KernelCost  # noqa: PLC0415
-
-            each = KernelCost(1, shape.possible_cpus, shape.possible_nodes).bytes_per_zombie
-            marks.append(("memory", memory * self.thresholds.memory_share / each))
+            mark = memory_mark(memory, self.thresholds.memory_share, shape.possible_cpus, shape.possible_nodes)
+            marks.append(("memory", mark))
         return marks
 
     def _snapshot(self) -> Snapshot:

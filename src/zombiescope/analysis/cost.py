@@ -37,3 +37,8 @@ def derive_kernel_cost(zombies: int, shape: Shape) -> KernelCost | None:
     if shape.possible_cpus is None or shape.possible_nodes is None:
         return None
     return KernelCost(zombies, shape.possible_cpus, shape.possible_nodes)
+
+
+def memory_mark(memory_bytes: int, share: float, cpus: int, nodes: int) -> float:
+    """How many zombies hold so large a share of the machine's memory."""
+    return memory_bytes * share / KernelCost(1, cpus, nodes).bytes_per_zombie

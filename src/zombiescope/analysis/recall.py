@@ -7,13 +7,23 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zombiescope.analysis.growth import Growth, Track, derive_forecasts, derive_growth, derive_onset
-from zombiescope.analysis.trend import Point, median
+from zombiescope.analysis.growth import (
+    MOST_MEMCG_IDS,
+    Forecast,
+    Growth,
+    Onset,
+    Track,
+    derive_forecasts,
+    derive_growth,
+    derive_onset,
+)
+from zombiescope.analysis.trend import Point, derive_change, derive_slope, median, settled
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 
 _DOWN_FACTOR = 5
 _LEAST_DOWN_SECONDS = 60.0
-ALL = "zombies"
+_LEAST_AFTER_A_CHANGE = 12
+ALL, UPTIME = "zombies", "uptime"
 
 
 class Series(NamedTuple):
@@ -43,24 +53,53 @@ class Recall(NamedTuple):
     boots: int
 
 
-def derive_recall(samples: Sequence[Sample], marks: Iterable[tuple[str, float]], onset_mark: int) -> Recall | None:
+def derive_recall(
+    samples: Sequence[Sample], marks: Iterable[tuple[str, float]], onset: Onset | None = None
+) -> Recall | None:
     """None without samples. Time is that of the samples; where the clock went back they stay in the order they were written."""
     if not samples:
         return None
     boots = by_boot(samples)
-    present = boots[-1]
-    total = points_of(present, ALL)
-    makers = {name for sample in present for name in sample.values if name.startswith(MAKER_PREFIX)}
-    tracks = {name.removeprefix(MAKER_PREFIX): Track(points_of(present, name, 0.0)) for name in makers}
-    growth = derive_growth(total, tracks)
-    if growth is not None and growth.total is not None:
-        starts = [(boot[0].at, points_of(boot, ALL)) for boot in boots]
-        forecasts = derive_forecasts(growth.total.now, growth.total.slope, marks)
-        growth = growth._replace(forecasts=forecasts, onset=derive_onset(starts, onset_mark))
+    growth = _growth(boots[-1], marks)
+    if growth is not None:
+        growth = growth._replace(onset=onset)
     names = dict.fromkeys(name for sample in samples for name in sample.values)
     series = tuple(Series(name, points_of(samples, name)) for name in names)
     times = [sample.at for sample in samples]
     return Recall(len(samples), min(times), max(times), series, pauses(samples), growth, len(boots))
+
+
+def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Growth | None:
+    """Of the present boot: as it is since it last changed, where there is enough of that."""
+    total = points_of(present, ALL)
+    makers = {name for sample in present for name in sample.values if name.startswith(MAKER_PREFIX)}
+    change = derive_change(settled(total)) if len(total) > 1 else None
+    since = change if change is not None and sum(at >= change for at, _ in total) >= _LEAST_AFTER_A_CHANGE else None
+    begin = float("-inf") if since is None else since
+    tracks = {
+        name.removeprefix(MAKER_PREFIX): Track([point for point in points_of(present, name, 0.0) if point[0] >= begin])
+        for name in makers
+    }
+    growth = derive_growth([point for point in total if point[0] >= begin], tracks)
+    if growth is None or growth.total is None:
+        return growth
+    whole = growth.total if since is None else growth.total._replace(since=since, is_since_seen=True)
+    forecasts = derive_forecasts(whole.now, whole.slope, marks)
+    return growth._replace(total=whole, forecasts=forecasts, ids=_ids(present))
+
+
+def _ids(present: Sequence[Sample]) -> Forecast | None:
+    """When the kernel's ids run out: live cgroups hold them, and zombies with pages in swap."""
+    held = points_of(present, "ids")
+    slope = derive_slope(held)
+    found = derive_forecasts(held[-1][1], slope, [("ids", MOST_MEMCG_IDS)]) if slope and slope.low > 0 else ()
+    return found[0] if found else None
+
+
+def onset_over(samples: Sequence[Sample], mark: int) -> Onset | None:
+    """Over every boot that is remembered from before the mark was reached."""
+    boots = [(boot[0].at - boot[0].values.get(UPTIME, 0.0), points_of(boot, ALL)) for boot in by_boot(samples)]
+    return derive_onset([(start, points) for start, points in boots if points and points[0][1] < mark], mark)
 
 
 def by_boot(samples: Sequence[Sample]) -> list[list[Sample]]:

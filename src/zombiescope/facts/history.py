@@ -2,7 +2,8 @@
 """What is remembered of a node: samples of numbers, and events. Raw facts; their meaning is computed anew each time.
 
 Series names: `counted live zombies ids births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`,
-`maker.NAME`, `saturated_seconds` (of all cores, since the agent began).
+`maker.NAME`, `saturated_seconds` (of all cores, since the agent began), `uptime` (of the machine), `lifetime_seconds` and
+`as_zombie_seconds` (medians since the agent began, as powers of two), `ids` (of the kernel: live, and zombies in swap).
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@ A reading switches the side on which flows are counted, lets what is still count
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
 from zombiescope.kernel.blob import BlobError, parse_blob
@@ -30,8 +32,14 @@ _SECONDS_FOR_A_PROGRAM_TO_END = 0.02
 class BpfLedger:
     tier = EventTier.BPF
 
-    def __init__(self, hierarchy_number: int, wait: Callable[[float], None], wall_clock: Callable[[], float]) -> None:
-        self._object = BpfObject(parse_blob(_NAME, _read_object()))
+    def __init__(
+        self,
+        hierarchy_number: int,
+        wait: Callable[[float], None],
+        wall_clock: Callable[[], float],
+        entries: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self._object = BpfObject(parse_blob(_NAME, _read_object()), entries)
         self._wait, self._wall_clock = wait, wall_clock
         self._other = Counts()
         self._links: list[int] = []
@@ -66,6 +74,10 @@ class BpfLedger:
             Histogram(values[11 : 11 + _BUCKETS]),
             Histogram(values[11 + _BUCKETS :]),
         )
+
+    def catch_up(self) -> float:
+        """The kernel counts by itself: there is nothing to take in between."""
+        return math.inf
 
     def dead(self) -> Iterator[Dead]:
         """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""

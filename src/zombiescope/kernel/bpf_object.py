@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from zombiescope.kernel.blob import Blob
@@ -26,8 +27,9 @@ _INFO_BYTES, _MISSES_AT = 216, 208  # struct bpf_prog_info up to recursion_misse
 
 
 class BpfObject:
-    def __init__(self, blob: Blob) -> None:
-        context = _run_loader(blob)
+    def __init__(self, blob: Blob, entries: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`entries`: how many a map holds at most, where that is not what it was built for."""
+        context = _run_loader(blob, entries)
         first_program = _CONTEXT.size + _MAP.size * len(blob.maps)
         self._maps = {
             name: _MAP.unpack_from(context, _CONTEXT.size + _MAP.size * i)[0] for i, name in enumerate(blob.maps)
@@ -79,11 +81,13 @@ class BpfObject:
         self.close()
 
 
-def _run_loader(blob: Blob) -> bytearray:
+def _run_loader(blob: Blob, entries: Mapping[str, int]) -> bytearray:
     """What bpftool's light skeletons do: one program, run once, creates the maps and loads the others."""
     size = _CONTEXT.size + _MAP.size * len(blob.maps) + 4 * len(blob.programs)
     context = bytearray(size + -size % 8)
     _CONTEXT.pack_into(context, 0, len(context), 0, 0, 0, 0)
+    for number, name in enumerate(blob.maps):
+        _MAP.pack_into(context, _CONTEXT.size + _MAP.size * number, 0, entries.get(name, 0), 0)
     data = _loader_data(blob.data)
     try:
         loader = _loader_program(blob.instructions, data)

@@ -15,6 +15,8 @@ from zombiescope.kernel.tracefs import Instance, TracefsError
 
 EVENTS = ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
 _BUFFER_KIBIBYTES = 1024
+_PACES = ((0.5, 0.1), (0.2, 0.25), (0.05, 0.5), (0.0, 1.0))
+"""How full the fullest buffer was, and after how many seconds to look again."""
 _MOST_PATTERNS = 4096
 _MOST_DEAD = 65536
 _BUCKETS = 48
@@ -29,6 +31,7 @@ class TraceLedger:
         self, hierarchy_number: int, wall_clock: Callable[[], float], buffer_kibibytes: int = _BUFFER_KIBIBYTES
     ) -> None:
         self._wall_clock = wall_clock
+        self._buffer_bytes = buffer_kibibytes * 1024
         self._instance = Instance()
         self._pipes: list[int] = []
         self._total = Counts()
@@ -61,6 +64,11 @@ class TraceLedger:
         times = Histogram(tuple(self._zombie_times))
         return Lifecycle(EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times)
 
+    def catch_up(self) -> float:
+        """Take what waits before the buffer is full; seconds until that should be done again."""
+        filled = self._drain()
+        return next(seconds for share, seconds in _PACES if filled >= share)
+
     def dead(self) -> Iterator[Dead]:
         """The stream keeps no paths of the dead: nothing to tell."""
         return iter(())
@@ -88,9 +96,11 @@ class TraceLedger:
             instance.write(f"events/cgroup/{name}/enable", "1")
         return PageReader(instance.read("events/header_page", shared=True), kinds)
 
-    def _drain(self) -> None:
-        seen = [0, 0, 0]
+    def _drain(self) -> float:
+        """How full the fullest buffer was, as a share."""
+        seen, most = [0, 0, 0], 0
         for pipe in self._pipes:
+            pages = 0
             while True:
                 try:
                     page = os.read(pipe, self._pages.page_bytes)
@@ -98,10 +108,13 @@ class TraceLedger:
                     break
                 if not page:
                     break
+                pages += 1
                 for event in self._pages.events(page):
                     seen[event.kind] += 1
                     self._count(event)
+            most = max(most, pages)
         self._total = self._total.plus(Counts(*seen))
+        return most * self._pages.page_bytes / self._buffer_bytes
 
     def _count(self, event: Event) -> None:
         key = pattern_of(event.path)

@@ -6,14 +6,17 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.recall import Recall, derive_recall, moment_at
+from zombiescope.analysis.recall import ALL, UPTIME, Recall, derive_recall, moment_at, onset_over
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
+from zombiescope.facts.node import Shape
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.node_memory import read_memory_bytes
 
 _GROWTH_SECONDS = 6 * 3600.0
 _STALE_SECONDS = 900.0
@@ -35,12 +38,14 @@ def recall(host: Host, folder: bytes, seconds: float | None, at: float | None = 
 
     now = host.wall_clock()
     since = 0.0 if seconds is None else (at if at is not None else now) - seconds
-    found = remember(folder, since, at if at is not None else 1e12)
-    thresholds = Thresholds()
-    marks = [("warning", float(thresholds.zombies_warning)), ("critical", float(thresholds.zombies_critical))]
-    snapshot = Snapshot(now, "a history", read_identity(host), read_shape(host), *(_UNUSED,) * 5)
+    until = at if at is not None else 1e12
+    found = remember(folder, since, until)
+    shape = read_shape(host)
+    snapshot = Snapshot(now, "a history", read_identity(host), shape, *(_UNUSED,) * 5)
     moment = moment_at(found.samples, at) if at is not None else None
-    numbers = derive_recall(found.samples, marks, thresholds.zombies_critical)
+    mark = Thresholds().zombies_critical
+    ever = found if seconds is None else remember(folder, 0.0, until, frozenset({ALL, UPTIME}))
+    numbers = derive_recall(found.samples, _marks(host, shape), onset_over(ever.samples, mark))
     return Recalled(snapshot, numbers, found.happenings, moment, found.samples, found.gaps)
 
 
@@ -58,10 +63,18 @@ def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
     samples = [sample for sample in found.samples if sample.boot == boot]
     if not samples or now - samples[-1].at > _STALE_SECONDS:
         return Gap("growth", "the history of this host has no recent samples", "is the agent running?")
-    thresholds = Thresholds()
-    marks = [("warning", float(thresholds.zombies_warning)), ("critical", float(thresholds.zombies_critical))]
-    numbers = derive_recall(samples, marks, thresholds.zombies_critical)
+    numbers = derive_recall(samples, _marks(host, read_shape(host)))
     return numbers.growth if numbers and numbers.growth else Gap("growth", "the history is too short to tell growth")
+
+
+def _marks(host: Host, shape: Shape) -> list[tuple[str, float]]:
+    """What growth is forecast to: the thresholds, and a share of the machine's memory."""
+    limits = Thresholds()
+    marks = [("warning", float(limits.zombies_warning)), ("critical", float(limits.zombies_critical))]
+    memory = read_memory_bytes(host)
+    if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):
+        marks.append(("memory", memory_mark(memory, limits.memory_share, shape.possible_cpus, shape.possible_nodes)))
+    return marks
 
 
 def makers_in(sample: Sample) -> dict[str, float]:

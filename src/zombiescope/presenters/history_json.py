@@ -97,7 +97,7 @@ def _forecasts(growth: Growth | Gap) -> list[Json]:
             "soonest_seconds": round(each.soonest_seconds),
             "latest_seconds": each.latest_seconds and round(each.latest_seconds),
         }
-        for each in growth.forecasts
+        for each in (*growth.forecasts, *((growth.ids,) if growth.ids else ()))
     ]
 
 

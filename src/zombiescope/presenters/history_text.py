@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.recall import Recall
+from zombiescope.analysis.growth import Forecast, Growth
+from zombiescope.analysis.recall import Pause, Recall
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
@@ -21,6 +21,8 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
 _MOST_SERIES = 20
 _MOST_EVENTS = 12
+_MARKS = {"memory": "5 % of memory"}
+_UNSHOWN = frozenset({"uptime"})
 
 
 def render_history_text(
@@ -37,8 +39,7 @@ def render_history_text(
     parts += [Text(line) for line in _clock(recall.growth)]
     parts.append(_moment(moment) if moment else _table(recall))
     if recall.pauses:
-        watched = ", ".join(f"{rfc3339(p.since)[11:16]} for {duration(p.until - p.since)}" for p in recall.pauses[-5:])
-        parts.append(Text(f"nobody watched: {watched}"))
+        parts.append(Text("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:]))))
     if happenings:
         parts.append(_events(happenings))
     parts += [Text(f"gap: {gap.fact}: {gap.reason}") for gap in gaps]
@@ -53,13 +54,24 @@ def growth_sentence(growth: Growth | None) -> str:
     if trend.slope.low <= 0:
         return f"{trend.now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
     began = (
-        f"since {rfc3339(trend.since)[11:16]}"
+        f"since {_moment_of(trend.since, growth.at)}"
         if trend.is_since_seen
         else f"for at least {duration(growth.at - trend.since)}"
     )
     who = f", most by {growth.makers[0].maker}" if growth.makers and growth.makers[0].maker else ""
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
     return f"{trend.now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+
+
+def _moment_of(at: float, now: float) -> str:
+    """The time of day, and the day where it is another one."""
+    text = rfc3339(at)
+    return text[11:16] if text[:10] == rfc3339(now)[:10] else f"{text[:10]} {text[11:16]}"
+
+
+def _pause(pause: Pause) -> str:
+    length = f"for {duration(pause.until - pause.since)}" if pause.until > pause.since else "while the clock went back"
+    return f"{rfc3339(pause.since)[:16].replace('T', ' ')} {length}{' (reboot)' if pause.is_reboot else ''}"
 
 
 def _clock(growth: Growth | None) -> list[str]:
@@ -69,17 +81,26 @@ def _clock(growth: Growth | None) -> list[str]:
     if growth.total.slope.low > 0:
         lines.append(f"1,000 more in {duration(1000 / growth.total.slope.per_second)}")
     lines += [
-        f"{each.what} ({each.mark:,.0f} zombies) in {duration(each.soonest_seconds)} at the soonest"
-        for each in growth.forecasts
+        f"{_MARKS.get(each.what, each.what)} ({each.mark:,.0f} zombies) in {_range(each)}" for each in growth.forecasts
     ]
+    if growth.ids:
+        lines.append(
+            f"the kernel's {growth.ids.mark:,.0f} ids are used up in {_range(growth.ids)}: then no cgroup can be made"
+        )
     if growth.onset:
         shortest, longest = min(growth.onset.seconds), max(growth.onset.seconds)
         times = len(growth.onset.seconds)
         reboots = f"each of the last {times} boots" if times > 1 else "the one boot that reached it"
-        lines.append(
-            f"after {reboots} {growth.onset.mark:,} was reached in {duration(shortest)} to {duration(longest)}"
-        )
+        spans = list(dict.fromkeys((duration(shortest), duration(longest))))
+        lines.append(f"after {reboots} {growth.onset.mark:,} was reached in {' to '.join(spans)}")
     return lines
+
+
+def _range(forecast: Forecast) -> str:
+    if forecast.latest_seconds is None:
+        return f"{duration(forecast.soonest_seconds)} at the soonest"
+    spans = dict.fromkeys((duration(forecast.soonest_seconds), duration(forecast.latest_seconds)))
+    return " to ".join(spans)
 
 
 def sparkline(points: Sequence[Point], width: int = _WIDTH) -> str:
@@ -106,7 +127,7 @@ def _table(recall: Recall) -> Table:
     for title in ("first", "last", "least", "most"):
         table.add_column(title, justify="right", no_wrap=True, min_width=5)
     ordered = sorted(
-        recall.series,
+        (series for series in recall.series if series.name not in _UNSHOWN),
         key=lambda each: (each.name.startswith(MAKER_PREFIX), -each.last if each.name.startswith(MAKER_PREFIX) else 0),
     )
     for series in ordered[:_MOST_SERIES]:

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.agent.http import Request, Response, Server, parse_request, plain
+from zombiescope.agent.http import Apart, Request, Response, Server, parse_request, plain
+
+
+def failing() -> Response:
+    raise KeyError("bug")
+
+
+def slow() -> Response:
+    time.sleep(60)
+    return plain(200, "late")
 
 
 class Running:
@@ -21,8 +30,14 @@ class Running:
         self.server = Server(("127.0.0.1", 0), self.selector, self.answer)
         self.seen: list[Request] = []
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response | Apart:
         self.seen.append(request)
+        if request.path == "/apart":
+            return Apart(lambda: plain(200, "from a child" + "#" * 300_000))
+        if request.path == "/apart-bug":
+            return Apart(failing)
+        if request.path == "/apart-slow":
+            return Apart(slow)
         if request.path == "/bug":
             raise KeyError("bug")
         return plain(200, "x" * 300_000 if request.path == "/large" else "hello")
@@ -74,6 +89,25 @@ def test_a_page_that_fails_ends_nobody(running: Running) -> None:
     assert b" 500 " in running.ask(b"GET /bug HTTP/1.1\r\n\r\n")
     assert list(running.server.failures) == ["/bug: KeyError: 'bug'"]
     assert b"hello" in running.ask(b"GET / HTTP/1.1\r\n\r\n")
+
+
+def test_an_answer_of_a_child_arrives_whole_and_leaves_nothing(running: Running) -> None:
+    answer = running.ask(b"GET /apart HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.count(b"#") == 300_000
+    assert b" 500 " in running.ask(b"GET /apart-bug HTTP/1.1\r\n\r\n")
+    with (
+        socket.create_connection(("127.0.0.1", running.server.port)) as one,
+        socket.create_connection(("127.0.0.1", running.server.port)) as two,
+    ):
+        for each in (one, two):
+            each.sendall(b"GET /apart-slow HTTP/1.1\r\n\r\n")
+        running.turn(0.2)
+        running.server.drop_late(0.0)
+        assert len(running.server._apart) == 2
+        assert b" 503 " in running.ask(b"GET /apart HTTP/1.1\r\n\r\n")
+        running.server.drop_late(time.monotonic() + 60)
+    assert not running.server._apart, "a child that takes too long is ended"
 
 
 def test_a_request_without_end_and_a_silent_client_are_dropped(running: Running) -> None:

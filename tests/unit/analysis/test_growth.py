@@ -9,7 +9,7 @@ import pytest
 
 from zombiescope.analysis.growth import Track, derive_growth, derive_onset
 from zombiescope.analysis.ledger import OTHER, Accounts, by_label
-from zombiescope.analysis.recall import derive_recall, moment_at
+from zombiescope.analysis.recall import derive_recall, moment_at, onset_over
 from zombiescope.analysis.trend import Point
 from zombiescope.diagnosis.case import NO_HISTORY, Case
 from zombiescope.diagnosis.finding import Verdict
@@ -123,7 +123,7 @@ def test_a_recall_knows_pauses_makers_that_come_and_any_moment() -> None:
         )
         for n in range(1, 61)
     ]
-    recall = derive_recall(samples, [("warning", 1000.0)], 10_000)
+    recall = derive_recall(samples, [("warning", 1000.0)])
     assert recall is not None
     assert [(pause.since, pause.until) for pause in recall.pauses] == [(1300.0, 6310.0)]
     assert recall.growth is not None
@@ -133,7 +133,46 @@ def test_a_recall_knows_pauses_makers_that_come_and_any_moment() -> None:
     assert found is not None
     assert found.number == 5
     assert moment_at(samples, 5.0) is None
-    assert derive_recall([], [], 1) is None
+    assert derive_recall([], []) is None
+
+
+def test_a_leak_that_began_in_the_last_hour_of_a_day_is_told_since_then() -> None:
+    samples = [
+        Sample(
+            n,
+            300.0 * n,
+            "b",
+            {
+                "zombies": float(max(0, 5 * (n - 270))),
+                "ids": 100.0 + 2 * n,
+                "maker.unit:a.service": max(0, 5 * (n - 270)),
+            },
+        )
+        for n in range(288)
+    ]
+    recall = derive_recall(samples, [("warning", 1000.0)])
+    assert recall is not None
+    assert recall.growth is not None
+    assert recall.growth.total is not None
+    assert recall.growth.total.is_since_seen
+    assert abs(recall.growth.total.since - 300 * 270) <= 900
+    assert recall.growth.total.slope.per_second * 3600 == pytest.approx(60, rel=0.05)
+    assert recall.growth.makers[0].maker == "unit:a.service"
+    assert recall.growth.forecasts[0].soonest_seconds == pytest.approx((1000 - 80) * 60, rel=0.1)
+    assert recall.growth.ids is not None
+    assert recall.growth.ids.soonest_seconds == pytest.approx((65_535 - 674) * 150, rel=0.01)
+
+
+def test_the_clock_of_reonset_counts_from_the_boot_and_leaves_out_boots_seen_too_late() -> None:
+    day = 86400.0
+    late = [Sample(n, 600.0 * n, "late", {"zombies": 20_000.0, "uptime": 9 * day}) for n in range(5)]
+    seen = [
+        Sample(n, 10 * day + 3600.0 * n, "seen", {"zombies": 100.0 * n, "uptime": 3600.0 * n + 7200})
+        for n in range(5, 120)
+    ]
+    onset = onset_over([*late, *seen], 10_000)
+    assert onset is not None
+    assert [round(seconds) for seconds in onset.seconds] == [100 * 3600 + 7200]
 
 
 def test_a_histogram_of_powers_of_two() -> None:

@@ -46,7 +46,7 @@ def test_the_story_of_three_boots(tmp_path: Path, capsys: Capture) -> None:
     said = capsys.readouterr().out
     assert "60.0 more an hour" in said
     assert "most by unit:bad.service" in said
-    assert "each of the last 3 boots 10,000 was reached in 6.9 days to 6.9 days" in said
+    assert "each of the last 3 boots 10,000 was reached in 6.9 days\n" in said
     assert "1,000 more in 16.7 h" in said
     assert "nobody watched" in said
     assert "agent-began" in said

@@ -31,6 +31,10 @@ class Ledger(Protocol):
         """What happened since the reading before."""
         ...
 
+    def catch_up(self) -> float:
+        """Between two readings: empties what could overflow. Seconds until that should be done again; infinite where never."""
+        ...
+
     def dead(self) -> Iterator[Dead]:
         """Who died since the ledger began and is not released; nobody where the tier keeps no names."""
         ...

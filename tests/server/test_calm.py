@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Five real minutes: churn raises nothing, and the leak beside it is named in time. The watch is `calm.py`."""
+
+from __future__ import annotations
+
+from tests.server import calm
+
+
+def test_five_minutes_of_churn_raise_nothing_and_the_leak_beside_it_is_named() -> None:
+    found = calm.outcome()
+    print(found)
+    assert found["seconds"] >= 300
+    assert found["looks"] >= 40, "it was asked every few seconds"
+    assert found["churned"] >= 10_000, "there was churn, and the agent saw it"
+    assert found["false_alarms"] == []
+    assert found["named_after"] is not None
+    assert found["named_after"] <= 300
