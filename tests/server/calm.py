@@ -40,6 +40,11 @@ def named(address: str) -> tuple[str, list[str]]:
     return finding["verdict"], [fact.removeprefix("maker[").removesuffix("].grown") for fact in facts]
 
 
+def is_busy(maker: str) -> bool:
+    """That of the churn; numbers are folded in a maker's name."""
+    return "/calm-" in maker and "-busy" in maker
+
+
 def watch(seconds: float = SECONDS) -> dict[str, Any]:
     run = f"calm-{os.getpid()}"
     with tempfile.TemporaryDirectory() as folder, running_agent(Path(folder), "[agent]\n") as (address, _):
@@ -54,12 +59,12 @@ def watch(seconds: float = SECONDS) -> dict[str, Any]:
                 verdict, found = named(address)
                 looks += 1
                 verdicts.add(verdict)
-                false_alarms += [maker for maker in found if f"{run}-busy" in maker]
+                false_alarms += [maker for maker in found if is_busy(maker)]
                 if named_after is None and any(MAKER in maker for maker in found):
                     named_after = passed
                 time.sleep(5)
             ledger = json.loads(fetch(address + "/api/v1/ledger")[1])
-            busy = [each for each in ledger["makers"] if f"{run}-busy" in each["maker"]]
+            busy = [each for each in ledger["makers"] if is_busy(each["maker"])]
         finally:
             for each in makers:
                 each.send_signal(signal.SIGTERM)

@@ -4,18 +4,18 @@ its watchdog content, reads its configuration again, notices a clock that is set
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.vm.cells import Hierarchy, Init
 
+from zombiescope.errors import ObservationError
+from zombiescope.history.reader import Remembered, remember
 from zombiescope.presenters.systemd_unit import render_unit
 
 NAME = "zombiescope-story.service"
@@ -42,25 +42,15 @@ def shown(name: str) -> str:
     return systemctl("show", "--value", f"--property={name}", NAME).strip()
 
 
-def history() -> dict[str, Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "zombiescope",
-        "history",
-        "--state",
-        "/var/lib/zombiescope",
-        "--last",
-        "all",
-        "--json",
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    found: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"samples": 0, "events": []}
-    return found
+def history() -> Remembered:
+    try:
+        return remember(b"/var/lib/zombiescope")
+    except ObservationError:
+        return Remembered([], [], ())
 
 
 def events() -> list[str]:
-    return [each["what"] for each in history()["events"]]
+    return [each.what for each in history().happenings]
 
 
 def wait_for(is_so: Callable[[], object], seconds: float = 60) -> bool:
@@ -92,9 +82,9 @@ def test_the_unit_starts_watches_reloads_and_ends(unit: None) -> None:
     process = shown("MainPID")
     first = int(shown("WatchdogTimestampMonotonic"))
     assert wait_for(lambda: int(shown("WatchdogTimestampMonotonic")) > first), "the watchdog hears from it"
-    assert wait_for(lambda: history()["samples"] >= 3), said()
+    assert wait_for(lambda: len(history().samples) >= 3), said()
     if "5.10" not in os.uname().release:
-        began = next(each["detail"] for each in history()["events"] if each["what"] == "agent-began")
+        began = next(each.detail for each in history().happenings if each.what == "agent-began")
         assert began == "events by bpf", "in its sandbox it may load the ledger"
     CONFIG.write_text(SETTINGS.format(1), encoding="utf-8")
     systemctl("reload", NAME)
