@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.vm.cells import CELLS, UNBOOTABLE, Cell  # noqa: E402
+from tests.vm.kernel_tier import TIER, Carried, is_carried  # noqa: E402
 
 TABLE = ROOT / "docs/reference/kernels.json"
 PAGE = ROOT / "docs/reference/kernels.md"
@@ -48,8 +49,31 @@ def render(seen: Seen) -> str:
     lines += [f"| {name} | " + " | ".join(_word(seen[cell.name].get(name)) for cell in cells) + " |" for name in names]
     text = _HEAD + "\n".join(lines) + "\n\n## Machines\n\n| cell | kernel | made of |\n|---|---|---|\n"
     text += "".join(f"| {cell.name} | {cell.kernel} | {made_of(cell)} |\n" for cell in cells)
+    text += _kernel_tier([cell for cell in cells if cell.required], cells)
     text += "\n## What could not be had\n\n| variant | reason |\n|---|---|\n"
     return text + "".join(f"| {variant.name} | {variant.reason} |\n" for variant in UNBOOTABLE)
+
+
+def _kernel_tier(required: list[Cell], cells: list[Cell]) -> str:
+    """Which tests of the running kernel also run inside which machines."""
+    text = "\n## The kernel tier in the machines\n\n"
+    text += "| file | in CI (`make test-vm`) | `make test-vm-all` | not elsewhere, because |\n|---|---|---|---|\n"
+    for carried in TIER:
+        in_ci = [cell.name for cell in required if is_carried(carried, cell, "required")]
+        in_all = [cell.name for cell in cells if is_carried(carried, cell, "all")]
+        text += f"| `{carried.file}` | {_names(in_ci, required)} | {_names(in_all, cells)} | {_why(carried, in_all, cells)} |\n"
+    return text
+
+
+def _names(names: list[str], cells: list[Cell]) -> str:
+    return "all" if len(names) == len(cells) else ", ".join(names) or "-"
+
+
+def _why(carried: Carried, names: list[str], cells: list[Cell]) -> str:
+    if len(names) == len(cells):
+        return "-"
+    variants = any(cell.name not in names and carried.where(cell) for cell in cells)
+    return "; ".join([*filter(None, [carried.reason]), *(["a machine of the same kernel has it"] if variants else [])])
 
 
 def _word(answer: bool | int | str | None) -> str:

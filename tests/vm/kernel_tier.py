@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files of the kernel tier run inside which machines, and why the others do not. A new file takes a line here.
 
-Emulation is ten to forty times slower, so each file takes a smaller size there (`IN_MACHINE`), and CI carries each into a few
-machines only; `make test-vm-all` carries it wherever it can be told.
+Emulation is ten to forty times slower, so each file takes a smaller size there (`IN_MACHINE`). CI carries each into a few
+machines only; `make test-vm-all` carries it wherever it can be told, but what is of the kernel and not of the variant into one
+machine of each kernel and memory hierarchy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm.cells import Cell
+from tests.vm.cells import CELLS, Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Carried:
     """Why it does not run elsewhere."""
     in_ci: tuple[str, ...] = ()
     """The required cells that carry it; all of them when none is named, `where` allowing."""
+    in_variants: bool = False
+    """Whether it is also told in further machines of the same kernel and memory hierarchy."""
 
 
 def _nowhere(cell: Cell) -> bool:
@@ -36,7 +39,6 @@ def _page_pins(cell: Cell) -> bool:
 
 
 def _true_figures(cell: Cell) -> bool:
-    """5.10 leaves small figures of a parent out of memory.stat for good; the lab's bytes cannot be compared with it."""
     return cell.kernel != "5.10"
 
 
@@ -49,15 +51,15 @@ def _has_bpf(cell: Cell) -> bool:
 
 
 _PAGES = "its zombies are pinned by pages, which keep none from 7.1 on"
-_FIGURES = "5.10 leaves small figures of a parent out of memory.stat"
+_FIGURES = "5.10 leaves small figures of a parent out of memory.stat, so bytes cannot be compared"
 
 TIER = (
-    Carried("test_exact_kinds.py", _everywhere, ""),
-    Carried("test_exact_truth.py", _everywhere, ""),
-    Carried("test_exact_survival.py", _everywhere, "", ("6.1-hybrid",)),
-    Carried("test_holders.py", _has_bpf, "who holds what no page explains is found with BPF", ("6.1-hybrid",)),
+    Carried("test_exact_kinds.py", _everywhere, "", in_variants=True),
+    Carried("test_exact_truth.py", _everywhere, "", in_variants=True),
+    Carried("test_exact_survival.py", _everywhere, "", ("6.1-v1",)),
+    Carried("test_holders.py", _has_bpf, "who holds what no page explains is found with BPF", ("6.1-hybrid",), True),
     Carried("test_lab_readers.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
-    Carried("test_lab_pages.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v1",)),
+    Carried("test_lab_pages.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-hybrid",), True),
     Carried("test_scan_truth.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.12-v2-numa",)),
     Carried("test_scan_every_kind.py", _true_page_figures, f"{_PAGES}; {_FIGURES}", ("6.1-v2",)),
     Carried("test_lab_zombies.py", _true_figures, _FIGURES, ("6.1-v2",)),
@@ -88,10 +90,17 @@ TIER = (
 
 def selection(cell: Cell, which: str) -> list[str]:
     """The arguments for pytest: of CI (`required`) or of all; none where no file is carried."""
-    return [f"tests/kernel/{carried.file}" for carried in TIER if _is_carried(carried, cell, which)]
+    return [f"tests/kernel/{carried.file}" for carried in TIER if is_carried(carried, cell, which)]
 
 
-def _is_carried(carried: Carried, cell: Cell, which: str) -> bool:
-    if which == "required" and carried.in_ci and cell.name not in carried.in_ci:
-        return False
-    return bool(carried.where(cell))
+def is_carried(carried: Carried, cell: Cell, which: str) -> bool:
+    if which == "required":
+        return bool(carried.where(cell)) and (not carried.in_ci or cell.name in carried.in_ci)
+    return bool(carried.where(cell)) and (
+        carried.in_variants or _is_first_of_its_kind(cell) or cell.name in carried.in_ci
+    )
+
+
+def _is_first_of_its_kind(cell: Cell) -> bool:
+    kind = (cell.kernel, cell.memory_is_v1)
+    return cell.name == next(each.name for each in CELLS if (each.kernel, each.memory_is_v1) == kind)

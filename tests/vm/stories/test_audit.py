@@ -84,7 +84,7 @@ def _zombiescope(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_exactly_the_two_that_loop_are_flagged(units: None) -> None:
-    status, audit = _zombiescope("audit", "--seconds", "8", "--json")
+    status, audit = _zombiescope("audit", "--seconds", "24", "--json")
     assert status == 0
     found = {finding["id"]: finding for finding in audit["findings"]}
     crash, inside = found["crash-looping-unit"], found["looping-container"]

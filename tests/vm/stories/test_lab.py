@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,36 @@ def test_makes_what_it_says_and_cleans_up(cell: Cell) -> None:
     finally:
         cleaned = document("lab", "clean")
     assert [run["left"] for run in cleaned["runs"] if run["left"]] == []
+    assert leftovers(cell) == []
+
+
+def swap_device() -> str:
+    name = Path("/proc/swaps").read_text().splitlines()[1].split()[0].rpartition("/")[2]
+    return Path("/sys/class/block", name, "dev").read_text().strip()
+
+
+@pytest.fixture
+def slow_writer(cell: Cell) -> Iterator[Path]:
+    """A cgroup whose pages reach the swap device at half a megabyte a second."""
+    root = memory_mount(cell)
+    write(root / "cgroup.subtree_control", "+io")
+    folder = root / "story-slow"
+    folder.mkdir()
+    write(folder / "io.max", f"{swap_device()} wbps=524288")
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+@pytest.mark.cells.with_args(lambda cell: cell.swap_megabytes and not cell.memory_is_v1)
+def test_cleans_up_beside_a_slow_swap_device(cell: Cell, slow_writer: Path) -> None:
+    """Freed entries wait in a cache of each CPU until others push them out, which entries still being written do not."""
+    made = document("lab", "zombies", "--pin", "swap", "--count", str(EACH), "--name", "slow")
+    assert made["counts"]["seen_by_kernel"] == EACH
+    enter = ("sh", "-c", f'echo $$ >{slow_writer}/cgroup.procs; exec "$0" "$@"')
+    cleaned = document("lab", "clean", prefix=enter)
+    assert [run["left"] for run in cleaned["runs"]] == [[]]
     assert leftovers(cell) == []
 
 
