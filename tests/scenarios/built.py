@@ -12,6 +12,7 @@ from tests.scenarios.facts import (
     kernel_log,
     loop,
     oom,
+    reclaim,
     remains,
     reset,
     services,
@@ -54,6 +55,15 @@ def incident_needed() -> Case:
 
 def other_zone() -> Case:
     return case(services=services(unneeded=(unneeded(),)))
+
+
+def reclaim_walk() -> Case:
+    return case(
+        20_000,
+        left={"unit:batch.service": ("page_cache", 20_000)},
+        cores=cores(stretch(3.1), user=2.0, system=2.0),
+        reclaim=reclaim(calls=3, pages=12, seconds=6.4, longest=3.1),
+    )
 
 
 def steal() -> Case:
@@ -118,6 +128,7 @@ BUILT: dict[str, Callable[[], Case]] = {
     "incident": incident,
     "incident-needed": incident_needed,
     "other-zone": other_zone,
+    "reclaim-walk": reclaim_walk,
     "steal": steal,
     "steal-and-zombies": steal_and_zombies,
     "oom-dumps": oom_dumps,

@@ -18,6 +18,7 @@ _CARRIED = (
     "src",
     "tests/kernel",
     "tests/vm/stories",
+    "tests/scenarios",
     "tests/vm/cells.py",
     "tests/vm/mutations.py",
     "docs/reference/kernels.json",

@@ -15,7 +15,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.units import Services
+from zombiescope.facts.units import Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.choose import choose_host
 from zombiescope.host.files import Files
@@ -89,10 +89,11 @@ def audit(
     return _audited(services, knowledge, subject, host, files, gaps)
 
 
-def audit_of_window(live: Live) -> Audit:
+def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
     """This host's services, after a window that somebody else watched."""
     knowledge = read_knowledge(None)
-    return judge_services(_services(Files(FolderTree(b"/")), knowledge, live), knowledge, Subject.HOST)
+    services = _services(Files(FolderTree(b"/")), knowledge, live)
+    return judge_services(services, knowledge, Subject.HOST), services.files
 
 
 def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:

@@ -19,6 +19,8 @@ from zombiescope.probes.readers.cgroup_census import read_census
 
 if TYPE_CHECKING:
     from zombiescope.analysis.autopsy import Autopsy
+    from zombiescope.diagnosis.audit import Audit
+    from zombiescope.facts.units import UnitFiles
 
 
 class Examined(NamedTuple):
@@ -26,6 +28,8 @@ class Examined(NamedTuple):
     diagnosis: Diagnosis
     autopsy: Autopsy | None = None
     """Every zombie, where they could be seen one by one here and now."""
+    judged: tuple[Audit, UnitFiles] | None = None
+    """Every service, where they could be asked here and now."""
 
 
 def examine(
@@ -50,4 +54,5 @@ def examine(
         facts["remains"] = examination.remains()
     growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
     case = Case(tuple(observations), Thresholds(), growth, **facts)
-    return Examined(case, diagnose(case), examination.autopsy)
+    judged = getattr(window.watch("services"), "judged", None)
+    return Examined(case, diagnose(case), examination.autopsy, judged)

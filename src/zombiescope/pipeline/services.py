@@ -5,7 +5,7 @@ A recording keeps what is worth telling."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
@@ -14,6 +14,10 @@ from zombiescope.facts.units import LiveUnit
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_births import BirthsWatch
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
+    from zombiescope.facts.units import UnitFiles
 
 FACT = "services"
 _NOT_HERE = Gap(FACT, "nothing runs in a folder, and no recording kept its services", "run it on the host")
@@ -28,6 +32,8 @@ class ServicesWatch:
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap) -> None:
         self._host, self._beside = host, beside_recording(host)
         self._is_this_host = isinstance(self._beside, LiveHost) and self._beside.label == LiveHost().label
+        self.judged: tuple[Audit, UnitFiles] | None = None
+        """The whole audit, where it was done here and now."""
         self._births: BirthsWatch | None = None
         self._start = host.monotonic()
         self._before: Mapping[str, LiveUnit] | Gap = _NOT_HERE
@@ -54,7 +60,8 @@ class ServicesWatch:
             return {"gap": list(_ELSEWHERE)}
         seconds = self._host.monotonic() - self._start
         live: Live = live_between(self._beside, self._before, self._births.births if self._births else None)
-        audit = audit_of_window(live)
+        audit, files = audit_of_window(live)
+        self.judged = audit, files
         needs = {unit.name: unit for unit in audit.units}
         loops = []
         for loop in audit.loops:

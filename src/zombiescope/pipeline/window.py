@@ -54,6 +54,10 @@ class _Guarded:
         self._watch = self._try(lambda: opening(host, hierarchy))
         self._look: Callable[[], None] | None = getattr(self._watch, "look", None)
 
+    @property
+    def inside(self) -> Any:
+        return self._watch
+
     def look(self) -> None:
         if self._look and self._gap is None:
             self._try(self._look)
@@ -87,6 +91,10 @@ class Window:
             self._host.wait(seconds / steps)
             self._look()
             progress(seconds * step / steps)
+
+    def watch(self, field: str) -> Any:
+        """The watch itself, where it could be opened."""
+        return self._watches[field].inside
 
     def facts(self) -> dict[str, Any]:
         """By field of a case. A watch of several fields gives a record of them; where it failed they keep their own gaps."""

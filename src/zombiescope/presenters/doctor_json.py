@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+from zombiescope.analysis.correlation import LEAST_CASES, Correlation
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding
 from zombiescope.facts.gap import Gap
+from zombiescope.presenters.doctor_report import Report, told_correlation
 from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.scan_json import scan_gaps
-
-_NO_PLAN = Gap("plan", "this version names findings and does not plan remedies yet")
 
 
 def render_doctor(case: Case, diagnosis: Diagnosis) -> Json:
+    """Without a plan and a past: what the agent serves."""
+    return render_report(Report(case, diagnosis))
+
+
+def render_report(report: Report) -> Json:
+    case, diagnosis, plan = report.case, report.diagnosis, report.plan
     body: Json = {
         "verdict": diagnosis.verdict,
         "origin": diagnosis.origin,
@@ -22,9 +29,29 @@ def render_doctor(case: Case, diagnosis: Diagnosis) -> Json:
         "chains": [list(chain) for chain in diagnosis.chains],
         "findings": [render_finding(finding) for finding in diagnosis.findings],
         "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
-        "plan": None,
+        "correlations": [_correlation(found) for found in report.correlations],
+        "plan": None if isinstance(plan, Gap) else render_plan(plan),
     }
-    return document("doctor/1", case.last.snapshot, body, [*scan_gaps(case.last), *case_gaps(case), _NO_PLAN])
+    gaps = [*scan_gaps(case.last), *case_gaps(case), *report.gaps, *_correlation_gaps(report)]
+    gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
+    return document("doctor/1", case.last.snapshot, body, gaps)
+
+
+def _correlation(found: Correlation) -> Json:
+    return {**found._asdict(), "is_telling": found.is_telling, "said": told_correlation(found)}
+
+
+def _correlation_gaps(report: Report) -> list[Gap]:
+    why = {
+        "chance": "nothing was watched long enough to compare with",
+        "lift": "no control moment had the cause before it",
+        "p_value": f"fewer than {LEAST_CASES} cases",
+    }
+    return [
+        Gap(f"correlations[].{name}", reason)
+        for name, reason in why.items()
+        if any(getattr(found, name) is None for found in report.correlations)
+    ]
 
 
 def case_gaps(case: Case) -> list[Gap]:

@@ -12,13 +12,17 @@ from rich.text import Text
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.figures import size
 from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_json import scan_gaps
 from zombiescope.presenters.scan_text import STYLES, gap_lines
+from zombiescope.remedies.plan import Step
 
 _LABEL_WIDTH = 10
+_MOST_STEPS = 8
 
 
 def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]:
@@ -31,6 +35,24 @@ def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]
         parts += [Text(), _labelled("in vain", (Text(f"{each.what}: {each.why}") for each in diagnosis.in_vain))]
     parts += gap_lines(gap for gap in one_per_field(scan_gaps(case.last)) if not gap.fact.startswith("growth"))
     return parts
+
+
+def render_report_text(report: Report, page: str | None = None) -> list[RenderableType]:
+    """With the plan in short, whether failures follow, and where the page is."""
+    parts = render_doctor_text(report.case, report.diagnosis)
+    if report.correlations:
+        lines = (Text(told_correlation(each)) for each in report.correlations)
+        parts += [Text(), _labelled("follows", lines)]
+    if not isinstance(report.plan, Gap) and report.plan.steps:
+        steps = [Text(f"{step.n}. {step.title}{_frees(step)}") for step in report.plan.steps]
+        parts += [Text(), _labelled("plan", [*steps[:_MOST_STEPS], Text("zombiescope plan tells each step in full")])]
+    if page is not None:
+        parts += [Text(), _labelled("page", (Text(shown(page.encode("utf-8", "surrogateescape"))),))]
+    return parts
+
+
+def _frees(step: Step) -> str:
+    return f" (frees {frees(step)})" if frees(step) else ""
 
 
 def _summary(diagnosis: Diagnosis) -> list[RenderableType]:
@@ -86,11 +108,5 @@ def _evidence_table(evidence: tuple[Evidence, ...]) -> Fitting:
         Column("source", is_number=False, least_width=12),
         Column("at", is_number=False),
     )
-    rows = [(item.fact, _value(item), item.unit, item.source, f"{rfc3339(item.at)[11:19]}Z") for item in evidence]
+    rows = [(item.fact, value_of(item), item.unit, item.source, f"{rfc3339(item.at)[11:19]}Z") for item in evidence]
     return Fitting(columns, rows, indent=8, is_headed=False)
-
-
-def _value(item: Evidence) -> str:
-    if item.unit == "bytes" and isinstance(item.value, int):
-        return size(item.value)
-    return f"{item.value:,}" if isinstance(item.value, int | float) else str(item.value)

@@ -3,25 +3,26 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 import pytest
+from tests.scenarios.asked import RECORDED, Outcome, diagnosis_of
 from tests.scenarios.built import BUILT
 from tests.scenarios.labels import read_labels
-
-from zombiescope.diagnosis.engine import diagnose
 
 LABELS = read_labels()
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", [*BUILT, *RECORDED])
 def test_a_scenario_is_diagnosed_as_labelled(name: str) -> None:
-    label, found = LABELS[name], diagnose(BUILT[name]())
-    verdicts = {finding.id: finding.verdict.value for finding in found.findings}
-    assert found.origin == label.origin, found.verdict
-    assert fnmatchcase(found.maker, label.maker), found.verdict
-    assert found.first_remedy == label.first_remedy, found.verdict
-    assert {finding: verdicts.get(finding) for finding in label.present if finding in verdicts} == dict.fromkeys(
-        (finding for finding in label.present if finding in verdicts), "present"
-    )
-    assert {finding for finding in label.absent if verdicts.get(finding, "absent") != "absent"} == set()
+    found = diagnosis_of(name)
+    assert found is not None
+    outcome = Outcome(LABELS[name], found)
+    said = f"{found.verdict} {found.chains}"
+    assert found.origin == outcome.label.origin, said
+    assert outcome.maker_right, f"{found.maker}: {said}"
+    assert found.first_remedy == outcome.label.first_remedy, said
+    assert outcome.wrong_findings == [], said
+
+
+def test_a_scenario_is_what_its_label_says_it_is() -> None:
+    assert set(BUILT) <= {name for name, label in LABELS.items() if not label.real}
+    assert set(RECORDED) <= {name for name, label in LABELS.items() if label.real}

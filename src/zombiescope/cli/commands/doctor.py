@@ -1,26 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zombiescope doctor`: looks for a short window, then names findings with their evidence."""
+"""`zombiescope doctor`: looks for a short window, then names what is wrong, where it comes from and what could be done."""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.analysis.time_span import parse_time_span
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError
-from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.opening import open_host
+from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
+from zombiescope.pipeline.doctor import Examined, examine
+from zombiescope.pipeline.scan import open_host
+
+if TYPE_CHECKING:
+    from zombiescope.host.access import Host
+    from zombiescope.presenters.doctor_report import Report
 
 EPILOG = """\b
 Examples:
-  zombiescope doctor                      look for 10 seconds
-  zombiescope doctor --seconds 60         look longer
-  zombiescope doctor --fail-on critical   exit 1 on a critical finding
-  zombiescope doctor --root /host --json
+  zombiescope doctor                          look for 10 seconds
+  zombiescope doctor --html report.html       the same as one page to read, print and send
+  zombiescope doctor --markdown               the same for a ticket
+  zombiescope doctor --events failures.txt --since 24h
+                                              do failures follow what we blame?
+  zombiescope doctor --fail-on critical       exit 1 on a critical finding
+  zombiescope doctor --root node.tar.gz       what was recorded elsewhere
 """
 
 
@@ -28,6 +39,13 @@ Examples:
 @click.option(
     "--seconds", type=click.FloatRange(min=0, max=86400), default=10.0, show_default=True, help="How long to look."
 )
+@click.option("--html", type=click.Path(path_type=str), metavar="FILE", help="Write a self-contained page to FILE.")
+@click.option("--markdown", is_flag=True, help="Markdown on standard output, for a ticket.")
+@click.option(
+    "--events", type=click.Path(path_type=bytes), metavar="FILE", help="Job failures, a time and words a line."
+)
+@click.option("--since", metavar="AGE", help="Take events and growth from the agent's history too: 90s, 15m, 2h, 3d.")
+@click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
 @click.option(
     "--fail-on",
     type=click.Choice([Severity.WARNING.value, Severity.CRITICAL.value]),
@@ -35,22 +53,84 @@ Examples:
 )
 @json_option
 @root_option
-def doctor(*, seconds: float, fail_on: str | None, as_json: bool, root: bytes | None) -> Answer:
-    """Look at this host for a short window and name what is wrong, with evidence.
+def doctor(**asked: object) -> Answer:
+    """Look at this host for a short window and name what is wrong, where it comes from, and what could be done.
 
     Reads only. Exit code 0; 1 with --fail-on; 3 when nothing could be judged.
     """
+    return _answer(**asked)  # type: ignore[arg-type]
+
+
+def _answer(
+    *,
+    seconds: float,
+    html: str | None,
+    markdown: bool,
+    events: bytes | None,
+    since: str | None,
+    state: str | None,
+    fail_on: str | None,
+    as_json: bool,
+    root: bytes | None,
+) -> Answer:
+    if as_json and markdown:
+        raise UsageError("cannot write two forms at once", "--json and --markdown were both given", "choose one")
+    age = None if since is None else _seconds(since)
+    folder = _state(state) if age is not None or state is not None else None
     host = open_host(root)
     with window_shown(seconds if host.is_live else 0) as progress:
-        examined = examine(host, seconds, progress)
+        examined = examine(host, seconds, progress, folder)
     exit_code = _exit_code(examined.diagnosis, fail_on)
+    report = _report(host, examined, (events, folder, age or 0.0))
+    if html is not None:
+        from zombiescope.presenters.doctor_html import render_doctor_html  # noqa: PLC0415 (each form loads only what it needs)
+
+        _write(html, render_doctor_html(report))
     if as_json:
-        from zombiescope.presenters.doctor_json import render_doctor  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.doctor_json import render_report  # noqa: PLC0415
 
-        return JsonAnswer(render_doctor(examined.case, examined.diagnosis), exit_code)
-    from zombiescope.presenters.doctor_text import render_doctor_text  # noqa: PLC0415
+        return JsonAnswer(render_report(report), exit_code)
+    if markdown:
+        from zombiescope.presenters.doctor_markdown import render_doctor_markdown  # noqa: PLC0415
 
-    return TextAnswer(render_doctor_text(examined.case, examined.diagnosis), exit_code)
+        return PlainAnswer(render_doctor_markdown(report).rstrip("\n"), exit_code)
+    from zombiescope.presenters.doctor_text import render_report_text  # noqa: PLC0415
+
+    return TextAnswer(render_report_text(report, html), exit_code)
+
+
+def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float]) -> Report:
+    from zombiescope.pipeline.doctor_plan import plan_for  # noqa: PLC0415
+    from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
+    from zombiescope.presenters.doctor_report import Report  # noqa: PLC0415
+
+    told = tell(examined.case, Past(*past))
+    plan = plan_for(host, examined)
+    return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, told.gaps)
+
+
+def _state(given: str | None) -> bytes:
+    if given is not None:
+        return os.fsencode(given)
+    from zombiescope.config import load_config  # noqa: PLC0415
+
+    return os.fsencode(load_config(None, {}).text("state"))
+
+
+def _seconds(age: str) -> float:
+    seconds = parse_time_span(age)
+    if seconds is None or not 0 < seconds < 1e9:
+        raise UsageError(f"cannot read the age {age!r}", "it is not a time such as 90s, 15m, 2h or 3d", "--since 24h")
+    return seconds
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        with open(file, "w", encoding="utf-8", errors="backslashreplace") as page:  # noqa: PTH123
+            page.write(text)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot write {file}", why, "another place: --html /tmp/report.html") from error
 
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None) -> int:

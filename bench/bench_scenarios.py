@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labelled scenarios: which origin was named for which, how many were right, and what a diagnosis costs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.scenarios.asked import outcomes
+from tests.scenarios.labels import read_labels
+
+
+def main() -> int:
+    labels = read_labels()
+    start = time.process_time()
+    told, untold = outcomes(labels)
+    spent = time.process_time() - start
+    print(f"{'scenario':<18}{'kind':<7}{'labelled origin':<22}{'told origin':<22}{'maker':<7}{'remedy':<8}findings")
+    for each in told:
+        words = ["right" if right else "WRONG" for right in (each.maker_right, each.remedy_right)]
+        kind = "real" if each.label.real else "built"
+        print(
+            f"{each.label.name:<18}{kind:<7}{each.label.origin:<22}{each.found.origin:<22}{words[0]:<7}{words[1]:<8}"
+            f"{'; '.join(each.wrong_findings) or 'right'}"
+        )
+    print("\nconfusion (labelled -> told):")
+    for (labelled, found), count in sorted(Counter((each.label.origin, each.found.origin) for each in told).items()):
+        print(f"  {labelled:<22}-> {found:<22}{count:>3}{'' if labelled == found else '  WRONG'}")
+    right = sum(each.is_right for each in told)
+    real = sum(each.label.real for each in told)
+    print(f"\nours {right} right of {len(told)} ({real} real runs); target all; ratio {right / max(len(told), 1):.2f}")
+    print(f"labelled and not made yet: {len(untold)} ({', '.join(untold) or 'none'})")
+    print(f"{1000 * spent / max(len(told), 1):.1f} ms of CPU a diagnosis, replays included")
+    return 0 if right == len(told) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor says of each scenario: built ones from their facts, real ones from their recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import NamedTuple
+
+from tests.scenarios.built import BUILT
+from tests.scenarios.labels import FOLDER, Label
+
+from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.host.bundle import open_bundle
+from zombiescope.pipeline.doctor import examine
+
+RECORDED = {folder.name: folder for folder in sorted((FOLDER / "recorded").glob("*")) if folder.is_dir()}
+SECONDS = 3.0
+
+
+@cache
+def diagnosis_of(name: str) -> Diagnosis | None:
+    """None: there is no such scenario yet."""
+    if name in BUILT:
+        return diagnose(BUILT[name]())
+    folder = RECORDED.get(name)
+    return None if folder is None else examine(open_bundle(bytes(folder)), SECONDS).diagnosis
+
+
+class Outcome(NamedTuple):
+    label: Label
+    found: Diagnosis
+
+    @property
+    def origin_right(self) -> bool:
+        return self.found.origin == self.label.origin
+
+    @property
+    def maker_right(self) -> bool:
+        return fnmatchcase(self.found.maker, self.label.maker)
+
+    @property
+    def remedy_right(self) -> bool:
+        return self.found.first_remedy == self.label.first_remedy
+
+    @property
+    def wrong_findings(self) -> list[str]:
+        verdicts = {finding.id: finding.verdict.value for finding in self.found.findings}
+        missing = [f"{name} not present" for name in self.label.present if verdicts.get(name) != "present"]
+        return missing + [f"{name} {verdicts[name]}" for name in self.label.absent if verdicts.get(name) == "present"]
+
+    @property
+    def is_right(self) -> bool:
+        return self.origin_right and self.maker_right and self.remedy_right and not self.wrong_findings
+
+
+def outcomes(labels: Mapping[str, Label]) -> tuple[list[Outcome], list[str]]:
+    """Those that there are, and the names of those that are only labelled."""
+    found = {name: diagnosis_of(name) for name in labels}
+    told = [Outcome(labels[name], diagnosis) for name, diagnosis in found.items() if diagnosis is not None]
+    return told, [name for name, diagnosis in found.items() if diagnosis is None]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page and the ticket: complete, self-contained, and safe from a stranger's names."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.scenarios.built import BUILT
+from tests.scenarios.facts import NOW, case, loop, services
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.engine import diagnose
+from zombiescope.facts.gap import Gap
+from zombiescope.pipeline.timeline import Past, tell
+from zombiescope.presenters.doctor_html import render_doctor_html
+from zombiescope.presenters.doctor_json import render_report
+from zombiescope.presenters.doctor_markdown import code, render_doctor_markdown
+from zombiescope.presenters.doctor_report import Report
+from zombiescope.presenters.document import null_fields
+from zombiescope.remedies.plan import AskHuman, Expected, Plan, Risk, Step, StopUnit, Undo
+
+HOSTILE = '</title><script>alert(1)</script>"><img src=x onerror=alert(1)>'
+STOP = Step(
+    1, "stop:a", "stop", "stop a.service", StopUnit("a.service"), "it loops", "crash-looping-unit", Risk.LOW, Undo.RESTART,
+    "systemctl status", Expected(40, 4096, 40), needs_consent=True,
+)  # fmt: skip
+DRAIN = STOP._replace(
+    n=2, title="drain", change=AskHuman(("kubectl drain <node>",)), expected=None, needs_consent=False
+)
+PLAN = Plan("abc", ("crash-looping-unit",), (STOP, DRAIN), 40, 0)
+
+
+def report(seen: Case, past: Past = Past(), plan: Plan | Gap = PLAN) -> Report:  # noqa: B008 (immutable)
+    told = tell(seen, past)
+    return Report(seen, diagnose(seen), told.timeline, told.correlations, plan, told.gaps)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_page_is_whole_and_asks_nobody(name: str) -> None:
+    page = render_doctor_html(report(BUILT[name]()))
+    tags = Tags(page)
+    assert tags.open == []
+    assert not tags.seen & {"script", "link", "img", "iframe", "object"}
+    assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import", page)
+    assert "default-src 'none'" in page
+    for finding in diagnose(BUILT[name]()).present:
+        assert f'id="{finding.id}"' in page
+
+
+def test_the_chain_is_drawn_and_the_origin_marked() -> None:
+    page = render_doctor_html(report(BUILT["incident"]()))
+    drawn = page[page.index('<svg class="chain"') : page.index("</svg>")]
+    assert drawn.count("<rect") == len({name for chain in diagnose(BUILT["incident"]()).chains for name in chain})
+    assert re.search(r'class="node critical origin"><title>ecs.service', drawn)
+    assert '<svg class="axis"' in page
+    assert "kubectl drain &lt;node&gt;" in page
+    assert "frees 40 zombies" in page
+    assert "needs --consent stop:a" in page
+
+
+def hostile() -> Case:
+    left = {f"unit:{HOSTILE}": ("page_cache", 3000)}
+    return case(3000, left=left, services=services(loop(HOSTILE, why=HOSTILE)))
+
+
+def test_a_strangers_name_stays_a_name() -> None:
+    page = render_doctor_html(report(hostile()))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    assert Tags(page).open == []
+    ticket = render_doctor_markdown(report(hostile()))
+    assert "<script" not in ticket.replace(r"\<script", "")
+
+
+def test_a_ticket_tells_the_chain_the_plan_and_the_evidence() -> None:
+    text = render_doctor_markdown(report(BUILT["incident"]()))
+    assert text.startswith("# `ecs.service` restarts every 10 s")
+    assert "`zombie-population` ← `pinned-page-cache` ← `crash-looping-unit`" in text
+    assert "1. stop a.service (risk low, undo restart, frees 40 zombies)" in text
+    assert "- `cpu-steal` absent:" in text
+    assert code("a`b") == "`` a`b ``"
+
+
+def test_failures_that_follow_are_told_with_their_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "failures"
+    file.write_text("# jobs\n" + "\n".join(f"{NOW - 60 * age + 40} job" for age in (50, 30, 9, 300, 700)))
+    told = report(BUILT["incident"](), Past(bytes(file)))
+    found = {(each.cause, each.effect): each for each in told.correlations}
+    pair = found["nic reset", "job failure"]
+    assert (pair.cases, pair.preceded) == (5, 3)
+    assert pair.p_value is not None
+    document = render_report(told)
+    assert document["correlations"][-1]["cases"] == 5
+    gaps = {gap["fact"] for gap in document["gaps"]}
+    assert {field for field in null_fields(document) if field not in gaps} == set()
+
+
+def test_a_plan_that_could_not_be_made_is_a_gap() -> None:
+    document = render_report(report(BUILT["sockets"](), plan=Gap("plan", "recorded")))
+    assert document["plan"] is None
+    assert ("plan", "recorded") in {(gap["fact"], gap["reason"]) for gap in document["gaps"]}
