@@ -21,7 +21,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.softirq_watch import SoftirqProbe, SoftirqWindow
 
-MINE = ("nic_resets", "softirq")
+MINE = ("nic_resets", "softirq", "reclaim")
 TARGET = 0.001
 PACKETS = 20_000
 

@@ -25,8 +25,15 @@ def _softirq(host: Host) -> Watch:
     return SoftirqProbe(host)
 
 
+def _reclaim(host: Host) -> Watch:
+    from zombiescope.pipeline.reclaim_probe import ReclaimProbe  # noqa: PLC0415
+
+    return ReclaimProbe(host)
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("nic_resets", 5.0, _nic_resets),
     Probe("cores", 1.0, _cores),
     Probe("softirq", 5.0, _softirq),
+    Probe("reclaim", 10.0, _reclaim),
 )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+from tests.build import ScriptedHost
+
+from zombiescope.analysis.reclaim_since import reclaim_since
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
+from zombiescope.pipeline.reclaim_probe import ReclaimProbe
+
+NOTHING: list[Any] = [0, 0, 0, 0.0, 0.0, 0.0, None, []]
+
+
+class Told(ScriptedHost):
+    """Not live, so that no BPF is tried; the outcome is what a script says."""
+
+    outcome: Any = None
+
+    def experiment(self, name: str, work: object) -> dict[str, Any] | None:
+        del name, work
+        outcome: dict[str, Any] | None = self.outcome
+        return outcome
+
+
+def told(seconds: float, *limit: Any) -> dict[str, Any]:
+    return {"seconds": seconds, "kinds": {"direct": NOTHING, "limit": list(limit) or NOTHING}, "unseen": 0}
+
+
+def test_between_two_readings() -> None:
+    def seen(at: float, calls: int, seconds: float, longest: float, when: float) -> ReclaimSeen:
+        buckets = Histogram((calls,))
+        return ReclaimSeen(
+            at, (ReclaimCalls(ReclaimKind.LIMIT, calls, 1, 5, seconds, seconds, longest, when, buckets),)
+        )
+
+    lately = reclaim_since(seen(10, 4, 2.0, 1.5, 100.0), seen(20, 6, 2.4, 1.5, 100.0), 130.0)
+    (kind,) = lately.kinds
+    assert (lately.seconds, kind.calls, kind.pages, kind.histogram.buckets) == (10, 2, 0, (2,))
+    assert (round(kind.longest_seconds, 3), kind.longest_at) == (0.2, None), "the longest was before"
+    (kind,) = reclaim_since(seen(10, 4, 2.0, 1.5, 100.0), seen(20, 5, 4.0, 2.0, 125.0), 130.0).kinds
+    assert (kind.longest_seconds, kind.longest_at) == (2.0, 125.0)
+
+
+def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None:
+    host = Told({b"/proc/vmstat": b"pgscan_kswapd 5\n"}, is_live=False)
+    probe = ReclaimProbe(host)
+    host.outcome = told(10.0)
+    first = probe.read()
+    assert (dict(first.remembered), first.happened) == ({}, ())
+    host.wait(10)
+    host.outcome = told(20.0, 2, 2, 0, 4.0, 3.0, 2.5, host.wall_clock() - 3, [0, 2])
+    second = probe.read()
+    assert second.remembered == {"reclaim_pass_seconds": 2.0, "reclaim_cpu_seconds": 3.0}
+    assert [event.detail for event in second.happened] == ["limit: 2.5 s, 2 calls"]
+    assert second.facts["reclaim"].calls == 2
+    host.wait(10)
+    third = probe.read()
+    assert (dict(third.remembered), third.happened, third.facts["reclaim"].calls) == ({}, (), 2)
+    probe.close()
+
+
+def test_without_bpf_the_files_remain() -> None:
+    host = Told({b"/proc/vmstat": b"pgscan_kswapd 5\n"}, is_live=False)
+    host.outcome = {"gap": ["reclaim", "bpf refused", ""]}
+    reading = ReclaimProbe(host).read()
+    assert reading.gap == Gap("reclaim", "bpf refused")
+    assert isinstance(reading.facts["pressure"], PressureSeen)
