@@ -22,6 +22,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_syscall import refusal
+from zombiescope.pipeline.autopsy import dissect
 from zombiescope.probes.readers import zombie_walk
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
@@ -149,6 +150,23 @@ def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker, t
     assert all(found[b"z%d" % number].pages.shmem == 1 for number in range(10))
     if tier is Tier.BPF and not IN_MACHINE:
         assert (walked().longest_run_nanoseconds or 0) < 10_000_000
+
+
+@told_if(PAGES_PIN)
+def test_pages_by_kind_of_one_too_long_to_follow_are_told_by_its_parent(maker: Maker) -> None:
+    """More folios than a run can follow: memory.stat of the parent says of which kind they are, and no page is left out."""
+    pages = 9_000 if IN_MACHINE else 60_000
+    maker.die(b"huge", maker.tmpfs(b"huge", pages))
+    maker.die(b"small", maker.tmpfs(b"small", 3))
+    settled(maker, 2)
+
+    def is_told() -> bool:
+        """The figures of memory.stat may be two seconds old."""
+        found = {body.zombie.path: body.zombie.pages for body in dissect(LiveHost()).autopsy.bodies}
+        kinds = [(found[maker.prefix + name].shmem, found[maker.prefix + name].anon) for name in (b"/huge", b"/small")]
+        return kinds == [(pages, 0), (3, 0)]
+
+    assert wait_until(is_told)
 
 
 @told_if(PAGES_PIN)

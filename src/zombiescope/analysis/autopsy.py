@@ -131,9 +131,9 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     freed: Counter[Action] = Counter()
     vain: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
     pages = 0
-    for (maker, held, of_kinds, choices, state), number in Counter(map(_shape, bodies)).items():
+    for (maker, held, unsplit, of_kinds, choices, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
-        pages += _in_memory(held) * number
+        pages += (_in_memory(held) + unsplit) * number
         kinds.update(dict.fromkeys(of_kinds, number))
         vain[of_kinds, state] += number
         freed.update(dict.fromkeys(actions_enough(choices), number))
@@ -141,19 +141,26 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed), derive_vain(vain))
 
 
-def _shape(body: Body) -> tuple[str, Pages, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
+def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
     """What the totals need to know of a zombie."""
     zombie, maker, pins = body
     if pins is zombie.pins and len(pins) == 1:
         pin = pins[0]
         state = state_of(pins) if pin.kind is PinKind.PAGE_CACHE else AT_REST
-        return maker, zombie.pages, (pin.kind,), (actions_on(pin),), state
+        return maker, zombie.pages, zombie.unsplit_pages, (pin.kind,), (actions_on(pin),), state
     kinds = tuple([pin.kind for pin in zombie.pins])
-    return maker, zombie.pages, kinds, tuple([actions_on(pin) for pin in pins]), state_of(zombie.pins)
+    return (
+        maker,
+        zombie.pages,
+        zombie.unsplit_pages,
+        kinds,
+        tuple([actions_on(pin) for pin in pins]),
+        state_of(zombie.pins),
+    )
 
 
 def pages_of(zombie: Zombie) -> int:
-    return _in_memory(zombie.pages)
+    return _in_memory(zombie.pages) + zombie.unsplit_pages
 
 
 def _in_memory(pages: Pages) -> int:
@@ -186,9 +193,10 @@ def reconcile(
 def _by_parent(walk: Walk, residuals: Residuals | None, page_bytes: int) -> tuple[ParentCheck, ...]:
     zombies_of: Counter[bytes] = Counter()
     pages: Counter[bytes] = Counter()
-    for (parent, held), number in Counter([(zombie.parent, zombie.pages) for zombie in walk.zombies]).items():
+    keys = [(zombie.parent, zombie.pages, zombie.unsplit_pages) for zombie in walk.zombies]
+    for (parent, held, unsplit), number in Counter(keys).items():
         zombies_of[parent] += number
-        pages[parent] += _in_memory(held) * number
+        pages[parent] += (_in_memory(held) + unsplit) * number
     checks = []
     for path, zombies in zombies_of.most_common():
         residual = None

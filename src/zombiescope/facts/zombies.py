@@ -104,6 +104,8 @@ class Zombie(NamedTuple):
     oom_kills: int | None
     parent_id: int | None = None
     """Of the cgroup right above, dead or alive; None where the tier does not know."""
+    unsplit_pages: int = 0
+    """Pages of shared or private memory that were not told apart: in neither of `pages`, which then has None for both."""
 
 
 class Walk(NamedTuple):

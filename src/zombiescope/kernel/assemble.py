@@ -80,7 +80,8 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
         if css in writeback:
             pins = without_explained(pins, references, writeback[css]) + namer.of_writeback(writeback[css])
         life = (memcg.id, memcg.serial, path, memcg.level, above.live, born_at, None)
-        more = (references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id)
+        unsplit = memcg.lru_anon if pages.anon is None else 0
+        more = (references, pages, pins, memcg.peak * page_bytes, memcg.oom_kills, above.id, unsplit)
         add(make(Zombie, life + more))
     runs = raw.runs_nanoseconds
     return Walk(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.held import explain, is_unexplained, nameless_files, with_file_holders
+from zombiescope.analysis.splitting import split_by_residual
 from zombiescope.errors import ObservationError
 from zombiescope.facts.beside import NOTHING_BESIDE, Beside
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
@@ -23,6 +24,7 @@ from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
+PAGE_BYTES = 4096
 
 
 class Evidence(NamedTuple):
@@ -50,6 +52,8 @@ def gather(host: Host, progress: Progress = lambda _: None) -> Evidence:
     walk, population = _settled(host, walk, population)
     progress("adding up the bytes that no live cgroup owns")
     residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
+    if isinstance(residuals, Residuals):
+        walk = split_by_residual(walk, residuals, PAGE_BYTES)
     walk, beside, gaps = _look_further(host, hierarchy, walk, residuals, progress)
     told = (*_gaps(census, residuals), *gaps)
     return Evidence(taken_at, hierarchy, census, walk, population, residuals, beside, told)
