@@ -2,8 +2,9 @@
 """Stretches in which a core had no time but for the kernel, found while looks come in: ten a second or one.
 
 A window between two looks is hot when the kernel had nearly all of it. Hot windows in a row are a stretch; a short break (a
-scheduler's mercy for other tasks) does not end it. Its ends lie inside the windows around it: as far in as these had more kernel
-time than the core had before. Cores that do nothing of the kind cost a subtraction each.
+scheduler's mercy for other tasks) does not end it. Its ends lie inside the windows at its edges: as far in as their kernel time,
+above what the core had before, reaches of the level inside. A core that is merely busy in the kernel, and not without time for
+anything else, is none. Cores that do nothing of the kind cost a subtraction each.
 """
 
 from __future__ import annotations
@@ -14,34 +15,83 @@ from typing import NamedTuple
 from zombiescope.analysis.core_time import seconds_between, time_between
 from zombiescope.facts.cores import USER_HZ, CoreLook, CoreMode, CoreTime, Stretch
 
+_WHOLE = 0.9
+"""A window covered so far is taken for covered: ticks do not tell it better."""
+
 
 class Tuning(NamedTuple):
     """Chosen on the tuning half of the labelled runs in `tests/cores`, judged on the other half (`bench/bench_cores.py`)."""
 
     hot: float = 0.75
     """Share of a window that the kernel has at least in a hot one."""
+    least_share: float = 0.85
+    """Of the windows inside a stretch, edges left out."""
     most_idle: float = 0.15
     join_seconds: float = 0.25
     least_seconds: float = 0.5
+
+
+class _Piece(NamedTuple):
+    """One window of a stretch."""
+
+    end: float
+    seconds: float
+    share: float
+    time: CoreTime
 
 
 @dataclass(slots=True)
 class _Open:
     """A stretch that goes on."""
 
-    begin: float
-    end: float
-    """Of the last hot window."""
+    first: _Piece
+    last: _Piece
+    """The last hot one."""
+    before: tuple[float, float]
+    """Kernel share and seconds of the window before it."""
     quiet_share: float
     """Kernel share before it began: what the edges have anyway."""
     is_cut: bool
+    level: float = 0.0
+    """The highest share of its windows."""
     time: CoreTime = field(default_factory=CoreTime)
-    waiting: list[tuple[float, float, CoreTime]] = field(default_factory=list)
-    """Windows after the last hot one: seconds, kernel share, time."""
+    inside: CoreTime = field(default_factory=CoreTime)
+    """Without the first and the last hot window."""
+    waiting: list[_Piece] = field(default_factory=list)
+    """Windows after the last hot one."""
+
+    def add(self, piece: _Piece) -> None:
+        """One more hot window; what waited for it lies inside."""
+        between = ([self.last] if self.last is not self.first else []) + self.waiting
+        for each in between:
+            self.inside = self.inside.plus(each.time)
+        for each in self.waiting:
+            self.time = self.time.plus(each.time)
+        self.waiting.clear()
+        self.time, self.last = self.time.plus(piece.time), piece
+        self.level = max(self.level, piece.share)
+
+    def covered(self, share: float) -> float:
+        """Of a window at an edge, the part that lies in the stretch."""
+        above = self.level - self.quiet_share
+        return min(max((share - self.quiet_share) / above, 0.0), 1.0) if above > 0 else 0.0
 
     @property
-    def waiting_seconds(self) -> float:
-        return sum(seconds for seconds, _, _ in self.waiting)
+    def begin(self) -> float:
+        share, seconds = self.before
+        begin = self.first.end - self.covered(self.first.share) * self.first.seconds
+        return begin - (self.covered(share) * seconds if self.covered(self.first.share) > _WHOLE else 0.0)
+
+    @property
+    def end(self) -> float:
+        if self.last is not self.first and self.covered(self.last.share) < _WHOLE:
+            return self.last.end - (1 - self.covered(self.last.share)) * self.last.seconds
+        following = self.waiting[0] if self.waiting else None
+        return self.last.end + (self.covered(following.share) * following.seconds if following else 0.0)
+
+    @property
+    def share(self) -> float:
+        return min(self.inside.kernel / self.inside.total, 1.0) if self.inside.total > 0 else self.level
 
 
 class SaturationWatch:
@@ -88,7 +138,7 @@ class SaturationWatch:
 
     def unfinished(self) -> list[Stretch]:
         """Those still going on, as far as they were seen; they go on being followed."""
-        found = [self._stretch(core, current, current.end, is_cut=True) for core, current in self._open.items()]
+        found = [self._stretch(core, current, is_cut=True) for core, current in self._open.items()]
         return [stretch for stretch in found if stretch is not None]
 
     def going_on(self) -> tuple[int, ...]:
@@ -102,59 +152,50 @@ class SaturationWatch:
         if time is None:
             self._shares.pop(core, None)
             return self._close(core, is_cut=True)
-        share = min(time.kernel / elapsed, 1.0)
-        is_hot = share >= self._tuning.hot and (time.idle + time.iowait) / elapsed <= self._tuning.most_idle
+        piece = _Piece(until, elapsed, min(time.kernel / elapsed, 1.0), time)
+        is_hot = piece.share >= self._tuning.hot and (time.idle + time.iowait) / elapsed <= self._tuning.most_idle
         current = self._open.get(core)
         if is_hot:
             if current is None:
-                current = self._open[core] = self._begin(core, until - elapsed)
-            for _, _, waited in current.waiting:
-                current.time = current.time.plus(waited)
-            current.waiting.clear()
-            current.time, current.end = current.time.plus(time), until
-            self._count(time)
+                current = self._open[core] = self._begin(core, piece)
+            current.add(piece)
+            self._count(piece)
         elif current is not None:
-            current.waiting.append((elapsed, share, time))
-            if current.waiting_seconds > self._tuning.join_seconds:
+            current.waiting.append(piece)
+            if sum(each.seconds for each in current.waiting) > self._tuning.join_seconds:
                 return self._close(core, is_cut=False)
         else:
-            self._remember(core, share, elapsed)
+            known = self._shares.get(core)
+            self._shares[core] = (piece.share, known[0] if known else piece.share, elapsed)
         return []
 
-    def _remember(self, core: int, share: float, elapsed: float) -> None:
-        known = self._shares.get(core)
-        self._shares[core] = (share, known[0] if known else share, elapsed)
-
-    def _begin(self, core: int, begin: float) -> _Open:
+    def _begin(self, core: int, piece: _Piece) -> _Open:
         known = self._shares.pop(core, None)
         if known is None:
-            return _Open(begin, begin, 0.0, is_cut=True)
+            return _Open(piece, piece, (0.0, 0.0), 0.0, is_cut=True)
         last, before_last, seconds = known
-        quiet = min(last, before_last)
-        return _Open(begin - (last - quiet) * seconds, begin, quiet, is_cut=False)
+        return _Open(piece, piece, (last, seconds), min(last, before_last), is_cut=False)
 
     def _close(self, core: int, *, is_cut: bool) -> list[Stretch]:
         current = self._open.pop(core, None)
         if current is None:
             return []
-        end = current.end
         if current.waiting:
-            seconds, share, _ = current.waiting[0]
-            end += max(share - current.quiet_share, 0.0) * seconds
-            _, last, _ = current.waiting[-1]
-            self._shares[core] = (last, last, seconds)
-        stretch = self._stretch(core, current, end, is_cut=is_cut)
+            latest = current.waiting[-1]
+            self._shares[core] = (latest.share, latest.share, latest.seconds)
+        stretch = self._stretch(core, current, is_cut=is_cut)
         return [stretch] if stretch else []
 
-    def _stretch(self, core: int, current: _Open, end: float, *, is_cut: bool) -> Stretch | None:
-        if end - current.begin < self._tuning.least_seconds:
+    def _stretch(self, core: int, current: _Open, *, is_cut: bool) -> Stretch | None:
+        seconds = current.end - current.begin
+        if seconds < self._tuning.least_seconds or current.share < self._tuning.least_share:
             return None
-        share = min(current.time.kernel / current.time.total, 1.0)
-        return Stretch(core, current.begin, end - current.begin, mode_of(current.time), share, current.is_cut or is_cut)
+        return Stretch(core, current.begin, seconds, mode_of(current.time), current.share, current.is_cut or is_cut)
 
-    def _count(self, time: CoreTime) -> None:
-        mode = mode_of(time)
-        self.seconds[mode] = self.seconds.get(mode, 0.0) + time.kernel
+    def _count(self, piece: _Piece) -> None:
+        if piece.share >= self._tuning.least_share:
+            mode = mode_of(piece.time)
+            self.seconds[mode] = self.seconds.get(mode, 0.0) + piece.time.kernel
 
 
 def mode_of(time: CoreTime) -> CoreMode:

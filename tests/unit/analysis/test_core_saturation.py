@@ -89,6 +89,17 @@ def test_half_kernel_half_user_raises_nothing() -> None:
     assert found(looks({0: lambda now: "system" if int(now / TICK) % 2 else "user"}, 5, 0.1)) == []
 
 
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+@pytest.mark.parametrize("share", [0.70, 0.74, 0.78, 0.82])
+def test_a_core_that_is_merely_busy_in_the_kernel_raises_nothing(share: float, interval: float) -> None:
+    """Small system calls from a busy program: found false among runs that no tuning had seen."""
+    watch = SaturationWatch()
+    for look in looks({0: lambda now: "system" if int(now / TICK) * 37 % 100 < 100 * share else "user"}, 8, interval):
+        assert watch.take(look) == []
+    assert watch.finish() == []
+    assert interval < 1 or watch.seconds == {}, "the agent's counter, at its pace, counts nothing"
+
+
 def test_a_burst_shorter_than_half_a_second_raises_nothing() -> None:
     assert found(looks({0: held(1, 0.4)}, 4, 0.1)) == []
 
