@@ -71,7 +71,7 @@ test-vm-all: $(READY) $(PACKAGES) ## every cell of the kernel matrix
 	ZOMBIESCOPE_REQUIRE=vm ZOMBIESCOPE_VM_CELLS=all $(BIN)/python -m pytest --capture=sys tests/vm
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
-	@for b in bench/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+	@for b in bench/bench_*.py; do echo "== $$b"; PYTHONPATH=. $(BIN)/python $$b || exit 1; done
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py

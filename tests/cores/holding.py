@@ -2,14 +2,16 @@
 """Real loads that hold one core for a known time, in a child of their own: pinned, and real-time for as long as it lasts, so that
 a busy host does not share the core. Each ends by itself; its truth is its own clock and the processor time it used there.
 
-`reclaim` and `zeros` were looked at while the detector was tuned; `crypt` (random numbers into a pipe that nobody keeps), `names`
-(a directory listed again and again) and `churn` (cgroups born and dying) were kept apart.
+`pipes`, `cached`, `stats` and `digest` were recorded and first judged when the detector was done: no tuning has seen them.
+Cgroups born and dying hold other cores too (the kernel frees them in workers of its own): no load with a truth of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import mmap
 import os
 import resource
 import signal
@@ -18,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.kernel.zombie_maker import HIERARCHY, Maker
+from tests.kernel.zombie_maker import Maker
 
 _PRIORITY = 10
 _SAFETY_SECONDS = 20
@@ -59,14 +61,46 @@ def names() -> Step:
     return lambda: os.listdir(descriptor)
 
 
-def churn() -> Step:
-    place = os.fsencode(HIERARCHY / f"zombiescope-hold-{os.getpid()}")
+def maps() -> Step:
+    """Pages by the thousand, cleared and given back."""
 
     def step() -> None:
-        os.mkdir(place)
-        os.rmdir(place)
+        mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
     return step
+
+
+def pipes() -> Step:
+    """Bytes through a pipe to oneself."""
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    content = bytes(60_000)
+
+    def step() -> None:
+        os.write(writing, content)
+        os.read(reading, len(content))
+
+    return step
+
+
+def cached() -> Step:
+    """A file that lies in memory, read again and again."""
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        file.write(bytes(4 << 20))
+        file.flush()
+        descriptor = os.dup(file.fileno())
+    buffer = bytearray(4 << 20)
+    return lambda: os.preadv(descriptor, [buffer], 0)
+
+
+def stats() -> Step:
+    """Small system calls from Python: busy, and much of it not in the kernel."""
+    return lambda: os.stat("/proc/self/status")
+
+
+def digest() -> Step:
+    """In user mode, without Python's own loop."""
+    content = bytes(1 << 20)
+    return lambda: hashlib.sha256(content).digest()
 
 
 def user() -> Step:
@@ -110,7 +144,8 @@ def reclaim(maker: Maker) -> Callable[[], Step]:
 
 
 LOADS: dict[str, Callable[[], Step]] = {
-    "zeros": zeros, "crypt": crypt, "names": names, "churn": churn, "user": user, "half": half, "sleep": sleep,
+    "zeros": zeros, "crypt": crypt, "names": names, "maps": maps, "user": user,
+    "pipes": pipes, "cached": cached, "stats": stats, "digest": digest, "half": half, "sleep": sleep,
 }  # fmt: skip
 
 

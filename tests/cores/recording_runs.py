@@ -32,8 +32,9 @@ FOLDER = Path(__file__).parent / "runs"
 LABELS = FOLDER / "labels.json"
 SECONDS = 6.0
 PLAN = {
-    "tuning": (("zeros", 2.0), ("reclaim", 2.0), ("user", 2.0), ("sleep", 2.0)) * 3,
-    "unseen": (("crypt", 2.0), ("churn", 2.0), ("names", 2.0), ("half", 2.0)) * 3,
+    "tuning": (("zeros", 2.0), ("reclaim", 2.0), ("user", 2.0), ("sleep", 2.0)) * 3
+    + (("crypt", 2.0), ("maps", 2.0), ("names", 2.0), ("half", 2.0)) * 3,
+    "unseen": (("pipes", 2.0), ("cached", 2.0), ("stats", 2.0), ("digest", 2.0)) * 6,
 }
 _SLICE_SECONDS = 0.5
 _FOREIGN_SHARE = 0.5
