@@ -22,7 +22,7 @@ def main() -> int:
     print(f"{'scenario':<18}{'kind':<7}{'labelled origin':<22}{'told origin':<22}{'maker':<7}{'remedy':<8}findings")
     for each in told:
         words = ["right" if right else "WRONG" for right in (each.maker_right, each.remedy_right)]
-        kind = "real" if each.label.real else "built"
+        kind = "real" if each.is_recorded else "built"
         print(
             f"{each.label.name:<18}{kind:<7}{each.label.origin:<22}{each.found.origin:<22}{words[0]:<7}{words[1]:<8}"
             f"{'; '.join(each.wrong_findings) or 'right'}"
@@ -31,9 +31,11 @@ def main() -> int:
     for (labelled, found), count in sorted(Counter((each.label.origin, each.found.origin) for each in told).items()):
         print(f"  {labelled:<22}-> {found:<22}{count:>3}{'' if labelled == found else '  WRONG'}")
     right = sum(each.is_right for each in told)
-    real = sum(each.label.real for each in told)
+    real = sum(each.is_recorded for each in told)
+    waiting = [each.label.name for each in told if each.label.real and not each.is_recorded]
     print(f"\nours {right} right of {len(told)} ({real} real runs); target all; ratio {right / max(len(told), 1):.2f}")
-    print(f"labelled and not made yet: {len(untold)} ({', '.join(untold) or 'none'})")
+    print(f"built for as long as no run is recorded: {len(waiting)} ({', '.join(waiting) or 'none'})")
+    print(f"labelled and not made: {len(untold)} ({', '.join(untold) or 'none'})")
     print(f"{1000 * spent / max(len(told), 1):.1f} ms of CPU a diagnosis, replays included")
     return 0 if right == len(told) else 1
 

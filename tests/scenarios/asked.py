@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the doctor says of each scenario: built ones from their facts, real ones from their recordings."""
+"""What the doctor says of each scenario: built ones from their facts, real ones from their recordings, or from their
+facts where there is no recording yet."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from tests.scenarios.built import BUILT
+from tests.scenarios.built import BUILT, STAND_INS
 from tests.scenarios.labels import FOLDER, Label
 
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
@@ -25,12 +26,18 @@ def diagnosis_of(name: str) -> Diagnosis | None:
     if name in BUILT:
         return diagnose(BUILT[name]())
     folder = RECORDED.get(name)
-    return None if folder is None else examine(open_bundle(bytes(folder)), SECONDS).diagnosis
+    if folder is not None:
+        return examine(open_bundle(bytes(folder)), SECONDS).diagnosis
+    return diagnose(STAND_INS[name]()) if name in STAND_INS else None
 
 
 class Outcome(NamedTuple):
     label: Label
     found: Diagnosis
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.label.name in RECORDED
 
     @property
     def origin_right(self) -> bool:

@@ -12,6 +12,8 @@ from tests.scenarios.facts import (
     kernel_log,
     loop,
     oom,
+    pressure,
+    real_time,
     reclaim,
     remains,
     reset,
@@ -25,6 +27,8 @@ from tests.scenarios.facts import (
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import ThrottledGroup
+from zombiescope.facts.priorities import RealTimeTask
 
 _PARTIAL = Gap("memcg.counted", "this is a container's view of the cgroups", "run it on the host")
 
@@ -123,6 +127,51 @@ def cannot_show() -> Case:
     return Case((look,), Thresholds())
 
 
+LAB = "path:/zombiescope-lab/scenario/z*"
+HOG = RealTimeTask(911, "spin", "fifo", 50, 9.5, 1)
+CAPPED = ThrottledGroup(b"/system.slice/capped.service", 100, 98, 7.9)
+
+
+def lab(kind: str, zombies: int = 300) -> Callable[[], Case]:
+    return lambda: case(zombies, live=40, left={LAB: (kind, zombies)})
+
+
+def loop_leaks() -> Case:
+    left = {"unit:loop.service": ("page_cache", 300), "unit:old.service": ("page_cache", 12)}
+    return case(312, live=40, left=left, services=services(loop("loop.service", 300, every_seconds=0.1)))
+
+
+def inner_loop(left: int) -> Callable[[], Case]:
+    seen = services(loop("inner.service", 7, kind="inside"))
+    held = {"unit:inner.service": ("page_cache", left), "unit:old.service": ("page_cache", 12)} if left else None
+    return lambda: case(left + 12, live=40, left=held, services=seen)
+
+
+def visible_leak() -> Case:
+    look = observed(snapshot(12, 1_150, empty=1_100))
+    return case()._replace(observations=(look, look))
+
+
+STAND_INS: dict[str, Callable[[], Case]] = {
+    "idle": case,
+    "user-hog": lambda: case(cores=cores(user=9.9)),
+    "throttled": lambda: case(pressure=pressure(CAPPED)),
+    "real-time": lambda: case(cores=cores(user=9.9), real_time=real_time(HOG)),
+    "loop-leaks": loop_leaks,
+    "loop-clean": lambda: case(services=services(loop("loop.service", 300, every_seconds=0.1))),
+    "inner-loop-leaks": inner_loop(300),
+    "inner-churn": inner_loop(0),
+    "tmpfs": lab("tmpfs"),
+    "page-cache": lab("page_cache"),
+    "sysv": lab("sysv_shm"),
+    "memfd": lab("memfd"),
+    "swap": lab("swap"),
+    "swap-few": lab("swap", 30),
+    "visible-leak": visible_leak,
+    "pressure": lambda: case(pressure=pressure(stall=0.4), reclaim=reclaim(40, 900_000, 2.0, 0.1)),
+    "pages-handed-on": case,
+}
+"""The facts of real scenarios, for as long as their recording is not there: `tests/scenarios/runs.py` makes them."""
 BUILT: dict[str, Callable[[], Case]] = {
     "both-diseases": both_diseases,
     "incident": incident,

@@ -15,6 +15,7 @@ from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.rules.crash_looping_unit import judge_crash_looping_unit
 from zombiescope.diagnosis.rules.image_risk import judge_image_risk
 from zombiescope.diagnosis.rules.looping_container import judge_looping_container
+from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
 from zombiescope.diagnosis.rules.nic_reset import judge_nic_reset
 from zombiescope.diagnosis.rules.oom_dumps import judge_oom_dumps
 from zombiescope.diagnosis.rules.pinned_other import judge_pinned_other
@@ -55,4 +56,5 @@ RULES: tuple[Callable[[Case], Finding], ...] = (
     judge_cpu_shortage,
     judge_real_time_hog,
     judge_oom_dumps,
+    judge_memory_shortage,
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 from tests.scenarios.asked import RECORDED, Outcome, diagnosis_of
-from tests.scenarios.built import BUILT
+from tests.scenarios.built import BUILT, STAND_INS
 from tests.scenarios.labels import read_labels
 
 LABELS = read_labels()
 
 
-@pytest.mark.parametrize("name", [*BUILT, *RECORDED])
+@pytest.mark.parametrize("name", read_labels())
 def test_a_scenario_is_diagnosed_as_labelled(name: str) -> None:
     found = diagnosis_of(name)
     assert found is not None
@@ -25,4 +25,5 @@ def test_a_scenario_is_diagnosed_as_labelled(name: str) -> None:
 
 def test_a_scenario_is_what_its_label_says_it_is() -> None:
     assert set(BUILT) <= {name for name, label in LABELS.items() if not label.real}
-    assert set(RECORDED) <= {name for name, label in LABELS.items() if label.real}
+    assert set(RECORDED) | set(STAND_INS) <= {name for name, label in LABELS.items() if label.real}
+    assert set(BUILT) | set(RECORDED) | set(STAND_INS) == set(LABELS)

@@ -37,7 +37,8 @@ def judge_cpu_throttling(case: Case) -> Finding:
         f"{shown(worst.path)} ran out of its quota in {worst.throttled:,} of {worst.periods:,} periods and waited "
         f"{worst.seconds:.1f} s" + (f", and {others:,} more" if others else "")
     )
-    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, evidence)
+    remedies = ("raise-cpu-limit",)
+    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, evidence, (), remedies)
 
 
 def _evidence(groups: tuple[ThrottledGroup, ...], at: float) -> tuple[Evidence, ...]:

@@ -20,9 +20,9 @@ def judge_visible_leak(case: Case) -> Finding:
         return _judge_by_number(case, empties)
     severity = case.thresholds.of_empty_directories(empties.estimate)
     verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
-    return Finding(
-        ID, verdict, severity, Role.MECHANISM, TITLE, _summary(empties), _evidence(empties, case.last.snapshot.taken_at)
-    )
+    evidence = _evidence(empties, case.last.snapshot.taken_at)
+    remedies = ("remove-directories",) if verdict is Verdict.PRESENT else ()
+    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, _summary(empties), evidence, (), remedies)
 
 
 def _judge_by_number(case: Case, gap: Gap) -> Finding:
