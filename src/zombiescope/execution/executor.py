@@ -45,7 +45,10 @@ class Executor:
         self._freeing = Freeing(hands, around)
 
     def skip(self, step: Step, note: str, status: str = "skipped") -> StepReceipt:
-        self._hands.journal.add("step-end", n=step.n, name=step.name, status=status, note=note)
+        try:
+            self._hands.journal.add("step-end", n=step.n, name=step.name, status=status, note=note)
+        except OSError as error:
+            raise refused("cannot keep the journal", error) from error
         return StepReceipt(step, status, None, note)
 
     def run(self, step: Step) -> StepReceipt:

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
@@ -138,8 +138,9 @@ class ActionFolder:
                 f"process {who} holds {self.place}/lock",
                 "nothing was changed; wait for it",
             ) from error
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a courtesy to whoever comes second
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
         return handle
 
     def steps_done_since(self, moment: float) -> Iterator[str]:

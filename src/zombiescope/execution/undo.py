@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from zombiescope.execution.freeing import swap_priority
@@ -48,7 +49,8 @@ def undo_all(hands: Hands, *, has_systemd: bool) -> list[Taken]:
     if has_systemd and any(entry["do"] in _OF_FILES for entry in todo):
         hands.reload()
     taken += [_take_back(hands, journal, entry) for entry in todo if entry["do"] not in _OF_FILES]
-    journal.add("undo-end", not_restored=sum(each.outcome == "not-restored" for each in taken))
+    with suppress(OSError):
+        journal.add("undo-end", not_restored=sum(each.outcome == "not-restored" for each in taken))
     return taken
 
 
@@ -59,7 +61,8 @@ def _take_back(hands: Hands, journal: Journal, entry: Entry) -> Taken:
     except (SurpriseError, OSError) as error:
         return Taken(entry["seq"], what, "not-restored", str(error))
     if outcome != "not-restored":
-        journal.add("undone", seq=entry["seq"], outcome=outcome)
+        with suppress(OSError):  # a full disk must not end it: doing it twice changes nothing more
+            journal.add("undone", seq=entry["seq"], outcome=outcome)
     return Taken(entry["seq"], what, outcome, why, entry["do"] in _LOST)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, NoReturn
 
@@ -83,7 +84,8 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: _Talk, fault: F
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", fault), journal), talk)
     try:
         receipts = work.run_all()
-        journal.add("end", outcome="done")
+        with suppress(OSError):  # every step has its own line
+            journal.add("end", outcome="done")
     except SurpriseError as surprise:
         _take_all_back(work.hands, surprise, has_systemd=planned.levers.has_systemd)
     return Applied(journal.name, planned, tuple(receipts), before)

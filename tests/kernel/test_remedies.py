@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan predicts is what goes, on real zombies; and what a real machine refuses is said and put back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kernel.lab_driver import LabDriver
+from tests.unit.trees import TARGETS, enabled, plant
+
+pytestmark = pytest.mark.kernel
+COUNT = 40
+TOLERANCE = 0.1
+ECS = "[Service]\nExecStart=/usr/libexec/amazon-ecs-init start\nRestart=on-failure\nRestartSec=10s\n"
+
+
+def command(*words: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """`before`: shell words run first, in a mount namespace of its own."""
+    call = [sys.executable, "-m", "zombiescope", *words]
+    if before:
+        call = ["unshare", "--mount", "sh", "-c", f'{before} && exec "$@"', "sh", *call]
+    return subprocess.run(call, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def receipt(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "consent"),
+    [("page-cache", None), ("tmpfs", "delete:/dev/shm/zombiescope-lab/{}/tmpfs"), ("sysv-shm", "remove-segments")],
+)
+def test_predicted_is_what_goes(lab: LabDriver, tmp_path: Path, kind: str, consent: str | None) -> None:
+    name = lab.new_name()
+    lab.zombies(kind, COUNT, name)
+    words = [
+        "apply",
+        "--below",
+        f"/zombiescope-lab/{name}",
+        "--seconds",
+        "0",
+        "--window",
+        "0",
+        "--state",
+        str(tmp_path),
+    ]
+    dry = receipt(command(*words, "--json"))
+    assert dry["dry_run"] is True
+    assert dry["zombies"] >= 0.9 * COUNT, "a dry run frees nothing, and the lab made them"
+    given = ["--consent", consent.format(name)] if consent else []
+    found = receipt(command(*words, "--yes", "--json", *given))
+    predicted = sum(step["expected"]["zombies_freed"] or 0 for step in found["steps"] if step["expected"])
+    actual = sum(step["freed"]["zombies"] or 0 for step in found["steps"])
+    assert predicted >= 0.9 * COUNT, "no 'cannot know' here"
+    assert abs(predicted - actual) <= TOLERANCE * predicted
+
+
+def image(folder: Path) -> Path:
+    plant(folder, {**TARGETS, **enabled("ecs.service", ECS), **enabled("kubelet.service", "[Service]\nExecStart=/k\n")})
+    return folder
+
+
+def picture(root: Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        what = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path)] = (what, status.st_mode, status.st_uid, 0 if path.is_dir() else status.st_mtime_ns)
+    return found
+
+
+def test_an_image_is_mended_and_taken_back_byte_for_byte(tmp_path: Path) -> None:
+    root = image(tmp_path / "image")
+    before = picture(root)
+    words = ["--state", str(tmp_path / "state"), "--yes"]
+    found = receipt(command("apply", "--root", str(root), *words, "--json"))
+    assert [step["status"] for step in found["steps"]] == ["done", "done"]
+    assert not list(root.rglob("*.wants/ecs.service"))
+    assert command("undo", *words).returncode == 0
+    after = picture(root)
+    links = {path for path, what in before.items() if path.endswith("wants/ecs.service")}
+    assert {path: what for path, what in after.items() if path not in links} == {
+        path: what for path, what in before.items() if path not in links
+    }
+    assert all(os.readlink(path) for path in links)
+
+
+def test_a_read_only_etc_is_said_and_nothing_changes(tmp_path: Path) -> None:
+    root = image(tmp_path / "image")
+    before = picture(root)
+    read_only = f"mount --bind {root} {root} && mount -o remount,bind,ro {root}"
+    done = command("apply", "--root", str(root), "--state", str(tmp_path / "state"), "--yes", before=read_only)
+    assert done.returncode == 4, done.stderr
+    assert "read-only file system" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert picture(root) == before
+
+
+@pytest.mark.parametrize("room", ["4k", "16k"])
+def test_a_full_disk_is_said_and_nothing_changes(tmp_path: Path, room: str) -> None:
+    """Too small for the journal's folder, and for its first lines."""
+    root, state = image(tmp_path / "image"), tmp_path / "state"
+    state.mkdir()
+    before = picture(root)
+    full = f"mount -t tmpfs -o size={room} full {state} && head -c 64k /dev/zero > {state}/filler; true"
+    done = command("apply", "--root", str(root), "--state", str(state), "--yes", before=full)
+    assert done.returncode == 4, done.stderr
+    assert "no space left on device" in done.stderr
+    assert picture(root) == before
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    root, state = image(tmp_path / "image"), tmp_path / "state"
+    first = f"mkdir -p {state}/actions && exec 9>{state}/actions/lock && flock -n 9"
+    done = command("apply", "--root", str(root), "--state", str(state), "--yes", before=first)
+    assert done.returncode == 4, done.stderr
+    assert "another apply or undo is at work" in done.stderr
