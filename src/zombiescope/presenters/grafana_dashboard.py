@@ -52,6 +52,7 @@ PANELS = (
         "percentunit",
         ((f"rate({_here(names.CORE_SATURATED)}[5m])", "{{mode}} (cores)"),),
     ),
+    Panel("Restarts of units that loop", "short", ((f"increase({_here(names.UNIT_RESTARTS)}[15m])", "{{unit}}"),)),
     Panel("Findings", "short", ((_here(names.FINDING), "{{id}} ({{severity}})"),)),
     Panel("What looking costs", "s", ((_here(names.PROBE_SECONDS), "{{probe}}"),)),
     Panel(

@@ -57,6 +57,8 @@ ALERTS = (
     Alert("CoreSaturatedInKernel",
           f'sum without (mode) (increase({names.CORE_SATURATED.name}{{mode!="steal"}}[10m])) > 30', "5m", "warning",
           "{{ $labels.instance }}: cores were saturated in the kernel for {{ $value | humanizeDuration }} of the last 10 minutes"),
+    Alert("UnitRestartsForEver", f"increase({names.UNIT_RESTARTS.name}[1h]) >= 3", "15m", "warning",
+          "{{ $labels.instance }}: systemd restarts {{ $labels.unit }} over and over; each run may leave a zombie"),
     Alert("ZombiescopeEventsLost", f"increase({names.EVENTS_LOST.name}[15m]) > 0", "5m", "info",
           "{{ $labels.instance }}: {{ $value }} births, deaths or releases were missed"),
     Alert("ZombiescopeProbeFailing", f"{names.PROBE_SUCCESS.name} == 0", "30m", "info",
