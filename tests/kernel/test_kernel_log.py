@@ -54,8 +54,8 @@ def test_a_forged_line_is_counted_and_not_believed() -> None:
     (reset,) = [reset for reset in derive_resets(believed.events) if reset.device == card]
     assert abs(reset.at - before) < 2
     assert reset.is_over
-    assert watch.look() == []
-    assert [each.device for each in trusting.look()] == [card]
+    assert card not in {each.device for each in watch.look()}
+    assert [each.device for each in trusting.look() if each.device == card] == [card]
     watch.close()
     trusting.close()
 

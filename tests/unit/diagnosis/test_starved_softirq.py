@@ -50,6 +50,14 @@ def test_alarm_at_a_tenth_and_critical_at_a_second(seconds: float, verdict: Verd
     assert any(item.fact == "core[7].network.longest" and item.value == seconds for item in finding.evidence)
 
 
+def test_ksoftirqd_behind_a_busy_program_is_no_starvation_when_its_work_was_done() -> None:
+    """Seen on 6.18 with both cores busy in user mode: ksoftirqd waited 300 ms, softirqs 30 ms at most."""
+    busy = CoreLatency(1, CALM, CALM._replace(longest_seconds=0.03), CALM, CALM._replace(longest_seconds=0.3))
+    finding = judged(derive_softirq(QUIET, (busy,)))
+    assert finding.verdict is Verdict.ABSENT
+    assert any(item.fact == "core[1].ksoftirqd.longest" and item.value == 0.3 for item in finding.evidence)
+
+
 def test_a_wait_that_is_not_over_says_so() -> None:
     finding = judged(derive_softirq(QUIET, (latency(3, 2.5, is_open=True),)))
     assert finding.summary == "a network softirq waited 2.50 s for core 3 and waited still"

@@ -33,14 +33,14 @@ def judge_starved_softirq(case: Case) -> Finding:
 
 
 def _longest(seen: SoftirqSeen) -> tuple[float, str]:
-    """The longest wait of a softirq, or of ksoftirqd a time it was its turn, in seconds and in words."""
+    """The longest wait of a softirq, in seconds and in words. Where only ksoftirqd's wait is known, that: it is the lesser witness,
+    for kernels since 6.5 run softirqs at the end of an interrupt while ksoftirqd still stands in line behind busy programs."""
     found: list[tuple[float, str]] = []
     if not isinstance(seen.latencies, Gap):
         for core in seen.latencies:
             network = core.network.longest_seconds >= core.others.longest_seconds
             what = "a network softirq" if network else "a softirq"
             found.append((core.worst.longest_seconds, _words(what, core, core.worst)))
-            found.append((core.queue.longest_seconds, _words("ksoftirqd", core, core.queue)))
     elif seen.longest is not None and seen.longest.slices:
         mean = seen.longest.seconds / seen.longest.slices
         text = f"ksoftirqd of core {seen.longest.core} waited {_time(mean)} each time, {_time(seen.longest.seconds)} in all"
