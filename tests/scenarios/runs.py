@@ -160,7 +160,10 @@ SCENARIOS: dict[str, Callable[[], object]] = {
     "pressure": lambda: transient("squeezed", ["MemoryHigh=24M"], sys.executable, "-c", EATER),
     "loop-leaks": loop(LEAVE, files_left),
     "inner-loop-leaks": inner("leak", ZOMBIES, files_left),
+    "pages-handed-on": lambda: lab("page-cache"),
 }
+HANDED_ON = frozenset({"pages-handed-on"})
+"""Of a kernel that gives the pages of the dead to their parent."""
 
 
 def main() -> int:
