@@ -59,6 +59,8 @@ class _Open:
     """Without the first and the last hot window."""
     waiting: list[_Piece] = field(default_factory=list)
     """Windows after the last hot one."""
+    counted: float = 0.0
+    """Seconds that are counted already."""
 
     def add(self, piece: _Piece) -> None:
         """One more hot window; what waited for it lies inside."""
@@ -159,7 +161,8 @@ class SaturationWatch:
             if current is None:
                 current = self._open[core] = self._begin(core, piece)
             current.add(piece)
-            self._count(piece)
+            if piece.share >= self._tuning.least_share:
+                self._count(current, mode_of(time), time.kernel)
         elif current is not None:
             current.waiting.append(piece)
             if sum(each.seconds for each in current.waiting) > self._tuning.join_seconds:
@@ -184,7 +187,10 @@ class SaturationWatch:
             latest = current.waiting[-1]
             self._shares[core] = (latest.share, latest.share, latest.seconds)
         stretch = self._stretch(core, current, is_cut=is_cut)
-        return [stretch] if stretch else []
+        if stretch is None:
+            return []
+        self._count(current, stretch.mode, max(stretch.seconds * stretch.share - current.counted, 0.0))  # the edges
+        return [stretch]
 
     def _stretch(self, core: int, current: _Open, *, is_cut: bool) -> Stretch | None:
         seconds = current.end - current.begin
@@ -192,10 +198,9 @@ class SaturationWatch:
             return None
         return Stretch(core, current.begin, seconds, mode_of(current.time), current.share, current.is_cut or is_cut)
 
-    def _count(self, piece: _Piece) -> None:
-        if piece.share >= self._tuning.least_share:
-            mode = mode_of(piece.time)
-            self.seconds[mode] = self.seconds.get(mode, 0.0) + piece.time.kernel
+    def _count(self, current: _Open, mode: CoreMode, seconds: float) -> None:
+        current.counted += seconds
+        self.seconds[mode] = self.seconds.get(mode, 0.0) + seconds
 
 
 def mode_of(time: CoreTime) -> CoreMode:
