@@ -13,11 +13,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cores.holding import Step, Truth, hold, reclaim, zombies
+from tests.kernel.zombie_maker import wait_until
 from tests.nobody import as_nobody, document_of
 
 import zombiescope.cli.commands.cores
@@ -74,13 +76,22 @@ def watched(
     agent = Agent()
     agent.start()
     command = subprocess.Popen([*COMMAND, "--seconds", str(WINDOW_SECONDS)], stdout=subprocess.PIPE)
-    time.sleep(1.2)
+    assert wait_until(lambda: is_sampling(command.pid)), "the command never began to look"
+    time.sleep(0.7)
     truth = hold(load, CORE, seconds, start)()
     out, _ = command.communicate(timeout=60)
     agent.is_over.set()
     agent.join()
     assert agent.seen is not None
     return truth, json.loads(out), agent.seen.stretches
+
+
+def is_sampling(process: int) -> bool:
+    """It samples from its first look on; a loaded host may start it late."""
+    folder = f"/proc/{process}/fd"
+    with suppress(OSError):
+        return any("perf_event" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
+    return False
 
 
 def of_core(answer: dict[str, Any], truth: Truth) -> list[dict[str, Any]]:

@@ -46,6 +46,7 @@ def test_synonyms_of_every_era_are_the_same_cause() -> None:
     assert table.of("mem_cgroup_iter.part.0.cold") == "memcg walk"
     assert table.of("link_path_walk.part.0.constprop.0") == "directories"
     assert table.of("mem_cgroup_iterator_of_mine") is None
+    assert table.of("vfs_write") is None, "an order to reclaim is written too: it is not work on files"
 
 
 def test_only_the_samples_of_the_stretch_count() -> None:
