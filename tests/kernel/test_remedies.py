@@ -124,3 +124,46 @@ def test_two_at_once(tmp_path: Path) -> None:
     done = command("apply", "--root", str(root), "--state", str(state), "--yes", before=first)
     assert done.returncode == 4, done.stderr
     assert "another apply or undo is at work" in done.stderr
+
+
+SYSTEMCTL = """#!/bin/sh
+# Stands in for systemd: one unit that is restarted between any two questions until it is stopped.
+cd "$(dirname "$0")" && state=$(cat state) && restarts=$(wc -c < restarts)
+case "$1" in
+show) [ "$state" = activating ] && printf xxx >> restarts
+  printf 'Id=story.service\\nLoadState=loaded\\nActiveState=%s\\nSubState=%s\\nNRestarts=%s\\n' \\
+    "$state" "$([ "$state" = activating ] && echo auto-restart || echo dead)" "$restarts";;
+stop) echo inactive > state;;
+start) echo activating > state;;
+esac
+"""
+UNIT = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1\n"
+
+
+def test_the_maker_is_stopped_what_it_left_goes_it_holds_and_comes_back(lab: LabDriver, tmp_path: Path) -> None:
+    """Real zombies and a real apply; only systemd is stood in for (a story in the machines has the real one)."""
+    name = lab.new_name()
+    lab.run("leak", "--maker", "story", "--per-minute", "1200", "--seconds", "1", "--name", name)
+    bin_folder, etc = tmp_path / "bin", tmp_path / "etc"
+    plant(bin_folder, {"systemctl": SYSTEMCTL, "state": "activating\n", "restarts": "xxx"})
+    (bin_folder / "systemctl").chmod(0o755)
+    plant(etc, {"system/story.service": UNIT, "system/multi-user.target.wants/story.service": "-> ../story.service"})
+    before = picture(etc)
+    here = (
+        f"mount -t tmpfs run /run && mkdir -p /run/systemd/system /etc/systemd && mount --bind {etc} /etc/systemd && "
+        f"export PATH={bin_folder}:$PATH"
+    )
+    scope = ["--maker", "unit:story.service", "--below", f"/zombiescope-lab/{name}", "--seconds", "1"]
+    consents = ["limit:story.service", "stop:story.service", f"delete:/dev/shm/zombiescope-lab/{name}/tmpfs"]
+    words = [*scope, "--state", str(tmp_path / "state"), "--yes", "--window", "10", "--json"]
+    done = receipt(command("apply", *words, *(word for each in consents for word in ("--consent", each)), before=here))
+    assert [step["name"] for step in done["steps"] if step["status"] == "done"] == consents
+    freed = [step["freed"]["zombies"] for step in done["steps"] if step["expected"]]
+    assert freed == [step["expected"]["zombies_freed"] for step in done["steps"] if step["expected"]]
+    assert (done["verify"]["verdict"], done["verify"]["after"]["ours"]) == ("held", 0), done["verify"]["why"]
+    assert (bin_folder / "state").read_text() == "inactive\n"
+    assert picture(etc) != before
+    undone = receipt(command("undo", "--yes", "--state", str(tmp_path / "state"), "--json", before=here))
+    assert "not-restored" not in {change["outcome"] for change in undone["changes"]}
+    assert picture(etc) == before
+    assert (bin_folder / "state").read_text() == "activating\n", "it is started again"
