@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.kernel_log import KernelLog
-from zombiescope.facts.network import NicCounters
-from zombiescope.facts.pressure import PressureSeen
-from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.softirq import SoftirqSeen
 
 if TYPE_CHECKING:  # a scan has none of these
+    from zombiescope.facts.cores import CoresSeen
+    from zombiescope.facts.kernel_log import KernelLog
+    from zombiescope.facts.network import NicCounters
+    from zombiescope.facts.pressure import PressureSeen
     from zombiescope.facts.priorities import RealTimeSeen
+    from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
     from zombiescope.facts.remains import Remains
     from zombiescope.facts.services import ServicesSeen
+    from zombiescope.facts.softirq import SoftirqSeen
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"

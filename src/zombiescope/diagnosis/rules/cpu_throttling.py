@@ -22,7 +22,7 @@ def judge_cpu_throttling(case: Case) -> Finding:
     if isinstance(seen, Gap) or isinstance(groups, Gap):
         assert isinstance(groups, Gap)
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, groups.reason, ())
-    at = seen.began_at + seen.seconds
+    at = case.last.snapshot.taken_at
     telling = [group for group in groups if group.periods >= case.thresholds.throttled_least_periods]
     worst = max(telling, key=lambda group: group.share, default=None)
     severity = case.thresholds.of_throttling(worst.share) if worst else Severity.OK

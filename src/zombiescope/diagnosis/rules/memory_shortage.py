@@ -27,7 +27,7 @@ def judge_memory_shortage(case: Case) -> Finding:
     own = reclaim.cpu_seconds / reclaim.seconds if reclaim.seconds > 0 else 0.0
     share = own + (seen.mean("kswapd_share") or 0.0)
     severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
-    at = seen.began_at + seen.seconds
+    at = case.last.snapshot.taken_at
     evidence: tuple[Evidence, ...] = (
         Evidence("reclaim.share", round(share, 3), "of one core", "bpf, /proc/PID/stat", at),
     )

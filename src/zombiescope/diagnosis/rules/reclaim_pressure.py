@@ -24,7 +24,7 @@ def judge_reclaim_pressure(case: Case) -> Finding:
     severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
     words = f"reclaim took {share:.0%} of a core"
     words += f", and some task stalled on memory {stall:.0%} of the time" if stall is not None else ""
-    evidence = _evidence(seen, reclaim, share, stall)
+    evidence = _evidence(seen, reclaim, share, stall, case.last.snapshot.taken_at)
     if severity is not Severity.OK:
         return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, words, evidence)
     gap = reclaim if isinstance(reclaim, Gap) else None
@@ -45,9 +45,8 @@ def _share(seen: PressureSeen, reclaim: ReclaimSeen | Gap) -> float:
 
 
 def _evidence(
-    seen: PressureSeen, reclaim: ReclaimSeen | Gap, share: float, stall: float | None
+    seen: PressureSeen, reclaim: ReclaimSeen | Gap, share: float, stall: float | None, end: float
 ) -> tuple[Evidence, ...]:
-    end = seen.began_at + seen.seconds
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", "/proc/vmstat", end)]
     found.append(
         Evidence(
