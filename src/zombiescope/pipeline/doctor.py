@@ -14,7 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.host.access import Host
 from zombiescope.pipeline.remains import Examination
 from zombiescope.pipeline.scan import growth_of, observe
-from zombiescope.pipeline.window import Window
+from zombiescope.pipeline.window import LAB_WATCHES, WATCHES, Window
 from zombiescope.probes.readers.cgroup_census import read_census
 
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ def examine(
     seconds: float,
     progress: Callable[[float], None] = lambda _: None,
     state: bytes | None = None,
+    *,
+    believe_lab: bool = False,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
     that are over; `state` is where an agent may keep a history of this host."""
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
-    window = Window(host, hierarchy)
+    window = Window(host, hierarchy, LAB_WATCHES if believe_lab else WATCHES)
     window.let_pass(seconds, progress)
     facts = window.facts()
     observations = [first]

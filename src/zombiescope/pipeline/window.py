@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doctor's window: what is watched while time passes, each on its own. One that fails is a gap, and the rest goes on.
 
-To add one: a class with `look` (called ten times a second) and `seen` (a fact or a gap, at the end), and its line in `_WATCHES`
+To add one: a class with `look` (called ten times a second) and `seen` (a fact or a gap, at the end), and its line in `WATCHES`
 under the name of its field in `Case`. What costs much belongs into `seen`: it is asked after the window is over.
 """
 
@@ -32,7 +32,7 @@ class Looking(Watch, Protocol):
 
 
 Opening = Callable[[Host, Hierarchy | Gap], Watch]
-_WATCHES: Mapping[str, Opening] = MappingProxyType(
+WATCHES: Mapping[str, Opening] = MappingProxyType(
     {
         "cores": lambda host, _: CoresWindow(host, with_blame=True),
         "real_time": lambda host, _: RealTimeWatch(host),
@@ -40,6 +40,10 @@ _WATCHES: Mapping[str, Opening] = MappingProxyType(
         "starvation": lambda host, _: StarvationWindow(host),
     }
 )
+LAB_WATCHES: Mapping[str, Opening] = MappingProxyType(
+    {**WATCHES, "starvation": lambda host, _: StarvationWindow(host, believe_users=True)}
+)
+"""For the lab alone: what user space wrote to the kernel's log counts as the kernel's."""
 _SEVERAL = frozenset({"starvation"})
 _SLOW = frozenset({"starvation"})
 """Looked at once a second."""
@@ -78,7 +82,7 @@ class _Guarded:
 
 
 class Window:
-    def __init__(self, host: Host, hierarchy: Hierarchy | Gap, watches: Mapping[str, Opening] = _WATCHES) -> None:
+    def __init__(self, host: Host, hierarchy: Hierarchy | Gap, watches: Mapping[str, Opening] = WATCHES) -> None:
         self._host = host
         self._looks = 0
         self._watches = {field: _Guarded(field, opening, host, hierarchy) for field, opening in watches.items()}

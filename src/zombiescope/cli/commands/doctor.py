@@ -51,6 +51,7 @@ Examples:
     type=click.Choice([Severity.WARNING.value, Severity.CRITICAL.value]),
     help="Exit with 1 when a finding is at least this severe.",
 )
+@click.option("--believe-lab", is_flag=True, help="For the lab: believe what user space wrote to the kernel's log.")
 @json_option
 @root_option
 def doctor(**asked: object) -> Answer:
@@ -70,6 +71,7 @@ def _answer(
     since: str | None,
     state: str | None,
     fail_on: str | None,
+    believe_lab: bool,
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
@@ -79,7 +81,7 @@ def _answer(
     folder = _state(state) if age is not None or state is not None else None
     host = open_host(root)
     with window_shown(seconds if host.is_live else 0) as progress:
-        examined = examine(host, seconds, progress, folder)
+        examined = examine(host, seconds, progress, folder, believe_lab=believe_lab)
     exit_code = _exit_code(examined.diagnosis, fail_on)
     report = _report(host, examined, (events, folder, age or 0.0))
     if html is not None:

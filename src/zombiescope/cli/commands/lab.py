@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import count_shown, window_shown
-from zombiescope.errors import EXIT_FINE, ActionFailedError
+from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.lab import runs
 from zombiescope.lab.churn import churn as churn_run
 from zombiescope.lab.cleaning import Cleaned
@@ -31,6 +32,7 @@ Examples:
   zombiescope lab zombies --count 2000 --pin memfd --hold
   zombiescope lab churn --rate 200 --seconds 10
   zombiescope lab leak --maker crashy-agent --per-minute 60 --seconds 120
+  zombiescope lab incident --count 5000
   zombiescope lab clean
 """
 name_option = click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
@@ -115,6 +117,53 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
             document = {**stamp(), "gaps": [], "action": "leak", "run": run.name, "stopped": True, "made": []}
             return JsonAnswer(document) if as_json else PlainAnswer(f"stopped; run {run.name} is removed")
         return _finish(run, truth, as_json=as_json, hold=False)
+
+
+@lab.command()
+@click.option("--count", type=click.IntRange(100, 60_000), default=20_000, show_default=True, help="How many zombies.")
+@click.option("--seconds", type=click.FloatRange(1, 600), default=4.0, show_default=True, help="Of each measurement.")
+@click.option("--window", type=click.FloatRange(10, 86_400), default=10.0, show_default=True, help="Of `verify`.")
+@click.option("--account", metavar="FILE", help="Write the run as a Markdown document.")
+@name_option
+@json_option
+def incident(
+    *, count: int, seconds: float, window: float, account: str | None, name: str | None, as_json: bool
+) -> Answer:
+    """The published incident from cause to cure: crash loop, starving neighbour, doctor, apply, verify; then all is removed.
+
+    Everything happens in the lab's own subtree. Each stage asserts; exit code 4 when one was not as it must be.
+    """
+    from zombiescope.lab.incident import IncidentOrder, account_of, play_incident  # noqa: PLC0415
+
+    order = IncidentOrder(count, seconds, window)
+    with _signals_interrupt():
+        run = runs.begin(name)
+        told: list[Any] = []
+
+        def say(stage: Any) -> None:
+            told.append(stage)
+            click.echo(f"{stage.seconds:7.1f} s  {stage.name}: {stage.told}", err=as_json)
+
+        def work() -> Truth:
+            with count_shown("crash-looping", count) as advance:
+                return play_incident(run, order, say, advance)
+
+        truth = runs.guarded(run, work)
+        _complain(run.undo())
+    if account:
+        _write(account, account_of(order, stamp()["host"]["kernel"], truth.hierarchy, told))
+    if as_json:
+        body = {"gaps": [], "action": "incident", "run": run.name, "count": count, "held": True}
+        return JsonAnswer({**stamp(), **body, "stages": [stage._asdict() for stage in told], "made": []})
+    total = sum(stage.seconds for stage in told)
+    return PlainAnswer(f"{total:7.1f} s  in all: the cure held, and nothing of the lab is left")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the account ({path})", (error.strerror or str(error)).lower()) from error
 
 
 @lab.command()

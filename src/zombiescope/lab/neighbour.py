@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A neighbour of the zombies: reads a file through the page cache, on one core, under a limit on the parent that holds them.
+
+Every page it reads must push another out, and to find one the kernel visits every zombie below the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, NoReturn
+
+from zombiescope.errors import ActionFailedError
+from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
+from zombiescope.lab.processes import die_with_parent
+
+_BLOCK = 1 << 20
+FILE_BYTES = 192 << 20
+ROOM_BYTES = 32 << 20
+
+
+class Pace(NamedTuple):
+    megabytes_per_second: float
+    megabytes_per_cpu_second: float
+    worst_seconds: float
+    """The longest read of one MiB."""
+    system_share: float
+    """Of its core, in the kernel."""
+
+
+class Neighbour(NamedTuple):
+    hierarchy: MemoryHierarchy
+    parent: str
+    """The cgroup with the limit."""
+    file: str
+    core: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/neighbour"
+
+    def prepare(self) -> None:
+        """A file that nobody has cached, and a cgroup to read it in."""
+        with open(self.file, "wb") as made:
+            block = os.urandom(_BLOCK)
+            made.writelines(block for _ in range(FILE_BYTES // _BLOCK))
+            made.flush()
+            os.fsync(made.fileno())
+        self._forget()
+        self.hierarchy.make(self.path)
+
+    def measure(self, seconds: float) -> Pace:
+        """Under a limit that leaves it the same room, whatever the zombies hold."""
+        self._forget()
+        self._limit(self._used() + ROOM_BYTES)
+        try:
+            return self._read_for(seconds)
+        finally:
+            self._limit(None)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Until the block ends, under its limit."""
+        self._forget()
+        self._limit(self._used() + ROOM_BYTES)
+        command, child = os.getpid(), os.fork()
+        if child == 0:
+            self._be_the_reader(command, math.inf, os.open(os.devnull, os.O_WRONLY))
+        try:
+            yield
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self._limit(None)
+
+    def _forget(self) -> None:
+        descriptor = os.open(self.file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+    def _used(self) -> int:
+        name = "memory.current" if self.hierarchy.is_unified else "memory.usage_in_bytes"
+        with open(self.hierarchy.file(self.parent, name), encoding="ascii") as file:
+            return int(file.read())
+
+    def _limit(self, limit_bytes: int | None) -> None:
+        """On a cgroup of the lab's own: whatever ends us, `lab clean` removes it with its limit."""
+        name, none = ("memory.max", "max") if self.hierarchy.is_unified else ("memory.limit_in_bytes", "-1")
+        value = none if limit_bytes is None else str(limit_bytes)
+        write_file(self.hierarchy.file(self.parent, name), value.encode())
+
+    def _read_for(self, seconds: float) -> Pace:
+        reading, writing = os.pipe()
+        command = os.getpid()
+        child = os.fork()
+        if child == 0:
+            self._be_the_reader(command, seconds, writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as answer:
+            told = answer.read()
+        os.waitpid(child, 0)
+        if not told:
+            raise ActionFailedError(
+                "cannot measure the neighbour", "its process ended without an answer", "zombiescope lab clean"
+            )
+        return Pace(*json.loads(told))
+
+    def _be_the_reader(self, command: int, seconds: float, writing: int) -> NoReturn:
+        code = 1
+        try:
+            die_with_parent(command)
+            os.sched_setaffinity(0, {self.core})
+            self.hierarchy.enter(self.path)
+            os.write(writing, json.dumps(_read(self.file, seconds)).encode())
+            code = 0
+        finally:
+            os._exit(code)
+
+
+def _read(file: str, seconds: float) -> Pace:
+    buffer, total, worst = bytearray(_BLOCK), 0, 0.0
+    descriptor = os.open(file, os.O_RDONLY)
+    before, began = os.times(), time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        got = os.readv(descriptor, [buffer])
+        worst = max(worst, time.monotonic() - now)
+        total += got
+        if got == 0:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+    after, took = os.times(), time.monotonic() - began
+    cpu = (after.system - before.system) + (after.user - before.user)
+    megabytes = total / 1e6
+    return Pace(megabytes / took, megabytes / max(cpu, 0.01), worst, (after.system - before.system) / took)
