@@ -141,7 +141,7 @@ UNIT = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/false\nRestar
 
 
 def test_the_maker_is_stopped_what_it_left_goes_it_holds_and_comes_back(lab: LabDriver, tmp_path: Path) -> None:
-    """Real zombies and a real apply; only systemd is stood in for (a story in the machines has the real one)."""
+    """Real zombies and a real apply; only systemd is stood in for."""
     name = lab.new_name()
     lab.run("leak", "--maker", "story", "--per-minute", "1200", "--seconds", "1", "--name", name)
     bin_folder, etc = tmp_path / "bin", tmp_path / "etc"
