@@ -66,13 +66,18 @@ def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
     if attempt % 20 != 2:
         return
     sync_filesystem("/")
-    for cpu in os.sched_getaffinity(0):
-        _charge_elsewhere(hierarchy, subtree, cpu)
+    charge_elsewhere(hierarchy, subtree)
     if _has_swap():
         drain_swap()
 
 
-def _charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
+def charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str) -> None:
+    """No CPU's stock of charges remembers the dead below `subtree` any more."""
+    for cpu in os.sched_getaffinity(0):
+        _charge_on(hierarchy, subtree, cpu)
+
+
+def _charge_on(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
     """Other cgroups take the places of a CPU's stock. Their deaths also make the kernel look at dead writeback structures."""
     paths = [f"{subtree}/nudge{number}" for number in range(_STOCK_CGROUPS)]
     for path in paths:

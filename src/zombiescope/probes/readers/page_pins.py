@@ -7,7 +7,8 @@ parent owns none of that kind (v1), hands memory on to its children (v2), or the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
@@ -62,7 +63,7 @@ def read_page_pins(
         with open_page_frames(host.root) as frames, open_window() as window:
             parents = paths_by_inode(host, hierarchy, residuals.by_parent)
             look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
-            hits = look.all_hits(Candidates(host, processes), residuals.by_parent.values(), processes)
+            hits = look.all_hits(Candidates(host, processes), residuals.by_parent, processes)
             jury = Jury(host, hierarchy, window)
             files, undecided = jury.decide(hits)
             return PagePins(
@@ -90,10 +91,10 @@ class _Look:
         self.attached = 0
         self.gaps: tuple[Gap, ...] = ()
 
-    def all_hits(self, candidates: Candidates, wanted: Collection[MemoryUse], processes: list[int]) -> list[Hit]:
+    def all_hits(self, candidates: Candidates, wanted: Mapping[bytes, MemoryUse], processes: list[int]) -> list[Hit]:
         self._progress("looking at shared memory")
         hits = list(self._hits(self.pages.look(candidates.shared_memory(), self._is_over)))
-        if sum(hit.pages for hit in hits) * PAGE_BYTES < sum(use.shmem for use in wanted):
+        if _falls_short(hits, wanted):
             hits += self._all_segments(processes)
         self._progress("looking at open, mapped and log files")
         hits += self._hits(self.pages.look(candidates.disk_files(), self._is_over))
@@ -173,6 +174,14 @@ def _ipc_namespaces(host: LiveHost, processes: list[int]) -> list[bytes]:
         except OSError:
             continue
     return list(found.values())
+
+
+def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool:
+    """Parent by parent: more found below one does not explain what is missing below another."""
+    found: Counter[bytes] = Counter()
+    for hit in hits:
+        found[hit.parent] += hit.pages
+    return any(found[parent] * PAGE_BYTES < use.shmem for parent, use in wanted.items())
 
 
 def detached_segments(host: Host) -> list[Segment]:
