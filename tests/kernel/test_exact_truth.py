@@ -42,7 +42,9 @@ Truths = dict[str, dict[str, Any]]
 
 
 def chosen_kinds() -> list[str]:
-    return [kind for kind in KINDS if kind != "visible" and (kind != "swap" or (HAS_SWAP and IS_V2))]
+    """The dirty files last: making other kinds of files writes what is dirty, and on some kernels lets its group go."""
+    chosen = [kind for kind in KINDS if kind != "visible" and (kind != "swap" or (HAS_SWAP and IS_V2))]
+    return sorted(chosen, key=lambda kind: kind == "dirty-file")
 
 
 def keeps(kind: str) -> bool:
