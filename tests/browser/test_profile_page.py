@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.unit.profiling.perf_files import TOOLS, small_capture
 
 from zombiescope.pipeline.profile import Opened
+from zombiescope.pipeline.profile_marks import Mark, Marks
 from zombiescope.profiling.capture import About, Capture
 from zombiescope.profiling.formats.stacks import Gathering
 from zombiescope.profiling.perf_import import import_perf
@@ -42,8 +43,8 @@ def wide_capture() -> Capture:
     return gathering.capture(About("wide", rate_hz=200.0))
 
 
-def served(capture: Capture) -> Iterator[str]:
-    server = open_server(0, ProfileApi(Opened("test", capture)).answer)
+def served(capture: Capture, *marks: Mark) -> Iterator[str]:
+    server = open_server(0, ProfileApi(Opened("test", capture), Marks(marks, ())).answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
@@ -53,6 +54,12 @@ def served(capture: Capture) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def small() -> Iterator[str]:
     yield from served(import_perf(small_capture().file(), TOOLS, "small"))
+
+
+@pytest.fixture(scope="module")
+def marked() -> Iterator[str]:
+    mark = Mark("nic-reset", 1.5, "eth0 was reset: poll-starvation")
+    yield from served(import_perf(small_capture().file(), TOOLS, "small"), mark)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +163,25 @@ def test_filters_ask_again(page: Page, small: str) -> None:
     page.select_option("#side", "both")
     page.wait_for_function("() => document.getElementById('range').textContent.includes(': 400 samples')")
     page.select_option("#view", "sum")
+
+
+def test_marks_are_drawn_listed_and_lead_to_their_range(page: Page, marked: str) -> None:
+    visit(page, marked)
+    assert page.inner_text("#marks") == "1.5 s, nic-reset: eth0 was reset: poll-starvation"
+    colours = page.evaluate(
+        "() => { const { heat } = window.zombiescope, x = Math.round((64 + heat.wide * 1.5) * devicePixelRatio);"
+        " const before = heat.context.getImageData(x - 2, 0, 5, 200).data.join(); const kept = heat.lines;"
+        " heat.lines = []; heat.draw(); const after = heat.context.getImageData(x - 2, 0, 5, 200).data.join();"
+        " heat.lines = kept; heat.draw(); return before !== after; }"
+    )
+    assert colours
+    page.focus("#marks button")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.getElementById('range').textContent.startsWith('0 s to 2 s')")
+    if shots := os.environ.get("ZOMBIESCOPE_SHOTS"):
+        page.screenshot(path=str(Path(shots) / "marks.png"))
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

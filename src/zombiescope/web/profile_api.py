@@ -8,10 +8,12 @@ from typing import Any
 
 from zombiescope.errors import UsageError
 from zombiescope.pipeline import profile as pipeline
+from zombiescope.pipeline.profile_marks import Marks
 from zombiescope.presenters.profile_json import render_capture, render_flame, render_heat_map, render_moments
 from zombiescope.profiling.selection import Selection
 
 Query = Mapping[str, str]
+NO_MARKS = Marks((), ())
 _ROWS = 50
 _MOST_TEXT = 200
 
@@ -19,8 +21,9 @@ _MOST_TEXT = 200
 class ProfileApi:
     """One opened capture; every question is asked of memory."""
 
-    def __init__(self, opened: pipeline.Opened) -> None:
+    def __init__(self, opened: pipeline.Opened, marks: Marks = NO_MARKS) -> None:
         self._opened = opened
+        self._marks = marks
         self._moments: dict[str, Any] | None = None
 
     def answer(self, path: str, query: Query) -> dict[str, Any] | None:
@@ -34,6 +37,11 @@ class ProfileApi:
                 return self._flame(query)
             case "/api/moments":
                 return self._found()
+            case "/api/marks":
+                return {
+                    "marks": [mark._asdict() for mark in self._marks.found],
+                    "gaps": [gap._asdict() for gap in self._marks.gaps],
+                }
             case _:
                 return None
 

@@ -8,6 +8,7 @@ import click
 from zombiescope.cli.answer import Answer
 from zombiescope.cli.profiles.options import capture_argument, captures_option
 from zombiescope.pipeline.profile import open_capture
+from zombiescope.pipeline.profile_marks import marks_of
 from zombiescope.web.profile_api import ProfileApi
 from zombiescope.web.server import open_server
 
@@ -15,10 +16,20 @@ from zombiescope.web.server import open_server
 @click.command()
 @capture_argument
 @click.option("--port", type=click.IntRange(0, 65_535), default=8098, show_default=True, help="0 takes any free one.")
+@click.option(
+    "--state", type=click.Path(path_type=bytes), metavar="DIR", help="Mark what the agent of this state folder saw."
+)
+@click.option(
+    "--kernel-log",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="Mark resets of network cards; as dmesg prints it.",
+)
 @captures_option
-def serve(*, capture: str, port: int, captures: bytes) -> Answer | None:
+def serve(*, capture: str, port: int, state: bytes | None, kernel_log: bytes | None, captures: bytes) -> Answer | None:
     """A page on this machine with the heat map and the flame graph of a capture. Loopback only, read-only. Ends on Ctrl-C."""
-    api = ProfileApi(open_capture(captures, capture))
+    opened = open_capture(captures, capture)
+    api = ProfileApi(opened, marks_of(opened.capture, state, kernel_log))
     with open_server(port, api.answer) as server:
         click.echo(f"http://127.0.0.1:{server.server_address[1]}/")
         server.serve_forever()

@@ -119,6 +119,22 @@ async function moments() {
   heat.draw();
 }
 
+async function marks() {
+  const data = await ask("/api/marks", {});
+  heat.lines = data.marks;
+  if (data.gaps.length) at("gaps").textContent += data.gaps.map((gap) => ` Not known: ${gap.reason}.`).join("");
+  at("marks").hidden = !data.marks.length;
+  at("marks").replaceChildren(...data.marks.map((one) => {
+    const button = Object.assign(document.createElement("button"), { type: "button" });
+    button.textContent = `${one.seconds.toFixed(1)} s, ${one.kind}: ${one.label}`;
+    button.addEventListener("click", () => heat.choose([Math.max(0, one.seconds - 5), Math.min(heat.seconds, one.seconds + 1)]));
+    const item = document.createElement("li");
+    item.append(button);
+    return item;
+  }));
+  heat.draw();
+}
+
 async function begin() {
   restore();
   theme();
@@ -132,7 +148,7 @@ async function begin() {
   options("cgroup", about.cgroups);
   restore();
   await askHeat();
-  await Promise.all([askFlame(), moments()]);
+  await Promise.all([askFlame(), moments(), marks()]);
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -11,6 +11,7 @@ export class HeatMap {
     this.onRange = onRange;
     this.range = null;
     this.marks = [];
+    this.lines = [];
     canvas.addEventListener("pointerdown", (event) => this.#press(event));
     canvas.addEventListener("pointermove", (event) => this.#drag(event));
     canvas.addEventListener("pointerup", (event) => this.#release(event));
@@ -53,7 +54,28 @@ export class HeatMap {
       this.#axis(top + strip + 14);
       this.#markers(one, top, strip, style.getPropertyValue("--accent"));
     });
+    this.#lined(height, style.getPropertyValue("--warn"), style.getPropertyValue("--ground"));
     this.#chosen(height, style.getPropertyValue("--accent"));
+  }
+
+  #lined(height, colour, ground) {
+    const context = this.context;
+    this.lines.forEach((line, index) => {
+      const x = this.#x(line.seconds);
+      // Light beneath and dashes above: seen on an empty cell and on the hottest.
+      for (const [style, width, dashes] of [[ground, 5, []], [colour, 2, [5, 3]]]) {
+        context.strokeStyle = style;
+        context.lineWidth = width;
+        context.setLineDash(dashes);
+        context.beginPath();
+        context.moveTo(x, TOP);
+        context.lineTo(x, height);
+        context.stroke();
+      }
+      context.fillStyle = colour;
+      context.fillText(String(index + 1), x + 5, TOP + 11);
+    });
+    context.setLineDash([]);
   }
 
   #cells(counts, top, strip, palette) {
