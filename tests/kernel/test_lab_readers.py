@@ -69,7 +69,8 @@ def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
             continue  # the kernel dropped the page, and the zombie with it
         zombie = found[made["id"]]
         assert zombie["path"] == made["path"]
-        assert [pin["kind"] for pin in zombie["pins"]] == [pin_of(made["pin"]).seen_as]
+        kinds = [pin["kind"] for pin in zombie["pins"] if made["pin"] != "dirty-file" or pin["kind"] != "writeback"]
+        assert kinds == [pin_of(made["pin"]).seen_as]  # v2 also tells that a dirty file is held until it is written
         assert zombie["pages"]["file"] + zombie["pages"]["shmem"] == made["bytes"] // page
         if made["file"] is not None and made["file"].startswith(("/dev/shm/", "/var/")):
             assert zombie["pins"][0]["path"] == made["file"]
