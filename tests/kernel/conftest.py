@@ -18,13 +18,14 @@ from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """A test that failed while somebody else had a hand in it is run once more, and the cause is said."""
+    """A test that failed is run once more, and said so, with the cause where somebody else is known to have had a hand in it."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     disturbance = Disturbance()
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    if any(report.failed for report in reports) and (cause := disturbance.cause()):
+    if any(report.failed for report in reports):
+        cause = disturbance.cause() or "no cause is known"
         said = next(report.longreprtext for report in reports if report.failed)
-        warnings.warn(f"{item.nodeid} failed and was run again, because {cause}: {said[-300:]}", stacklevel=1)
+        warnings.warn(f"{item.nodeid} failed and was run again; {cause}: {said[-300:]}", stacklevel=1)
         item._initrequest()  # type: ignore[attr-defined]
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:
