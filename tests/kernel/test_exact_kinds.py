@@ -152,7 +152,7 @@ def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker, t
         assert (walked().longest_run_nanoseconds or 0) < 10_000_000
 
 
-@told_if(PAGES_PIN)
+@told_if(PAGES_PIN and Tier.BPF in TIERS)  # 5.10 leaves small figures of a parent out of its memory.stat
 def test_pages_by_kind_of_one_too_long_to_follow_are_told_by_its_parent(maker: Maker) -> None:
     """More folios than a run can follow: memory.stat of the parent says of which kind they are, and no page is left out."""
     pages = 9_000 if IN_MACHINE else 60_000
