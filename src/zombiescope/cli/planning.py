@@ -27,7 +27,7 @@ def scope_of(maker: str | None, below: str | None) -> Scope:
 
 state_option = click.option(
     "--state",
-    type=click.Path(path_type=bytes),
+    type=click.Path(path_type=bytes, readable=False),
     default=b"/var/lib/zombiescope",
     show_default="/var/lib/zombiescope",
     metavar="DIR",

@@ -48,7 +48,7 @@ class _Gate(click.Command):
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
 @click.option(
     "--state",
-    type=click.Path(path_type=bytes),
+    type=click.Path(path_type=bytes, readable=False),
     default=b"/var/lib/zombiescope",
     metavar="DIR",
     help="Where an agent keeps its history, for the growth.",

@@ -32,7 +32,7 @@ Examples:
 @click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
 @click.option(
     "--state",
-    type=click.Path(path_type=bytes),
+    type=click.Path(path_type=bytes, readable=False),
     default=b"/var/lib/zombiescope",
     metavar="DIR",
     help="Where an agent keeps its history, for the growth.",

@@ -5,6 +5,7 @@ its watchdog content, reads its configuration again, notices a clock that is set
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -75,6 +76,7 @@ def unit() -> Iterator[None]:
     subprocess.run(["systemctl", "stop", NAME], check=False)
     (UNITS / NAME).unlink()
     systemctl("daemon-reload")
+    shutil.rmtree("/var/lib/zombiescope", ignore_errors=True)
 
 
 def test_the_unit_starts_watches_reloads_and_ends(unit: None) -> None:
