@@ -97,6 +97,11 @@ def test_watching_keeps_a_leak_down_and_ends_on_a_signal(lab: LabDriver, tmp_pat
     name = lab.new_name()
     options = ("--maker", "leaky", "--per-minute", "1200", "--pin", "page-cache", "--seconds", "6", "--name", name)
     leak = lab.start("leak", *options)
+    slice_ = f"/zombiescope-lab/{name}/system.slice"
+    deadline = time.monotonic() + 60
+    while not lab.hierarchy.exists(slice_) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1)  # a reaper that finds nothing to evict rests until the stock has grown
     # Others may press the machine: the limits are for another test.
     limits = ("--memory-pressure", "100", "--io-pressure", "100", "--refaults", "1000000", "--core-share", "1")
     watch = subprocess.Popen(

@@ -146,7 +146,7 @@ class Reaper:
         if self._barren_at is None:
             return False
         count, until = self._barren_at
-        return now < until and zombies <= count + max(50, count // 10)
+        return now < until and zombies <= count + max(50, count // 50)
 
     def _evict(self, zombies: int, now: float) -> tuple[State, str, Choice, tuple[Done, ...]]:
         bodies = self._bodies()
