@@ -82,7 +82,11 @@ TIER = (
         "limits of cpu and memory on one hierarchy each: the files differ by hierarchy alone",
     ),
     Carried("test_reclaim_walk.py", _nowhere, "thousands of zombies: minutes under emulation"),
-    Carried("test_remedies.py", _nowhere, "stands in for systemd; not yet tried under a real one"),
+    Carried(
+        "test_remedies.py",
+        _nowhere,
+        "stands in for systemd; a story applies a whole plan under a real one, on v1 and v2",
+    ),
     Carried("test_incident.py", _nowhere, "times a neighbour's work: emulation has no true times"),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
