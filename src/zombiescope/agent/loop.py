@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from zombiescope.agent.api import Api
 from zombiescope.agent.catalogue import PROBES
@@ -20,6 +19,7 @@ from zombiescope.agent.http import Server
 from zombiescope.agent.notify import Notifier
 from zombiescope.agent.probing import Probing
 from zombiescope.agent.state import State
+from zombiescope.agent.textfile import write_textfile
 from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
@@ -204,16 +204,9 @@ class Agent:
         if not path:
             return
         _, body = self._api.exposition.render()
-        beside = f"{path}.{os.getpid()}"
-        try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(body)
-            os.rename(beside, path)
-        except OSError as error:
-            self.state.fail("textfile", f"{path}: {(error.strerror or str(error)).lower()}")
-            with suppress(OSError):
-                os.unlink(beside)
+        why = write_textfile(path, body)
+        if why:
+            self.state.fail("textfile", f"{path}: {why}")
 
     def _hear_signals(self) -> int:
         """A byte a signal, through a pipe into the selector."""

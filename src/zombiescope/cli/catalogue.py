@@ -6,7 +6,7 @@ from __future__ import annotations
 COMMANDS: dict[str, str] = {
     "scan": "How many zombies, below which parents, how many bytes, what they cost.",
     "autopsy": "Every zombie: former path, maker, pins, the file that pins it, what would free it.",
-    "doctor": "Look for a short window; findings with their evidence.",
+    "doctor": "Look for a short window: what is wrong, on what evidence, where it comes from, what to do.",
     "plan": "What could be done about it: steps in order, what each frees and risks, how it is undone.",
     "cores": "A strip per core over a window: user, kernel, softirq, steal; who burns a saturated one.",
     "apply": "Do what the plan says: a dry run unless --yes; journal, consent, validation window.",
@@ -19,7 +19,7 @@ COMMANDS: dict[str, str] = {
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
     "top": "Births, deaths, releases and zombies by maker, live.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
-    "export": "Print rules, a dashboard, a unit, an agent policy, a plugin, a kubelet fragment, a script.",
+    "export": "Print rules, a dashboard, units and drop-ins, an agent policy, a plugin, a kubelet fragment, a script.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
     "completion": "Print a shell's completion script.",

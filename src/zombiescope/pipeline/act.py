@@ -28,7 +28,7 @@ from zombiescope.host.tree import TreeHost
 from zombiescope.host.writes import Fault, Writer
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
 from zombiescope.pipeline.vitals import Subject, watch_vitals
-from zombiescope.probes.readers.memory_pressure import read_memory_pressure
+from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
@@ -131,8 +131,7 @@ class _Work:
         return None if isinstance(now, Gap) else len(now & self.serials)
 
     def _pressure(self) -> float | None:
-        now = read_memory_pressure(self.host)
-        return None if isinstance(now, Gap) else now
+        return read_machine_health(self.host).memory_pressure
 
 
 def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, fault: Fault) -> Journal:

@@ -21,7 +21,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, dissect
 from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.levers import read_levers

@@ -15,8 +15,7 @@ from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.pipeline.opening import Progress as Progress  # noqa: PLC0414 (asked for here by those who scan)
-from zombiescope.pipeline.opening import open_host as open_host  # noqa: PLC0414
+from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.empty_directories import read_empty_directories

@@ -14,9 +14,9 @@ from zombiescope.host.access import Host
 from zombiescope.pipeline.cores import CoresWindow
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.cpu_throttling import read_throttling
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 from zombiescope.probes.readers.systemd_state import read_systemd_state
-from zombiescope.probes.readers.throttled_time import read_throttled_seconds
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 _LOOK_SECONDS = 0.1
@@ -53,14 +53,14 @@ def watch_vitals(
 ) -> Vitals:
     begin, at = host.monotonic(), host.wall_clock()
     first, restarts = subject.count(host), _restarts(host, subject.units)
-    throttled = read_throttled_seconds(host)
+    throttled = _throttled_seconds(host)
     cores = CoresWindow(host)
     while (passed := host.monotonic() - begin) < seconds:
         cores.look()
         progress(passed)
         host.wait(min(_LOOK_SECONDS, seconds - passed))
     cores.look()
-    seen, later = cores.seen(), read_throttled_seconds(host)
+    seen, later = cores.seen(), _throttled_seconds(host)
     known = not isinstance(throttled, Gap) and not isinstance(later, Gap)
     return Vitals(
         at,
@@ -106,3 +106,8 @@ def _sweep(host: Host) -> float | None:
     live = read_live_tree(host, hierarchy)
     sweep = live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths)
     return None if isinstance(sweep, Gap) else sweep.seconds
+
+
+def _throttled_seconds(host: Host) -> float | Gap:
+    found = read_throttling(host)
+    return found if isinstance(found, Gap) else sum(group.seconds for group in found.values())

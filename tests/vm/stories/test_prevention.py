@@ -81,7 +81,7 @@ def test_without_a_hook_every_run_leaves_one(cell: Cell, before: int) -> None:
 
 @pytest.mark.cells.with_args(lambda cell: cell.name in {"6.12-v2-trixie", "6.18-v2", "7.0-v2"})
 def test_with_the_hook_fewer_runs_leave_one(cell: Cell, before: int) -> None:
-    """Not none: v2's reclaim does not reach pages that wait in another CPU's batch. 5.10 has no memory.reclaim."""
+    """Not none: v2's reclaim seems not to reach pages that wait in another CPU's batch. 5.10 has no memory.reclaim."""
     runs = run_loop(render_stop_hook(NAME, sync=False), "prevent.slice")
     left = settled(lambda: zombies(cell, "prevent.slice", before), 0, seconds=10)
     print(f"{runs} runs with the hook left {left} zombies")

@@ -11,7 +11,7 @@ from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.pipeline.cores import watch_cores
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:

@@ -17,7 +17,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
 from zombiescope.pipeline.doctor import Examined, examine
-from zombiescope.pipeline.scan import open_host
+from zombiescope.pipeline.opening import open_host
 
 if TYPE_CHECKING:
     from zombiescope.host.access import Host

@@ -26,7 +26,7 @@ Examples:
 
 @click.group(epilog=EPILOG)
 def export() -> None:
-    """Print a file for others to use: rules, a dashboard, a unit, a policy, a plugin, a kubelet fragment, a script."""
+    """Print a file for others to use: rules, a dashboard, units and drop-ins, a policy, a plugin, a kubelet fragment, a script."""
 
 
 for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit):

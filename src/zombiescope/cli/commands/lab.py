@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -136,6 +137,8 @@ def incident(
     from zombiescope.lab.incident import IncidentOrder, account_of, play_incident  # noqa: PLC0415
 
     order = IncidentOrder(count, seconds, window)
+    if account and not os.access(os.path.dirname(account) or ".", os.W_OK):
+        raise UsageError(f"cannot write the account ({account})", "its folder is not there or may not be written")
     with _signals_interrupt():
         run = runs.begin(name)
         told: list[Any] = []
