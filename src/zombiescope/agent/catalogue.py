@@ -31,9 +31,16 @@ def _reclaim(host: Host) -> Watch:
     return ReclaimProbe(host)
 
 
+def _sweeps(host: Host) -> Watch:
+    from zombiescope.pipeline.sweep_probe import SweepProbe  # noqa: PLC0415
+
+    return SweepProbe(host)
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("nic_resets", 5.0, _nic_resets),
     Probe("cores", 1.0, _cores),
     Probe("softirq", 5.0, _softirq),
     Probe("reclaim", 10.0, _reclaim),
+    Probe("sweeps", 1.0, _sweeps),
 )

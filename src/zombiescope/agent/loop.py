@@ -10,7 +10,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from zombiescope.agent.api import Api
 from zombiescope.agent.catalogue import PROBES
@@ -24,12 +24,12 @@ from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
-from zombiescope.facts.agent import ProbeRun, Reading
+from zombiescope.facts.agent import Occurrence, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.follow import Follower
-from zombiescope.pipeline.heavy import observe_heavily
+from zombiescope.pipeline.heavy import observe_heavily, own_sweep
 from zombiescope.pipeline.keep import Keeper
 
 GROWTH_SECONDS = 30.0
@@ -112,6 +112,7 @@ class Agent:
         self._last_tick = time.monotonic()
         tick = self._follower.tick()
         self.state.take_tick(tick)
+        self._remember(self.state.restarted)
         jump = self._troubles.jump(tick.at, tick.clock)
         if jump:
             self._notice("clock", jump, "clock-jumped")
@@ -131,7 +132,10 @@ class Agent:
 
     def _take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
         self.state.take_reading(probe, run, reading)
-        for each in reading.happened:
+        self._remember(reading.happened)
+
+    def _remember(self, happened: Iterable[Occurrence]) -> None:
+        for each in happened:
             self._keeper.happened(each.what, each.detail, each.at)
 
     def _notice(self, name: str, what: str, happening: str) -> None:
@@ -193,6 +197,7 @@ class Agent:
             self.state.take_walk(seconds, makers, self._counted)
         else:
             self.state.take_heavy(outcome, time.monotonic())
+            self._remember(own_sweep(outcome, self._follower.host.wall_clock()))
 
     def _why_unwell(self) -> str:
         silent = time.monotonic() - self._last_tick

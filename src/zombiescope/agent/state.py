@@ -12,10 +12,11 @@ from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.looping_units import LoopingUnits
 from zombiescope.analysis.scan import Scan, derive_scan
+from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.agent import MetricSample, Moment, ProbeRun, Reading, SweepTimes
+from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, CountSource, HierarchyVersion, Look, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
@@ -54,6 +55,9 @@ class State:
         self._heavy: dict[str, Any] = {}
         self._readings: dict[str, Reading] = {}
         self._units = LoopingUnits()
+        self._starts = UnitStarts()
+        self.restarted: tuple[Occurrence, ...] = ()
+        """Units that began again, by the last tick."""
 
     @property
     def host(self) -> Host:
@@ -69,6 +73,7 @@ class State:
         if isinstance(events, Lifecycle):
             self._lifecycle = events
             self.accounts.add(events.flows, events.other)
+        self.restarted = self._starts.take(tick.at, self.accounts.lately if isinstance(events, Lifecycle) else {})
         if isinstance(look, Look):
             self._growing.take_look(tick.clock, look, self.accounts.died_lately)
         if isinstance(events, Lifecycle) and events.tier is not EventTier.POLLING:

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two levers that evict clean page cache. Neither lowers a limit or leaves anything behind, whatever ends us.
 
-A file is opened, never followed, and must still be the one that was seen: device and inode are compared after opening.
+A file is opened as `host/writes.py` opens it: it must still be the one that was seen.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.host.writes import let_cache_go, the_file
 from zombiescope.kernel.resident_window import PAGE_BYTES, PAGES, open_window
 
-_HOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 FOREIGN_PAGES = 256
 """A file of which more pages are cached than four times the dead ones' and these is in use by somebody alive."""
 
@@ -31,29 +28,13 @@ def evict(order: Order, mount_point: bytes) -> Done:
 
 
 def _drop(order: Order) -> Done:
-    with _opened(order.target) as descriptor:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return Done(order, 0, "it is not a regular file any more")
-        if found.st_ino != order.inode:
-            return Done(order, 0, "another file has its name by now")
-        before = resident_count(descriptor, found.st_size)
+    with the_file(order.target, order.inode or 0) as descriptor:  # one that was never seen is none
+        size = os.fstat(descriptor).st_size
+        before = resident_count(descriptor, size)
         if before > 4 * order.pages + FOREIGN_PAGES:
             return Done(order, 0, "most of its cached pages are not the dead ones': somebody alive uses it")
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return Done(order, max(before - resident_count(descriptor, found.st_size), 0))
-
-
-@contextmanager
-def _opened(path: bytes) -> Iterator[int]:
-    try:
-        descriptor = os.open(path, _HOW | os.O_NOATIME)
-    except PermissionError:  # O_NOATIME is the owner's
-        descriptor = os.open(path, _HOW)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        let_cache_go(descriptor)
+        return Done(order, max(before - resident_count(descriptor, size), 0))
 
 
 def resident_count(descriptor: int, size_bytes: int) -> int:

@@ -53,7 +53,7 @@ class Freeing:
         for batch in self._batches(change.files):
             number = self._intend("drop_files", files=[shown(file.path) for file in batch])
             for file in batch:
-                skipped += not self._is_same(file) or not self._quietly(self._hands.writer.drop_cache, file.path)
+                skipped += not self._quietly(lambda each: self._hands.writer.drop_cache(*each), file)
             self._hands.journal.done(number)
         return _left_alone(skipped, len(change.files))
 

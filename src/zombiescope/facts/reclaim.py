@@ -68,8 +68,20 @@ class Sweeper(NamedTuple):
         return self.user_seconds + self.system_seconds
 
 
+class SweepBurst(NamedTuple):
+    """Time in which processes of one name kept a core busy in the kernel."""
+
+    at: float
+    """When it began, to about a second."""
+    name: str
+    seconds: float
+    """In the kernel."""
+
+
 class SweepersSeen(NamedTuple):
     at: float
     seconds: float
     sweepers: tuple[Sweeper, ...]
     """Those that are running, the one that burns most first; none is no gap."""
+    bursts: tuple[SweepBurst, ...] = ()
+    """In order of time, the last perhaps cut off by the end of the window."""

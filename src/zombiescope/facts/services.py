@@ -20,6 +20,14 @@ class ServiceLoop(NamedTuple):
     """needed, unneeded or unknown."""
 
 
+class UnitRestart(NamedTuple):
+    """One automatic restart."""
+
+    at: float
+    """Seconds since the epoch."""
+    unit: str
+
+
 class UnneededService(NamedTuple):
     name: str
     enabled: str

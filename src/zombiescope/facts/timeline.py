@@ -7,6 +7,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
+class Interval(NamedTuple):
+    begin: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.end - self.begin, 0.0)
+
+
 class Mark(NamedTuple):
     at: float
     """Seconds since the epoch."""
@@ -19,8 +28,8 @@ class Timeline(NamedTuple):
     end: float
     marks: tuple[Mark, ...]
     """In order of time."""
-    watched: Mapping[str, tuple[float, float]]
-    """By kind of mark: from when to when it would have been seen."""
+    watched: Mapping[str, tuple[Interval, ...]]
+    """By kind of mark: when it would have been seen, in order and without overlap. What is not in it, nobody watched."""
     zombies: tuple[tuple[float, float], ...] = ()
     """Time and number, from history."""
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 _ALLOWED = ("systemctl", "journalctl")
 _OUTPUT_LIMIT = 32 << 20
+RESTART_SCHEDULED = "5eb03494b6584870a536b337290809b3"
+"""The journal's id of the message with which systemd restarts a unit by itself."""
 
 
 class Ran(NamedTuple):

@@ -15,8 +15,8 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from zombiescope.host.files import Files
@@ -173,13 +173,10 @@ class Writer:
             raise OSError(code, os.strerror(code), path)
         return True
 
-    def drop_cache(self, path: bytes) -> None:
+    def drop_cache(self, path: bytes, inode: int | None) -> None:
         def work() -> None:
-            handle = os.open(self._place(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(handle)
+            with the_file(self._place(path), inode) as descriptor:
+                let_cache_go(descriptor)
 
         self._do("drop_cache", work)
 
@@ -260,6 +257,31 @@ class Writer:
             return self.root + Files(tree).resolve(path, last=False)
         finally:
             tree.close()
+
+
+@contextmanager
+def the_file(place: bytes, inode: int | None) -> Iterator[int]:
+    """Open the very file that was seen: never through a link, never waiting, and without marking it as read. Raises OSError when
+    another has its name by now."""
+    how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        descriptor = os.open(place, how | os.O_NOATIME)
+    except PermissionError:  # O_NOATIME is the owner's
+        descriptor = os.open(place, how)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file any more", place)
+        if inode is not None and found.st_ino != inode:
+            raise OSError(errno.ESTALE, "another file has its name by now", place)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def let_cache_go(descriptor: int) -> None:
+    """Clean pages that nobody maps; the file stays."""
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _write_once(place: bytes, value: bytes) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from zombiescope.facts.agent import UnitRestarts
+from zombiescope.facts.agent import Occurrence, UnitRestarts
 from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVersion, MemoryUse, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
 from zombiescope.pipeline.follow import Backlog, read_backlog
+
+_LONG_SWEEP_SECONDS = 0.2
 
 
 def observe_heavily(host: Host, hierarchy: Hierarchy, *, walk: bool) -> dict[str, Any]:
@@ -103,6 +105,16 @@ def residuals_of(plain: Any) -> Residuals | Gap:
 
 def sweep_of(plain: Any) -> Sweep | Gap:
     return Gap(*plain["gap"]) if isinstance(plain, dict) else Sweep(*plain)
+
+
+def own_sweep(found: Mapping[str, Any], now: float) -> tuple[Occurrence, ...]:
+    """The agent's own sweep is an event like anybody's, where it took as long as one that could starve a core."""
+    sweep = sweep_of(found["sweep"][1])
+    if isinstance(sweep, Gap) or sweep.seconds < _LONG_SWEEP_SECONDS:
+        return ()
+    since = sum(found[name][0] for name in ("sweep", "empty", "restarts") if name in found)
+    words = f"zombiescope agent: {sweep.seconds:.1f} s, {sweep.cgroups:,} cgroups"
+    return (Occurrence(now - since, "stat-sweep", words),)
 
 
 def empty_directories_of(plain: Any) -> EmptyDirectories | Gap:

@@ -20,6 +20,9 @@ from zombiescope.host.scrub import scrubber_for
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.evidence import Evidence, gather
 from zombiescope.pipeline.kept_evidence import NAME, keep, recall
+from zombiescope.probes.readers.restart_times import read_restart_times
+
+_RESTARTS_SECONDS = 3600.0
 
 
 class Recorded(NamedTuple):
@@ -38,6 +41,7 @@ def record(host: Host, file: str, seconds: float, progress: Callable[[float], No
     scrubber = scrubber_for(host)
     recorder = RecordingHost(host, scrubber)
     seen = examine(recorder, seconds, progress)
+    read_restart_times(recorder, seen.case.last.snapshot.taken_at - _RESTARTS_SECONDS)
     evidence = _evidence(host)
     if evidence is not None:
         recorder.keep_outcome(NAME, keep(evidence, scrubber.path))

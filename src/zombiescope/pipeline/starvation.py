@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zombiescope.analysis.sweeping import SweepBursts
 from zombiescope.analysis.zombie_cost import derive_sweepers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
 from zombiescope.facts.pressure import PressureSeen
-from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
+from zombiescope.facts.reclaim import ReclaimSeen, SweepBurst, SweepersSeen
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.pressure import PressureWindow
@@ -18,7 +19,7 @@ from zombiescope.pipeline.softirq_watch import SoftirqWindow
 from zombiescope.probes.readers.kernel_log import read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
-from zombiescope.probes.readers.sweepers import TICKS_PER_SECOND, read_sweepers
+from zombiescope.probes.readers.sweepers import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
 
 
 class Starvation(NamedTuple):
@@ -38,6 +39,8 @@ class StarvationWindow:
         self._began_at = host.wall_clock()
         self._nics = read_nic_counters(host)
         self._sweepers = read_sweepers(host)
+        self._sweeping = SweepBursts(TICKS_PER_SECOND)
+        self._bursts: list[SweepBurst] = []
         self._softirq = SoftirqWindow(host)
         self._reclaim = ReclaimWindow(host)
         self._pressure = PressureWindow(host)
@@ -46,6 +49,9 @@ class StarvationWindow:
         """Once a second."""
         self._softirq.look()
         self._pressure.look()
+        if self._sweepers and not isinstance(self._sweepers, Gap):
+            times = read_sweeper_times(self._host, self._sweepers)
+            self._bursts += self._sweeping.take(self._host.wall_clock(), times)
 
     def seen(self) -> Starvation:
         softirq, reclaim = self._softirq.seen(), self._reclaim.seen()
@@ -66,4 +72,7 @@ class StarvationWindow:
             return before
         if isinstance(after, Gap):
             return after
-        return SweepersSeen(now, max(now - self._began_at, 0.0), derive_sweepers(before, after, TICKS_PER_SECOND))
+        bursts = tuple(sorted([*self._bursts, *self._sweeping.unfinished]))
+        return SweepersSeen(
+            now, max(now - self._began_at, 0.0), derive_sweepers(before, after, TICKS_PER_SECOND), bursts
+        )

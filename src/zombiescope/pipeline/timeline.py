@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts on one axis what the window, the kernel log, the history and a person's file tell, and tests whether failures follow."""
+"""Puts on one axis what the window, the kernel log, the journal, the history and a person's file tell, and tests what follows what.
+
+Each kind of event keeps the time in which it would have been seen: only that is compared.
+"""
 
 from __future__ import annotations
 
 import random
 from typing import NamedTuple
 
-from zombiescope.analysis.correlation import Correlation, Span, derive_correlation
+from zombiescope.analysis.correlation import Correlation, common, derive_correlation, joined
 from zombiescope.analysis.event_file import JOB_FAILURE, parse_events
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
@@ -14,13 +17,25 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown
-from zombiescope.facts.timeline import Mark, Timeline
+from zombiescope.facts.timeline import Interval, Mark, Timeline
+from zombiescope.host.access import Host
 from zombiescope.host.shipped import read_named
+from zombiescope.probes.readers.restart_times import read_restart_times
 
 SATURATED, RESET, STALL, OOM = "saturated core", "nic reset", "stall", "oom report"
-_CAUSES = (SATURATED, STALL, OOM, RESET)
-_EFFECTS = (RESET, JOB_FAILURE)
-_LAG_SECONDS = {RESET: 30.0, JOB_FAILURE: 300.0}
+SWEEP, RESTART, RECLAIM = "sweep", "restart", "long reclaim"
+_CAUSES = (RESTART, SWEEP, RECLAIM, SATURATED, STALL, OOM, RESET)
+_LAG_SECONDS = {SATURATED: 10.0, RESET: 30.0, JOB_FAILURE: 300.0}
+"""By effect: how long after its cause it may come. A cause comes before its effect in the order above."""
+_IN_HISTORY = {
+    "core-saturated": SATURATED,
+    "nic-reset": RESET,
+    "stat-sweep": SWEEP,
+    "unit-restarted": RESTART,
+    "reclaim-pass": RECLAIM,
+}
+_NOT_KEPT = "not kept one by one"
+_MINUTE, _HOUR = 60.0, 3600.0
 _SEED = 20_251_116
 _STALLS = (LogEventKind.SOFT_LOCKUP, LogEventKind.HARD_LOCKUP, LogEventKind.RCU_STALL, LogEventKind.HUNG_TASK)
 
@@ -39,83 +54,134 @@ class Told(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-def tell(case: Case, past: Past) -> Told:
+class _Axis:
+    """What is put on it, one source after the other; a source that comes later adds only what was not watched yet."""
+
+    def __init__(self) -> None:
+        self.marks: list[Mark] = []
+        self.watched: dict[str, tuple[Interval, ...]] = {}
+        self.gaps: list[Gap] = []
+        self.zombies: tuple[tuple[float, float], ...] = ()
+
+    def add(self, what: str, watched: tuple[Interval, ...], marks: list[Mark]) -> None:
+        known = self.watched.get(what, ())
+        self.marks += [mark for mark in marks if not any(each.begin <= mark.at <= each.end for each in known)]
+        self.watched[what] = joined([*known, *watched])
+
+
+def tell(host: Host, case: Case, past: Past) -> Told:
     end = case.last.snapshot.taken_at
-    marks: list[Mark] = []
-    watched: dict[str, tuple[float, float]] = {}
-    gaps: list[Gap] = []
-    _add_log(case, marks, watched)
-    _add_cores(case, marks, watched)
-    zombies = _add_history(past, end, marks, watched, gaps)
+    axis = _Axis()
+    _add_log(axis, case)
+    _add_window(axis, case)
+    _add_restarts(axis, host, end, past)
+    _add_history(axis, past, end)
     if past.events is not None:
-        given = parse_events(read_named(past.events), shown(past.events))
-        marks += given
-        watched[JOB_FAILURE] = (min([end, *(mark.at for mark in given)]), end)
-    begin = min([case.first.snapshot.taken_at, *(mark.at for mark in marks), *(at for at, _ in zombies)])
+        given = list(parse_events(read_named(past.events), shown(past.events)))
+        axis.add(JOB_FAILURE, (Interval(min([end, *(mark.at for mark in given)]), end),), given)
+    begin = min([case.first.snapshot.taken_at, *(mark.at for mark in axis.marks), *(at for at, _ in axis.zombies)])
     if past.seconds:
         begin = max(begin, end - past.seconds)
-    kept = tuple(sorted(mark for mark in marks if begin <= mark.at))
-    timeline = Timeline(begin, max(end, begin), kept, watched, zombies)
-    return Told(timeline, correlate(timeline), tuple(gaps))
+    kept = tuple(sorted(mark for mark in axis.marks if begin <= mark.at))
+    whole = (Interval(begin, max(end, begin)),)
+    watched = {what: common(intervals, whole) for what, intervals in axis.watched.items()}
+    timeline = Timeline(*whole[0], kept, watched, axis.zombies)
+    return Told(timeline, correlate(timeline), tuple(axis.gaps))
 
 
 def correlate(timeline: Timeline) -> tuple[Correlation, ...]:
     """Each cause with each effect that comes after it in the chain, over the time in which both were watched."""
     generator = random.Random(_SEED)
     found = []
-    for effect in _EFFECTS:
-        for cause in _CAUSES:
-            if cause == effect or not timeline.times(cause) or not timeline.times(effect):
+    for effect, lag in _LAG_SECONDS.items():
+        causes = _CAUSES[: _CAUSES.index(effect)] if effect in _CAUSES else _CAUSES
+        for cause in causes:
+            times = timeline.times(cause), timeline.times(effect)
+            if not all(times):
                 continue
-            spans = [timeline.watched.get(kind, (timeline.begin, timeline.end)) for kind in (cause, effect)]
-            span = Span(max(begin for begin, _ in spans), min(end for _, end in spans))
-            events = (cause, timeline.times(cause)), (effect, timeline.times(effect))
-            found.append(derive_correlation(*events, span, _LAG_SECONDS[effect], generator))
+            both = common(timeline.watched.get(cause, ()), timeline.watched.get(effect, ()))
+            found.append(derive_correlation((cause, times[0]), (effect, times[1]), both, lag, generator))
     return tuple(each for each in found if each.cases)
 
 
-def _add_log(case: Case, marks: list[Mark], watched: dict[str, tuple[float, float]]) -> None:
+def _add_log(axis: _Axis, case: Case) -> None:
     log = case.kernel_log
     if isinstance(log, Gap):
         return
-    for kind in (RESET, STALL, OOM):
-        watched[kind] = (log.since, log.until)
-    marks += [Mark(reset.at, RESET, f"{reset.device}: {reset.reason}") for reset in derive_resets(log.events)]
-    marks += [Mark(event.at, STALL, event.text) for event in log.events if event.kind in _STALLS]
-    marks += [
+    whole = (Interval(log.since, log.until),)
+    axis.add(
+        RESET, whole, [Mark(each.at, RESET, f"{each.device}: {each.reason}") for each in derive_resets(log.events)]
+    )
+    axis.add(STALL, whole, [Mark(event.at, STALL, event.text) for event in log.events if event.kind in _STALLS])
+    reports = [
         Mark(event.at, OOM, event.text)
         for event in log.events
         if event.kind is LogEventKind.OUT_OF_MEMORY and "invoked oom-killer" in event.text
     ]
+    axis.add(OOM, whole, reports)
 
 
-def _add_cores(case: Case, marks: list[Mark], watched: dict[str, tuple[float, float]]) -> None:
-    seen = case.cores
-    if isinstance(seen, Gap):
-        return
-    watched[SATURATED] = (seen.began_at, seen.began_at + seen.seconds)
-    marks += [
-        Mark(stretch.begin, SATURATED, f"core {stretch.core}: {stretch.seconds:.1f} s, {stretch.mode}")
-        for stretch in seen.stretches
-    ]
+def _add_window(axis: _Axis, case: Case) -> None:
+    cores, sweepers = case.cores, case.sweepers
+    if not isinstance(cores, Gap):
+        marks = [
+            Mark(stretch.begin, SATURATED, f"core {stretch.core}: {stretch.seconds:.1f} s, {stretch.mode}")
+            for stretch in cores.stretches
+        ]
+        axis.add(SATURATED, (Interval(cores.began_at, cores.began_at + cores.seconds),), marks)
+    if not isinstance(sweepers, Gap):
+        bursts = [
+            Mark(burst.at, SWEEP, f"{burst.name}: {burst.seconds:.1f} s in the kernel") for burst in sweepers.bursts
+        ]
+        axis.add(SWEEP, (Interval(sweepers.at - sweepers.seconds, sweepers.at),), bursts)
 
 
-def _add_history(
-    past: Past, end: float, marks: list[Mark], watched: dict[str, tuple[float, float]], gaps: list[Gap]
-) -> tuple[tuple[float, float], ...]:
+def _add_restarts(axis: _Axis, host: Host, end: float, past: Past) -> None:
+    """Watched from the first one on: of the time before it the journal may have forgotten."""
+    found = read_restart_times(host, end - max(past.seconds, _HOUR))
+    if isinstance(found, Gap):
+        if past.seconds or past.events is not None:
+            axis.gaps.append(found.about("timeline.restarts"))
+    elif found:
+        axis.add(RESTART, (Interval(found[0].at, end),), [Mark(each.at, RESTART, each.unit) for each in found])
+
+
+def _add_history(axis: _Axis, past: Past, end: float) -> None:
     """Events and the number of zombies that the agent remembers; none where no agent keeps a history."""
     if past.state is None or not past.seconds:
-        return ()
-    from zombiescope.history.reader import remember  # noqa: PLC0415 (most looks have no past)
+        return
+    from zombiescope.analysis.recall import pauses  # noqa: PLC0415 (most looks have no past)
+    from zombiescope.history.reader import remember  # noqa: PLC0415
 
     try:
         found = remember(past.state, end - past.seconds, end)
     except ObservationError as error:
-        gaps.append(Gap("timeline", error.why, error.hint))
-        return ()
-    gaps += found.gaps
+        axis.gaps.append(Gap("timeline", error.why, error.hint))
+        return
+    axis.gaps += found.gaps
+    axis.zombies = tuple(
+        (sample.at, sample.values["zombies"]) for sample in found.samples if "zombies" in sample.values
+    )
+    times = [sample.at for sample in found.samples]
+    watched = joined([Interval(min(times), max(times))]) if times else ()
+    for pause in pauses(found.samples):
+        watched = without(watched, Interval(pause.since, pause.until))
+    by_kind: dict[str, list[Mark]] = {kind: [] for kind in _IN_HISTORY.values()}
+    holes: dict[str, list[Interval]] = {}
     for happening in found.happenings:
-        what = SATURATED if "saturated" in happening.what else happening.what
-        marks.append(Mark(happening.at, what, happening.detail))
-        watched[what] = (end - past.seconds, end)
-    return tuple((sample.at, sample.values["zombies"]) for sample in found.samples if "zombies" in sample.values)
+        what = _IN_HISTORY.get(happening.what, happening.what)
+        if _NOT_KEPT in happening.detail:
+            holes.setdefault(what, []).append(Interval(happening.at - _MINUTE, happening.at))
+        else:
+            by_kind.setdefault(what, []).append(Mark(happening.at, what, happening.detail))
+    for what, marks in by_kind.items():
+        seen = watched
+        for hole in holes.get(what, []):
+            seen = without(seen, hole)
+        axis.add(what, seen, marks)
+
+
+def without(intervals: tuple[Interval, ...], hole: Interval) -> tuple[Interval, ...]:
+    parts = [Interval(each.begin, min(each.end, hole.begin)) for each in intervals]
+    parts += [Interval(max(each.begin, hole.end), each.end) for each in intervals]
+    return joined(part for part in parts if part.begin < part.end)

@@ -39,13 +39,11 @@ def _x(timeline: Timeline, at: float) -> float:
 
 
 def _lane(timeline: Timeline, kind: str, top: int) -> list[str]:
-    begin, end = timeline.watched.get(kind, (timeline.begin, timeline.end))
-    left, right = _x(timeline, begin), _x(timeline, end)
     middle = top + 10
-    parts = [
-        f'<text x="{_LEFT - 10}" y="{middle + 4}" text-anchor="end" class="name">{escape(kind)}</text>',
-        f'<path class="lane" d="M{left:.1f} {middle}H{max(right, left + 1):.1f}"/>',
-    ]
+    parts = [f'<text x="{_LEFT - 10}" y="{middle + 4}" text-anchor="end" class="name">{escape(kind)}</text>']
+    for begin, end in timeline.watched.get(kind, ((timeline.begin, timeline.end),)):
+        left, right = _x(timeline, begin), _x(timeline, end)
+        parts.append(f'<path class="lane" d="M{left:.1f} {middle}H{max(right, left + 1):.1f}"/>')
     for mark in [mark for mark in timeline.marks if mark.what == kind][-_MOST_MARKS:]:
         x = _x(timeline, mark.at)
         parts.append(

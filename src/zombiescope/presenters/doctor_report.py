@@ -30,7 +30,7 @@ def told_correlation(found: Correlation) -> str:
     """One sentence, with its doubt."""
     text = (
         f"{found.preceded} of {found.cases} {found.effect}{'s' if found.cases != 1 else ''} came within "
-        f"{found.lag_seconds:.0f} s after a {found.cause}"
+        f"{found.lag_seconds:.0f} s after {'an' if found.cause[0] in 'aeio' else 'a'} {found.cause}"
     )
     if found.p_value is None:
         return f"{text}: fewer than {LEAST_CASES} cases, which prove nothing"

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zombiescope.analysis.correlation import LEAST_CASES, Correlation, Span, derive_correlation
+from zombiescope.analysis.correlation import LEAST_CASES, Correlation, common, derive_correlation, joined
+from zombiescope.facts.timeline import Interval
 
-DAY = Span(0.0, 86_400.0)
+DAY = (Interval(0.0, 86_400.0),)
 
 
 def correlate(causes: list[float], effects: list[float], lag: float = 30.0, seed: int = 1) -> Correlation:
@@ -75,5 +76,32 @@ def test_numbers_stay_in_their_bounds(causes: list[float], effects: list[float],
 
 
 def test_nothing_watched_says_nothing() -> None:
-    found = derive_correlation(("a", [1.0]), ("b", [1.0]), Span(1.0, 1.0), 5.0, random.Random(1))
+    found = derive_correlation(("a", [1.0]), ("b", [1.0]), (Interval(1.0, 1.0),), 5.0, random.Random(1))
     assert (found.chance, found.lift, found.p_value) == (None, None, None)
+
+
+def test_time_that_nobody_watched_is_no_control() -> None:
+    """An hour in which both were watched, in two halves a day apart: the day between does not make the cause look rare."""
+    halves = (Interval(0.0, 1_800.0), Interval(88_200.0, 90_000.0))
+    causes = [60.0 * minute for minute in range(30)] + [88_200 + 60.0 * minute for minute in range(30)]
+    effects = [at + 20 for at in causes[::6]]
+    found = derive_correlation(("sweep", causes), ("reset", effects), halves, 30.0, random.Random(1))
+    assert found.chance == pytest.approx(0.5, abs=0.02), "a cause a minute, a lag of half a minute"
+    assert found.lift == pytest.approx(2.0, abs=0.1)
+    whole = derive_correlation(
+        ("sweep", causes), ("reset", effects), (Interval(0.0, 90_000.0),), 30.0, random.Random(1)
+    )
+    assert whole.lift is not None
+    assert whole.lift > 40, "as it would be told if silence were taken for absence"
+
+
+def test_what_lies_outside_is_no_case_and_the_first_case_keeps_its_cause() -> None:
+    watched = (Interval(100.0, 200.0), Interval(300.0, 400.0))
+    found = derive_correlation(("a", [95.0, 250.0]), ("b", [100.0, 260.0, 305.0]), watched, 30.0, random.Random(1))
+    assert (found.cases, found.preceded) == (2, 1)
+
+
+def test_intervals_are_joined_and_crossed() -> None:
+    assert joined([Interval(5, 6), Interval(1, 3), Interval(2, 4)]) == (Interval(1, 4), Interval(5, 6))
+    assert common((Interval(1, 4), Interval(5, 6)), (Interval(3, 5.5),)) == (Interval(3, 4), Interval(5, 5.5))
+    assert common((Interval(1, 2),), (Interval(3, 4),)) == ()

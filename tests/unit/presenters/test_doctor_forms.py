@@ -14,6 +14,7 @@ from tests.scenarios.facts import NOW, case, loop, services
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.gap import Gap
+from zombiescope.host.replay import ReplayHost
 from zombiescope.pipeline.timeline import Past, tell
 from zombiescope.presenters.doctor_html import render_doctor_html
 from zombiescope.presenters.doctor_json import render_report
@@ -34,7 +35,7 @@ PLAN = Plan("abc", ("crash-looping-unit",), (STOP, DRAIN), 40, 0)
 
 
 def report(seen: Case, past: Past = Past(), plan: Plan | Gap = PLAN) -> Report:  # noqa: B008 (immutable)
-    told = tell(seen, past)
+    told = tell(ReplayHost("recorded", []), seen, past)
     return Report(seen, diagnose(seen), told.timeline, told.correlations, plan, told.gaps)
 
 

@@ -106,7 +106,7 @@ def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | No
     from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
     from zombiescope.presenters.doctor_report import Report  # noqa: PLC0415
 
-    told = tell(examined.case, Past(*past))
+    told = tell(host, examined.case, Past(*past))
     plan = plan_for(host, examined)
     return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, told.gaps)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
@@ -33,8 +33,11 @@ class SweeperTime(NamedTuple):
 def read_sweepers(host: Host) -> Mapping[int, SweeperTime] | Gap:
     """By process."""
     processes = read_processes(host, FACT)
-    if isinstance(processes, Gap):
-        return processes
+    return processes if isinstance(processes, Gap) else read_sweeper_times(host, processes)
+
+
+def read_sweeper_times(host: Host, processes: Iterable[int]) -> Mapping[int, SweeperTime]:
+    """Of those among these that sweep and are still there."""
     found: dict[int, SweeperTime] = {}
     for process in processes:
         try:

@@ -13,12 +13,11 @@ from typing import Any
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.units import LiveUnit
 from zombiescope.host.access import Host
-from zombiescope.host.programs import ask_program
+from zombiescope.host.programs import RESTART_SCHEDULED, ask_program
 
 _PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "MainPID", "ControlGroup",
 )  # fmt: skip
-_RESTART_SCHEDULED = "5eb03494b6584870a536b337290809b3"
 
 
 def read_systemd_state(host: Host) -> dict[str, LiveUnit] | Gap:
@@ -82,7 +81,7 @@ def _journal() -> dict[str, Any]:
         "--output-fields=UNIT",
         "-n",
         "20000",
-        f"MESSAGE_ID={_RESTART_SCHEDULED}",
+        f"MESSAGE_ID={RESTART_SCHEDULED}",
     )
     ran = ask_program("journalctl", *arguments)
     if ran is None:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restarts with the journal's own times: any bytes give entries or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.services import UnitRestart
+from zombiescope.host.programs import Ran
+from zombiescope.host.replay import ReplayHost
+from zombiescope.probes.readers import restart_times
+from zombiescope.probes.readers.restart_times import read_restart_times
+
+
+class Asking(ReplayHost):
+    """Does the experiment."""
+
+    def __init__(self) -> None:
+        super().__init__("this host", [])
+
+    def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        assert name == "restart-times"
+        return work()
+
+
+def line(at: int, unit: object) -> bytes:
+    return json.dumps({"__REALTIME_TIMESTAMP": str(at), "UNIT": unit}).encode()
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, ran: Ran | None) -> list[tuple[str, ...]]:
+    asked: list[tuple[str, ...]] = []
+
+    def ask(*words: str) -> Ran | None:
+        asked.append(words)
+        return ran
+
+    monkeypatch.setattr(restart_times, "ask_program", ask)
+    return asked
+
+
+def test_they_come_in_order_with_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line(200_500_000, "b.service"), line(100_000_000, "a\n.service"), line(150_000_000, ["x"]), b"{", b"3"]
+    asked = answering(monkeypatch, Ran(0, b"\n".join(lines), ""))
+    assert read_restart_times(Asking(), 90.0) == (UnitRestart(100.0, "a\\x0a.service"), UnitRestart(200.5, "b.service"))
+    assert "--since=@90" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("ran", "why"),
+    [
+        (None, "not installed"),
+        (Ran(1, b"", "No journal files were found.\nmore"), "No journal files were found."),
+        (Ran(1, b"", ""), "there is no journal"),
+    ],
+)
+def test_no_journal_is_a_gap(monkeypatch: pytest.MonkeyPatch, ran: Ran | None, why: str) -> None:
+    answering(monkeypatch, ran)
+    found = read_restart_times(Asking(), 0.0)
+    assert isinstance(found, Gap)
+    assert why in found.reason
+
+
+def test_an_empty_journal_is_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Ran(1, b"\n", ""))
+    assert read_restart_times(Asking(), 0.0) == ()
+
+
+@given(st.binary(max_size=200))
+def test_any_line_gives_an_entry_or_none(text: bytes) -> None:
+    found = restart_times._entry(text)
+    assert found is None or isinstance(found[0], float)
