@@ -87,7 +87,7 @@ TIER = (
         _nowhere,
         "stands in for systemd; a story applies a whole plan under a real one, on v1 and v2",
     ),
-    Carried("test_incident.py", _nowhere, "times a neighbour's work: emulation has no true times"),
+    Carried("test_incident.py", _nowhere, "minutes under emulation; a story plays it there with a real unit, on v2"),
     Carried("test_history_kill.py", _nowhere, "of files alone: the same on every kernel"),
     Carried("test_exact_blob.py", _nowhere, "compares compilers' output: the same on every kernel"),
     Carried("test_cores.py", _nowhere, "holds a core in real time: emulation has no time of its own"),

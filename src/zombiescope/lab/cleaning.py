@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from zombiescope.lab import controller, draining, journal, places, sysv
+from zombiescope.errors import ActionFailedError
+from zombiescope.lab import controller, draining, journal, places, sysv, units
 from zombiescope.lab.accounts import dead_below
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.names import LAB, is_run_name
@@ -46,6 +47,7 @@ def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
     """Every run there is any trace of."""
     found = places.runs_in_folders()
     found.update(process.run for process in find_ours(places.ROOTS))
+    found.update(units.runs_with_units())
     if hierarchy is not None:
         found.update(name for name in hierarchy.children(f"/{LAB}") if is_run_name(name))
     found.update(
@@ -62,10 +64,13 @@ def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
         cleaned.left.append((f"run {run}", f"a command is still working on it (process {_command(run)}): end it first"))
         return cleaned
     try:
+        _stop_units(cleaned)
         _end_staff(cleaned)
         _remove_pins(cleaned)
         if hierarchy is not None:
-            _remove_cgroups(cleaned, hierarchy)
+            _remove_cgroups(cleaned, hierarchy, f"/{LAB}/{run}")
+            _remove_cgroups(cleaned, hierarchy, f"/{units.slice_of(run)}", stays=True)
+        _remove_units(cleaned)
         # The state folder goes last: until here a second attempt finds the journal.
         files, left = places.remove_run_folders(run) if not cleaned.left else (0, [])
         cleaned.files += files
@@ -92,6 +97,21 @@ def _remove_shared_cgroup(hierarchy: MemoryHierarchy) -> str:
     except OSError:
         return ""
     return controller.take_back(hierarchy)
+
+
+def _stop_units(cleaned: Cleaned) -> None:
+    try:
+        units.stop_agent(cleaned.run)
+    except ActionFailedError as error:
+        cleaned.left.append((f"unit {units.agent_of(cleaned.run)}", error.why))
+
+
+def _remove_units(cleaned: Cleaned) -> None:
+    """After their cgroups: without them systemd removes the slice, and nobody counts what is dead below it."""
+    try:
+        units.remove_units(cleaned.run)
+    except (ActionFailedError, OSError) as error:
+        cleaned.left.append((f"units of run {cleaned.run}", getattr(error, "why", str(error))))
 
 
 def _command(run: str) -> str:
@@ -153,12 +173,13 @@ def _remove_orphan_segments() -> None:
             sysv.remove_segment(segment)
 
 
-def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy) -> None:
-    subtree = f"/{LAB}/{cleaned.run}"
+def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy, subtree: str, *, stays: bool = False) -> None:
+    """`stays`: the top is systemd's to remove, and so is the cgroup of the unit that keeps it."""
     if not hierarchy.exists(subtree):
         return
+    kept = {subtree, f"{subtree}/{units.anchor_of(cleaned.run)}"}
     for path in hierarchy.deepest_first(subtree):
-        if path != subtree:
+        if path not in kept:
             _remove_cgroup(cleaned, hierarchy, path)
     still = _wait_for_release(hierarchy, subtree)
     if still:
@@ -166,7 +187,8 @@ def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy) -> None:
             (f"{still} below {subtree}", "the kernel has not released them yet; run lab clean again in a while")
         )
         return
-    _remove_cgroup(cleaned, hierarchy, subtree)
+    if not stays:
+        _remove_cgroup(cleaned, hierarchy, subtree)
 
 
 def _remove_cgroup(cleaned: Cleaned, hierarchy: MemoryHierarchy, path: str) -> None:

@@ -46,6 +46,8 @@ class LeakOrder:
     """None: until somebody stops it."""
     style: str
     kind: str
+    place: str | None = None
+    """The cgroup of every life, below the run's subtree; None: as the style says."""
 
     @property
     def expected(self) -> int | None:
@@ -54,6 +56,8 @@ class LeakOrder:
 
 def fresh_path(order: LeakOrder) -> list[str]:
     """The cgroups of one life, outermost first, below the lab's subtree. A service comes back under its own name."""
+    if order.place is not None:
+        return [order.place]
     container = secrets.token_hex(32)
     if order.style == "service":
         return [f"system.slice/{order.maker}.service"]

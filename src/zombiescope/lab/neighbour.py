@@ -6,6 +6,7 @@ Every page it reads must push another out, and to find one the kernel visits eve
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.processes import die_with_parent
 
 _BLOCK = 1 << 20
+_YARD = 1 << 16
 FILE_BYTES = 192 << 20
 ROOM_BYTES = 32 << 20
 
@@ -31,6 +33,13 @@ class Pace(NamedTuple):
     """The longest read of one MiB."""
     system_share: float
     """Of its core, in the kernel."""
+    yardstick: float
+    """Megabytes hashed for a second of CPU meanwhile: how fast the core was, whoever else used the machine."""
+
+    @property
+    def work(self) -> float:
+        """What it got done for the same CPU time, on a core of the same speed."""
+        return self.megabytes_per_cpu_second / self.yardstick
 
 
 class Neighbour(NamedTuple):
@@ -125,16 +134,43 @@ class Neighbour(NamedTuple):
 
 
 def _read(file: str, seconds: float) -> Pace:
-    buffer, total, worst = bytearray(_BLOCK), 0, 0.0
+    """A tenth of the time goes to the yardstick, between the reads: a machine that slows down slows both."""
+    buffer, total, worst, cpu = bytearray(_BLOCK), 0, 0.0, 0.0
+    yard = _Yardstick()
     descriptor = os.open(file, os.O_RDONLY)
     before, began = os.times(), time.monotonic()
     while (now := time.monotonic()) - began < seconds:
+        used = time.process_time()
         got = os.readv(descriptor, [buffer])
         worst = max(worst, time.monotonic() - now)
         total += got
         if got == 0:
             os.lseek(descriptor, 0, os.SEEK_SET)
+        cpu += time.process_time() - used
+        while yard.cpu_seconds < cpu / 10:
+            yard.lay()
     after, took = os.times(), time.monotonic() - began
-    cpu = (after.system - before.system) + (after.user - before.user)
     megabytes = total / 1e6
-    return Pace(megabytes / took, megabytes / max(cpu, 0.01), worst, (after.system - before.system) / took)
+    reading = max(took - yard.seconds, 1e-6)
+    rate, system = megabytes / max(cpu, 0.01), (after.system - before.system) / reading
+    return Pace(megabytes / reading, rate, worst, system, yard.rate)
+
+
+class _Yardstick:
+    """Work that no cgroup has a part in."""
+
+    def __init__(self) -> None:
+        self._block = bytes(_YARD)
+        self._laid = 0
+        self.seconds = self.cpu_seconds = 0.0
+
+    def lay(self) -> None:
+        began, used = time.monotonic(), time.process_time()
+        hashlib.sha256(self._block).digest()
+        self.cpu_seconds += time.process_time() - used
+        self.seconds += time.monotonic() - began
+        self._laid += _YARD
+
+    @property
+    def rate(self) -> float:
+        return self._laid / 1e6 / max(self.cpu_seconds, 1e-6)

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.gap import Gap
@@ -26,6 +27,7 @@ from zombiescope.lab.truth import Made, Truth
 SETTLE_SECONDS = 3.0
 ORDINARY_DEATH_SECONDS = 1.0
 Advance = Callable[[int], None]
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ def begin(name: str | None) -> Run:
     return begun
 
 
-def guarded(run: Run, work: Callable[[], Truth]) -> Truth:
+def guarded(run: Run, work: Callable[[], Outcome]) -> Outcome:
     """Whatever goes wrong, or whoever interrupts, what the run made is removed."""
     try:
         return work()

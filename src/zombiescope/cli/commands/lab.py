@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.labs.ending import complain, signals_interrupt
+from zombiescope.cli.labs.incident import incident
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import count_shown, window_shown
-from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.errors import EXIT_FINE, ActionFailedError
 from zombiescope.lab import runs
 from zombiescope.lab.churn import churn as churn_run
 from zombiescope.lab.cleaning import Cleaned
@@ -34,6 +32,7 @@ Examples:
   zombiescope lab churn --rate 200 --seconds 10
   zombiescope lab leak --maker crashy-agent --per-minute 60 --seconds 120
   zombiescope lab incident --count 5000
+  zombiescope lab incident --vm --count 400
   zombiescope lab clean
 """
 name_option = click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
@@ -56,7 +55,7 @@ def lab() -> None:
 @json_option
 def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: bool) -> Answer | None:
     """Make COUNT zombies pinned by KIND and print what was made. They stay until `lab clean`."""
-    with _signals_interrupt():
+    with signals_interrupt():
         run = runs.begin(name)
 
         def work() -> Truth:
@@ -74,7 +73,7 @@ def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: boo
 @json_option
 def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> Answer:
     """Births and deaths of cgroups that leave nothing behind."""
-    with _signals_interrupt():
+    with signals_interrupt():
         run = runs.begin(name)
 
         def work() -> Truth:
@@ -82,7 +81,7 @@ def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> An
                 return churn_run(run, rate, seconds, progress)
 
         truth = runs.guarded(run, work)
-        _complain(run.undo())
+        complain(run.undo())
     figures = truth.more["churn"]
     rate_line = f"{figures['achieved_per_second']:,} a second"
     text = f"{figures['births']:,} births and {figures['deaths']:,} deaths in {truth.seconds:.1f} s: {rate_line}"
@@ -103,7 +102,7 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
     """Leak zombies at a steady pace under a believable path, until a signal (then it cleans) or for SECONDS."""
     asked = LeakOrder(**order)
     checked_maker(asked.maker)
-    with _signals_interrupt():
+    with signals_interrupt():
         run = runs.begin(name)
 
         def work() -> Truth:
@@ -118,55 +117,6 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
             document = {**stamp(), "gaps": [], "action": "leak", "run": run.name, "stopped": True, "made": []}
             return JsonAnswer(document) if as_json else PlainAnswer(f"stopped; run {run.name} is removed")
         return _finish(run, truth, as_json=as_json, hold=False)
-
-
-@lab.command()
-@click.option("--count", type=click.IntRange(100, 60_000), default=20_000, show_default=True, help="How many zombies.")
-@click.option("--seconds", type=click.FloatRange(1, 600), default=4.0, show_default=True, help="Of each measurement.")
-@click.option("--window", type=click.FloatRange(10, 86_400), default=10.0, show_default=True, help="Of `verify`.")
-@click.option("--account", metavar="FILE", help="Write the run as a Markdown document.")
-@name_option
-@json_option
-def incident(
-    *, count: int, seconds: float, window: float, account: str | None, name: str | None, as_json: bool
-) -> Answer:
-    """The published incident from cause to cure: crash loop, starving neighbour, doctor, apply, verify; then all is removed.
-
-    Everything happens in the lab's own subtree. Each stage asserts; exit code 4 when one was not as it must be.
-    """
-    from zombiescope.lab.incident import IncidentOrder, account_of, play_incident  # noqa: PLC0415
-
-    order = IncidentOrder(count, seconds, window)
-    if account and not os.access(os.path.dirname(account) or ".", os.W_OK):
-        raise UsageError(f"cannot write the account ({account})", "its folder is not there or may not be written")
-    with _signals_interrupt():
-        run = runs.begin(name)
-        told: list[Any] = []
-
-        def say(stage: Any) -> None:
-            told.append(stage)
-            click.echo(f"{stage.seconds:7.1f} s  {stage.name}: {stage.told}", err=as_json)
-
-        def work() -> Truth:
-            with count_shown("crash-looping", count) as advance:
-                return play_incident(run, order, say, advance)
-
-        truth = runs.guarded(run, work)
-        _complain(run.undo())
-    if account:
-        _write(account, account_of(order, stamp()["host"]["kernel"], truth.hierarchy, told))
-    if as_json:
-        body = {"gaps": [], "action": "incident", "run": run.name, "count": count, "held": True}
-        return JsonAnswer({**stamp(), **body, "stages": [stage._asdict() for stage in told], "made": []})
-    total = sum(stage.seconds for stage in told)
-    return PlainAnswer(f"{total:7.1f} s  in all: the cure held, and nothing of the lab is left")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write the account ({path})", (error.strerror or str(error)).lower()) from error
 
 
 @lab.command()
@@ -199,16 +149,8 @@ def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer
         click.echo(json.dumps(document, indent=2) if as_json else text)
         _wait_for_the_end()
     finally:
-        _complain(run.undo())
+        complain(run.undo())
     return None
-
-
-def _complain(cleaned: Cleaned) -> None:
-    if cleaned.left:
-        left = "; ".join(f"{what} ({why})" for what, why in cleaned.left)
-        raise ActionFailedError(
-            f"cannot remove all of the lab run {cleaned.run}", left, f"zombiescope lab clean --name {cleaned.run}"
-        )
 
 
 def _truth_lines(truth: Truth, counts: dict[str, Any], *, hold: bool) -> Iterator[str]:
@@ -239,21 +181,4 @@ def _wait_for_the_end() -> None:
         return
 
 
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP mean what Ctrl-C means: stop and clean."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    before: dict[int, Any] = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+lab.add_command(incident)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope lab incident`: the published incident from cause to cure, here or in a throw-away machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.labs.ending import complain, signals_interrupt
+from zombiescope.cli.options import json_option
+from zombiescope.cli.progress import count_shown, stage_shown
+from zombiescope.errors import UsageError
+from zombiescope.lab.truth import stamp
+
+if TYPE_CHECKING:
+    from zombiescope.lab.incident import IncidentOrder
+    from zombiescope.lab.incident_account import Setting, Stage
+
+EPILOG = """\b
+Examples:
+  zombiescope lab incident --count 5000
+  zombiescope lab incident --account incident.md
+  zombiescope lab incident --vm --count 400              a machine of its own, with systemd
+  zombiescope lab incident --vm --cell 6.1-v1 --count 400
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--count", type=click.IntRange(100, 60_000), default=20_000, show_default=True, help="How many zombies.")
+@click.option("--seconds", type=click.FloatRange(1, 600), default=4.0, show_default=True, help="Of each measurement.")
+@click.option("--window", type=click.FloatRange(10, 86_400), default=10.0, show_default=True, help="Of `verify`.")
+@click.option("--account", metavar="FILE", help="Write the run as a Markdown document.")
+@click.option("--unit", is_flag=True, help="Let a real systemd unit crash-loop; needs systemd.")
+@click.option("--vm", is_flag=True, help="In a throw-away machine under QEMU, with a real unit; needs no root.")
+@click.option("--cell", metavar="NAME", help="Which machine (6.1-v2): the cells of tests/vm.")
+@click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
+@json_option
+def incident(*, vm: bool, cell: str | None, account: str | None, as_json: bool, **asked: Any) -> Answer:
+    """The published incident from cause to cure: crash loop, starving neighbour, doctor, apply, verify; then all is removed.
+
+    Everything happens in the lab's own subtree. Each stage asserts; exit code 4 when one was not as it must be.
+    """
+    if account and not os.access(os.path.dirname(account) or ".", os.W_OK):
+        raise UsageError(f"cannot write the account ({account})", "its folder is not there or may not be written")
+    if cell and not vm:
+        raise UsageError("cannot choose a machine", "--cell is for --vm alone", "add --vm")
+    with signals_interrupt():
+        document = _in_machine(cell, asked, as_json=as_json) if vm else _here(asked, account, as_json=as_json)
+    stages = document["stages"]
+    if account:
+        _write(account, document)
+    if as_json:
+        return JsonAnswer(document)
+    total = sum(stage["seconds"] for stage in stages)
+    return PlainAnswer(f"{total:7.1f} s  in all: the cure held, and nothing of the lab is left")
+
+
+def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[str, Any]:
+    from zombiescope.lab import runs  # noqa: PLC0415
+    from zombiescope.lab.incident import Incident, IncidentOrder  # noqa: PLC0415
+    from zombiescope.lab.incident_account import Setting  # noqa: PLC0415
+
+    order = IncidentOrder(asked["count"], asked["seconds"], asked["window"], asked["unit"])
+    load = os.getloadavg()[0]
+    run = runs.begin(asked["name"])
+    told: list[Stage] = []
+
+    def say(stage: Stage) -> None:
+        told.append(stage)
+        click.echo(_line(stage.seconds, stage.name, stage.told), err=as_json)
+
+    def work() -> Setting:
+        scene_told = ""
+        with count_shown("crash-looping", order.zombies) as advance:
+            played = Incident(run, order, say)
+            scene_told = played.scene.told
+            played.play(advance)
+        kernel = stamp()["host"]["kernel"]
+        cpus = len(os.sched_getaffinity(0))
+        return Setting(_typed(order, account), kernel, run.hierarchy.version, cpus, round(load, 2), scene_told)
+
+    setting = runs.guarded(run, work)
+    complain(run.undo())
+    body = {"action": "incident", "run": run.name, "count": order.zombies, "held": True, "setting": setting._asdict()}
+    return {**stamp(), "gaps": [], **body, "stages": [stage._asdict() for stage in told], "made": []}
+
+
+def _in_machine(cell: str | None, asked: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    from zombiescope.lab.throwaway import CELL, MachineOrder, run_in_machine  # noqa: PLC0415
+
+    if asked["name"]:
+        raise UsageError("cannot name a run in a throw-away machine", "it has one run, and ends with it", "")
+    chosen = cell or CELL
+    figures = [f"--{word}={asked[word]}" for word in ("count", "seconds", "window")]
+    words = ("lab", "incident", "--unit", *figures)
+    order = MachineOrder(chosen, words, 400 + 0.4 * asked["count"] + 20 * asked["seconds"] + 3 * asked["window"])
+    with stage_shown() as tick:
+        document = run_in_machine(order, lambda line: click.echo(line, err=as_json), tick)
+    where = f"a throw-away machine ({chosen}) under emulation: its times compare only with each other"
+    typed = f"zombiescope lab incident --vm --cell {chosen} --count {asked['count']}"
+    document["setting"] = {**document["setting"], "where": where, "command": typed}
+    return document
+
+
+def _line(seconds: float, name: str, told: str) -> str:
+    return f"{seconds:7.1f} s  {name}: {told}"
+
+
+def _typed(order: IncidentOrder, account: str | None) -> str:
+    words = ["zombiescope lab incident", f"--count {order.zombies}"]
+    return " ".join([*words, *(["--unit"] if order.real_unit else []), *([f"--account {account}"] if account else [])])
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    from zombiescope.lab.incident_account import Setting, Stage, account_of  # noqa: PLC0415
+
+    text = account_of(Setting(**document["setting"]), [Stage(**stage) for stage in document["stages"]])
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the account ({path})", (error.strerror or str(error)).lower()) from error
