@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.kernel.exact_tiers import IS_V2, told_if
 from tests.kernel.idle_pages import drops_idle_pages
-from tests.kernel.zombie_maker import Maker, drain, run_inside, void
+from tests.kernel.zombie_maker import Maker, drain, run_inside, void, wait_until
 
 from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
@@ -36,6 +36,8 @@ HOST = LiveHost()
 _libc = ctypes.CDLL(None, use_errno=True)
 _NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000
 _PRIVATE_RECURSIVE = 0x44000
+_SECONDS_UNTIL_OFFLINE = 0.3
+"""After rmdir a cgroup is taken offline by a callback and a worker; until then its pages are told as its own."""
 
 
 @pytest.fixture
@@ -61,6 +63,7 @@ def residuals_of(maker: Maker) -> Residuals:
 
 def look(maker: Maker) -> PagePins:
     """The figure is made up, so that no lag of memory.stat comes into it."""
+    time.sleep(_SECONDS_UNTIL_OFFLINE)
     plenty = MemoryUse(1 << 30, 1 << 30, 0, 0, 0)
     found = read_page_pins(HOST, memory(), Residuals({maker.prefix: plenty}, frozenset()))
     assert isinstance(found, PagePins), found
@@ -349,9 +352,15 @@ def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
     maker.die(b"tmpfs", maker.tmpfs(b"file", 3))
     told: list[str] = []
     residuals = Residuals({maker.prefix: MemoryUse(0, 3 * 4096, 0, 0, 0)}, frozenset())
+
+    def is_offline() -> bool:
+        census = read_page_census(HOST, memory(), [maker.prefix])
+        return isinstance(census, PageCensus) and census.by_parent[maker.prefix].shmem == 3
+
+    assert wait_until(is_offline)
     seen = look_at_pages(HOST, memory(), residuals, told.append)
     assert isinstance(seen.pins, PagePins) and isinstance(seen.census, PageCensus)
-    assert sum(file.pin.pages or 0 for file in seen.pins.files) == seen.census.by_parent[maker.prefix].shmem == 3
+    assert sum(file.pin.pages or 0 for file in seen.pins.files) == seen.census.by_parent[maker.prefix].shmem == 3, seen
     assert "counting the machine's pages, 100 %" in told
     beside = look_beside_pages(HOST, memory(), [maker.prefix])
     assert not any(isinstance(part, Gap) for part in beside)

@@ -18,6 +18,8 @@ from typing import Self
 
 from tests.kernel.command import IN_MACHINE
 
+from zombiescope.kernel.lru_batches import settle_batches
+
 HIERARCHY = (
     Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory/cgroup.procs").exists() else Path("/sys/fs/cgroup")
 )
@@ -30,6 +32,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = _MOST_SECONDS) -> boo
     while not is_so():
         if time.monotonic() > end:
             return False
+        settle_batches()  # a page on its way to its list, freed or not, holds its cgroup
         time.sleep(0.02)
     return True
 

@@ -194,9 +194,10 @@ def _depth_after(spent: int) -> Depth:
 
 def _place_before(memcgs: list[RawMemcg], lost: _Place) -> _Place:
     """A place that was released, and all below it before: go on beyond its next elder sibling that we saw, or, where it had
-    none, with the children of its parent that are younger."""
+    none or that one is gone too (thousands of siblings are released at once), with the children of its parent that are younger."""
+    is_sibling_gone = lost.how is How.BEYOND
     for memcg in reversed(memcgs):
-        if memcg.parent == lost.parent and memcg.serial < lost.serial:
+        if not is_sibling_gone and memcg.parent == lost.parent and memcg.serial < lost.serial:
             return _Place(How.BEYOND, memcg.css, memcg.serial, memcg.parent)
         if memcg.css == lost.parent:
             return _Place(How.BELOW, memcg.css, memcg.serial, memcg.parent, lost.serial)

@@ -79,6 +79,14 @@ def _record(css: int, parent: int, serial: int) -> bytes:
     return _RECORD.pack(css, parent, css, serial, *([0] * 22))
 
 
+def test_when_the_elder_sibling_is_gone_too_the_parent_is_asked() -> None:
+    """One by one, thousands of siblings that are released at once would take thousands of runs."""
+    gone = _Place(How.BEYOND, css=5, serial=5, parent=2)
+    assert _place_before([*_TREE[:2], memcg(css=4, parent=2, serial=4), *_TREE[2:]], gone) == _Place(
+        How.BELOW, 2, 2, 1, after=5
+    )
+
+
 def test_a_walk_that_lost_its_place_tells_each_cgroup_once() -> None:
     walk = walk_memcgs(1, lambda: 0.0, walker_type=_Restarted)  # type: ignore[arg-type]
     assert [found.serial for found in walk.memcgs] == [1, 2, 3]
