@@ -2,7 +2,9 @@
 """Real loads that hold one core for a known time, in a child of their own: pinned, and real-time for as long as it lasts, so that
 a busy host does not share the core. Each ends by itself; its truth is its own clock and the processor time it used there.
 
-`pipes`, `cached`, `stats` and `digest` were recorded and first judged when the detector was done: no tuning has seen them.
+`pipes`, `cached`, `stats` and `digest` were recorded and first judged when the detector was done: no tuning has seen them. What
+they showed (a load with a little work of its own was missed) led to judging by hot windows, with figures chosen on the tuning half
+alone; `sockets`, `holes`, `faults`, `renames`, `parse`, `packing` and `naps` were recorded and first judged after that.
 Cgroups born and dying hold other cores too (the kernel frees them in workers of its own): no load with a truth of its own.
 """
 
@@ -15,8 +17,10 @@ import mmap
 import os
 import resource
 import signal
+import socket
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -103,6 +107,83 @@ def digest() -> Step:
     return lambda: hashlib.sha256(content).digest()
 
 
+def sockets() -> Step:
+    """Bytes to oneself through a pair of sockets."""
+    one, other = socket.socketpair()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    content, buffer = bytes(1 << 17), bytearray(1 << 17)
+
+    def step() -> None:
+        one.sendall(content)
+        left = len(content)
+        while left:
+            left -= other.recv_into(buffer)
+
+    return step
+
+
+def holes() -> Step:
+    """A file in memory that is given pages and loses them again."""
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        descriptor = os.dup(file.fileno())
+
+    def step() -> None:
+        os.posix_fallocate(descriptor, 0, 8 << 20)
+        os.ftruncate(descriptor, 0)
+
+    return step
+
+
+def faults() -> Step:
+    """Pages given back and touched again, one fault for each: the loop that touches them is Python's own."""
+    area = mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = range(0, 4 << 20, mmap.PAGESIZE)
+
+    def step() -> None:
+        area.madvise(mmap.MADV_NOHUGEPAGE)
+        area.madvise(mmap.MADV_DONTNEED)
+        for page in pages:
+            area[page] = 1
+
+    return step
+
+
+def renames() -> Step:
+    """Many small system calls of a file system."""
+    one, other = (f"/dev/shm/zombiescope-cores-{os.getpid()}-{letter * 100}" for letter in "ab")
+
+    def step() -> None:
+        os.close(os.open(one, os.O_CREAT | os.O_WRONLY))
+        os.rename(one, other)
+        os.unlink(other)
+
+    return step
+
+
+def parse() -> Step:
+    text = json.dumps([{"name": str(number), "values": list(range(20))} for number in range(500)])
+    return lambda: json.loads(text)
+
+
+def packing() -> Step:
+    content = os.urandom(1 << 16) * 4
+    return lambda: zlib.compress(content, 6)
+
+
+def naps() -> Step:
+    """In the kernel for a tenth of a second, then asleep for as long: it leaves the core to others."""
+    source = os.open("/dev/zero", os.O_RDONLY)
+    buffer = bytearray(1 << 20)
+
+    def step() -> None:
+        end = time.monotonic() + 0.1
+        while time.monotonic() < end:
+            os.readv(source, [buffer])
+        time.sleep(0.1)
+
+    return step
+
+
 def user() -> Step:
     return lambda: sum(number * number for number in range(20_000))
 
@@ -146,6 +227,7 @@ def reclaim(maker: Maker) -> Callable[[], Step]:
 LOADS: dict[str, Callable[[], Step]] = {
     "zeros": zeros, "crypt": crypt, "names": names, "maps": maps, "user": user,
     "pipes": pipes, "cached": cached, "stats": stats, "digest": digest, "half": half, "sleep": sleep,
+    "sockets": sockets, "holes": holes, "faults": faults, "renames": renames, "parse": parse, "packing": packing, "naps": naps,
 }  # fmt: skip
 
 

@@ -35,10 +35,14 @@ PLAN = {
     "tuning": (("zeros", 2.0), ("reclaim", 2.0), ("user", 2.0), ("sleep", 2.0)) * 3
     + (("crypt", 2.0), ("maps", 2.0), ("names", 2.0), ("half", 2.0)) * 3,
     "unseen": (("pipes", 2.0), ("cached", 2.0), ("stats", 2.0), ("digest", 2.0)) * 6,
-}
+    "later": (
+        ("sockets", 1.6), ("holes", 2.2), ("faults", 3.0), ("renames", 1.8),
+        ("parse", 2.4), ("packing", 1.6), ("naps", 3.0),
+    ) * 2,
+}  # fmt: skip
 _SLICE_SECONDS = 0.5
 _FOREIGN_SHARE = 0.5
-_MOST_TRIES = 8
+_MOST_TRIES = 40
 
 
 def record(load: str, seconds: float, core: int, file: Path) -> Truth | None:

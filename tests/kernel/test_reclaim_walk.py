@@ -15,6 +15,7 @@ from tests.kernel.confined import answer_of_child, refuse_bpf
 from tests.kernel.conftest import not_here
 from tests.kernel.zombie_maker import Maker
 
+from zombiescope.analysis.reclaim_pass import ReclaimPass
 from zombiescope.analysis.zombie_cost import Payer, derive_payer, is_walk
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
@@ -22,6 +23,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.lab.hierarchy import MemoryHierarchy
+from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass
 from zombiescope.pipeline.scan import observe
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
 
@@ -92,6 +94,24 @@ def test_this_kernel_is_told_to_pay_in_reclaim_and_not_in_statistics(maker: Make
     seen = window.seen()
     window.close()
     assert derive_payer(observe(host, with_bytes=False).snapshot.sweep, seen) is Payer.RECLAIM
+
+
+def test_a_scan_that_watches_tells_what_a_pass_takes(maker: Maker) -> None:
+    class Reclaiming(LiveHost):
+        """Reclaim runs while it waits."""
+
+        def wait(self, seconds: float) -> None:
+            del seconds
+            if reclaim(maker) < 0:
+                not_here("this kernel has neither memory.reclaim nor memory.force_empty")
+
+    probe = ReclaimWindow(LiveHost())
+    of_limit(probe.seen())
+    probe.close()
+    found = watch_reclaim_pass(Reclaiming(), 1.0)
+    assert isinstance(found, ReclaimPass), found
+    assert found.calls
+    assert 0 < found.seconds < 60
 
 
 def test_without_bpf_it_is_a_gap() -> None:

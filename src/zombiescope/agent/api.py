@@ -60,12 +60,18 @@ class Api:
         return [f"{probe}: {gap.reason}" for probe, gap in self._state.failing().items()]
 
     def _scan(self) -> dict[str, Any]:
+        from zombiescope.analysis.reclaim_pass import derive_reclaim_pass  # noqa: PLC0415
         from zombiescope.diagnosis.case import Observation  # noqa: PLC0415 (only when asked)
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415
 
         judged = self._state.judge()
+        snapshot = judged.moment.snapshot
         return render_scan(
-            Observation(judged.moment.snapshot, judged.scan), judged.diagnosis, self._state.thresholds, judged.growth
+            Observation(snapshot, judged.scan),
+            judged.diagnosis,
+            self._state.thresholds,
+            judged.growth,
+            derive_reclaim_pass(judged.case.reclaim, snapshot.taken_at),
         )
 
     def _doctor(self) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 """Stretches in which a core had no time but for the kernel, found while looks come in: ten a second or one.
 
 A window between two looks is hot when the kernel had nearly all of it. Hot windows in a row are a stretch; a short break (a
-scheduler's mercy for other tasks) does not end it. Its ends lie inside the windows at its edges: as far in as their kernel time,
-above what the core had before, reaches of the level inside. A core that is merely busy in the kernel, and not without time for
-anything else, is none. Cores that do nothing of the kind cost a subtraction each.
+scheduler's mercy for other tasks) does not end it, and does not speak for what held the core: how much of it the kernel had is
+judged by the hot windows, without the time that no tick accounts for. Its ends lie inside the windows at its edges: as far in as
+their kernel time, above what the core had before, reaches of the level inside. A core that is merely busy in the kernel, and not
+without time for anything else, is none. Cores that do nothing of the kind cost a subtraction each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ class Tuning(NamedTuple):
     hot: float = 0.75
     """Share of a window that the kernel has at least in a hot one."""
     least_share: float = 0.85
-    """Of the windows inside a stretch, edges left out."""
+    """Of what ticks account for in the hot windows of a stretch, edges left out: a real-time task may have 95 % at most, so that
+    with the breaks in it one that also works a little for itself would seem to be merely busy."""
+    least_whole: float = 0.8
+    """Of the whole stretch, breaks included, edges left out: one that rests as often as it works holds nothing up."""
+    least_long: float = 0.83
+    """Instead of `least_share` where windows are longer than a break and have it inside: midway between the busy and the held."""
     most_idle: float = 0.15
     join_seconds: float = 0.25
     least_seconds: float = 0.5
@@ -54,9 +60,13 @@ class _Open:
     is_cut: bool
     level: float = 0.0
     """The highest share of its windows."""
+    highest: float = 0.0
+    """The same, of what ticks account for."""
     time: CoreTime = field(default_factory=CoreTime)
     inside: CoreTime = field(default_factory=CoreTime)
     """Without the first and the last hot window."""
+    held: CoreTime = field(default_factory=CoreTime)
+    """The same without the breaks."""
     waiting: list[_Piece] = field(default_factory=list)
     """Windows after the last hot one."""
     counted: float = 0.0
@@ -64,14 +74,14 @@ class _Open:
 
     def add(self, piece: _Piece) -> None:
         """One more hot window; what waited for it lies inside."""
-        between = ([self.last] if self.last is not self.first else []) + self.waiting
-        for each in between:
-            self.inside = self.inside.plus(each.time)
+        if self.last is not self.first:
+            self.inside, self.held = self.inside.plus(self.last.time), self.held.plus(self.last.time)
         for each in self.waiting:
-            self.time = self.time.plus(each.time)
+            self.inside, self.time = self.inside.plus(each.time), self.time.plus(each.time)
         self.waiting.clear()
         self.time, self.last = self.time.plus(piece.time), piece
         self.level = max(self.level, piece.share)
+        self.highest = max(self.highest, told_share(piece.time))
 
     def covered(self, share: float) -> float:
         """Of a window at an edge, the part that lies in the stretch."""
@@ -94,6 +104,10 @@ class _Open:
     @property
     def share(self) -> float:
         return min(self.inside.kernel / self.inside.total, 1.0) if self.inside.total > 0 else self.level
+
+    @property
+    def held_share(self) -> float:
+        return told_share(self.held) if self.held.total > 0 else self.highest
 
 
 class SaturationWatch:
@@ -161,7 +175,7 @@ class SaturationWatch:
             if current is None:
                 current = self._open[core] = self._begin(core, piece)
             current.add(piece)
-            if piece.share >= self._tuning.least_share:
+            if told_share(time) >= self._line(piece):
                 self._count(current, mode_of(time), time.kernel)
         elif current is not None:
             current.waiting.append(piece)
@@ -194,13 +208,24 @@ class SaturationWatch:
 
     def _stretch(self, core: int, current: _Open, *, is_cut: bool) -> Stretch | None:
         seconds = current.end - current.begin
-        if seconds < self._tuning.least_seconds or current.share < self._tuning.least_share:
+        is_held = current.held_share >= self._line(current.last) and current.share >= self._tuning.least_whole
+        if seconds < self._tuning.least_seconds or not is_held:
             return None
         return Stretch(core, current.begin, seconds, mode_of(current.time), current.share, current.is_cut or is_cut)
+
+    def _line(self, piece: _Piece) -> float:
+        """What the hot windows have at least."""
+        return self._tuning.least_long if piece.seconds > self._tuning.join_seconds else self._tuning.least_share
 
     def _count(self, current: _Open, mode: CoreMode, seconds: float) -> None:
         current.counted += seconds
         self.seconds[mode] = self.seconds.get(mode, 0.0) + seconds
+
+
+def told_share(time: CoreTime) -> float:
+    """The kernel's, of what ticks account for: they are cut to hundredths, and some are lost, whoever had the core."""
+    told = time.total - time.lost
+    return min(time.kernel / told, 1.0) if told > 0 else 0.0
 
 
 def mode_of(time: CoreTime) -> CoreMode:

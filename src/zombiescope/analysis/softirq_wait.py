@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.softirq import CoreLatency, KsoftirqdWait, SoftirqLook, SoftirqSeen
+from zombiescope.facts.softirq import CoreLatency, KsoftirqdWait, SoftirqLook, SoftirqSeen, SoftirqStep
 
 
 def derive_softirq(looks: Sequence[SoftirqLook], latencies: tuple[CoreLatency, ...] | Gap) -> SoftirqSeen:
@@ -27,16 +27,49 @@ def derive_softirq(looks: Sequence[SoftirqLook], latencies: tuple[CoreLatency, .
     )
 
 
+def step_between(before: SoftirqLook, after: SoftirqLook) -> SoftirqStep:
+    waits = waits_between(before, after)
+    return SoftirqStep(
+        before.at,
+        max(after.steady - before.steady, 0.0),
+        sum(wait.seconds for wait in waits),
+        max(waits, key=lambda wait: wait.seconds, default=None),
+        _grown(before.squeezed, after.squeezed),
+        _grown(before.dropped, after.dropped),
+    )
+
+
+def derive_kept(steps: Sequence[SoftirqStep], latencies: Gap) -> SoftirqSeen:
+    """At least one step."""
+    longest = [step.longest for step in steps if step.longest]
+    return SoftirqSeen(
+        steps[0].at,
+        sum(step.seconds for step in steps),
+        sum(step.waited_seconds for step in steps),
+        max(longest, key=lambda wait: wait.seconds, default=None),
+        _told_sum(step.squeezed for step in steps),
+        _told_sum(step.dropped for step in steps),
+        latencies,
+    )
+
+
+def _told_sum(values: Iterable[int | None]) -> int | None:
+    told = [value for value in values if value is not None]
+    return sum(told) if told else None
+
+
 def waits_between(before: SoftirqLook, after: SoftirqLook) -> list[KsoftirqdWait]:
     """By core; a counter that ran backwards belongs to another thread (the core was away), and says nothing."""
     if isinstance(before.ksoftirqd, Gap) or isinstance(after.ksoftirqd, Gap):
         return []
     found = []
+    dropped = _grown(before.dropped, after.dropped)
     for core, now in after.ksoftirqd.items():
         then = before.ksoftirqd.get(core)
         if then is None or now.wait_ns < then.wait_ns or now.slices < then.slices:
             continue
-        found.append(KsoftirqdWait(core, before.at, (now.wait_ns - then.wait_ns) / 1e9, now.slices - then.slices))
+        waited = (now.wait_ns - then.wait_ns) / 1e9
+        found.append(KsoftirqdWait(core, before.at, waited, now.slices - then.slices, dropped))
     return found
 
 

@@ -3,7 +3,8 @@
 
 Series names: `counted live zombies ids births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`,
 `maker.NAME`, `saturated_seconds` (of all cores, since the agent began), `uptime` (of the machine), `lifetime_seconds` and
-`as_zombie_seconds` (medians since the agent began, as powers of two), `ids` (of the kernel: live, and zombies in swap).
+`as_zombie_seconds` (medians since the agent began, as powers of two), `ids` (of the kernel: live, and zombies in swap),
+`reclaim_pass_seconds` (mean of the calls since the look before, where there were any).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MAKER_PREFIX = "maker."
+RECLAIM_SECONDS = "reclaim_pass_seconds"
 
 
 class Sample(NamedTuple):

@@ -62,6 +62,19 @@ class KsoftirqdWait(NamedTuple):
     at: float
     seconds: float
     slices: int
+    dropped: int | None = None
+    """Packets that softnet dropped in the same interval, of all cores; None where it was not read."""
+
+
+class SoftirqStep(NamedTuple):
+    """What is kept of two looks, whatever the number of cores."""
+
+    at: float
+    seconds: float
+    waited_seconds: float
+    longest: KsoftirqdWait | None
+    squeezed: int | None
+    dropped: int | None
 
 
 class SoftirqSeen(NamedTuple):

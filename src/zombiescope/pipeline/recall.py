@@ -9,9 +9,10 @@ from typing import NamedTuple
 from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.recall import ALL, UPTIME, Recall, derive_recall, moment_at, onset_over
+from zombiescope.analysis.reclaim_pass import ReclaimPass
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
+from zombiescope.facts.history import MAKER_PREFIX, RECLAIM_SECONDS, Happening, Sample
 from zombiescope.facts.node import Shape
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
@@ -49,7 +50,21 @@ def recall(host: Host, folder: bytes, seconds: float | None, at: float | None = 
     return Recalled(snapshot, numbers, found.happenings, moment, found.samples, found.gaps)
 
 
+class Recent(NamedTuple):
+    """What a scan takes from the last hours."""
+
+    growth: Growth | Gap
+    reclaim: ReclaimPass | None
+    """The last that was seen; None where none was."""
+
+
 def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
+    """None where no history is kept there."""
+    recent = recent_from_history(host, folder)
+    return recent.growth if recent else None
+
+
+def recent_from_history(host: Host, folder: bytes) -> Recent | None:
     """None where no history is kept there."""
     if not os.path.isdir(folder):
         return None
@@ -61,10 +76,13 @@ def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
     found = remember(folder, now - _GROWTH_SECONDS, now + _STALE_SECONDS)
     boot = read_identity(host).boot_id
     samples = [sample for sample in found.samples if sample.boot == boot]
+    reclaim = next((each for each in reversed(samples) if RECLAIM_SECONDS in each.values), None)
+    seen = ReclaimPass(reclaim.values[RECLAIM_SECONDS], reclaim.at) if reclaim else None
     if not samples or now - samples[-1].at > _STALE_SECONDS:
-        return Gap("growth", "the history of this host has no recent samples", "is the agent running?")
+        return Recent(Gap("growth", "the history of this host has no recent samples", "is the agent running?"), seen)
     numbers = derive_recall(samples, _marks(host, read_shape(host)))
-    return numbers.growth if numbers and numbers.growth else Gap("growth", "the history is too short to tell growth")
+    growth = numbers.growth if numbers else None
+    return Recent(growth or Gap("growth", "the history is too short to tell growth"), seen)
 
 
 def _marks(host: Host, shape: Shape) -> list[tuple[str, float]]:

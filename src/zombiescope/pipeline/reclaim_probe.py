@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's eye on reclaim: every call timed in the kernel, rates and stalls from files, of the last ten minutes. Nothing runs
-between two readings where nobody reclaims. A long call is an event."""
+"""The agent's eye on reclaim and quotas: every call of reclaim timed in the kernel, rates, stalls and throttling from files, of the
+last ten minutes. Nothing runs between two readings where nobody reclaims. A long call is an event."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from zombiescope.analysis.pressure import derive_pressure
 from zombiescope.analysis.reclaim_since import reclaim_since
 from zombiescope.facts.agent import Occurrence, Reading
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import RECLAIM_SECONDS
 from zombiescope.facts.pressure import PressureLook
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
+from zombiescope.pipeline.quota_watch import QuotaWatch
 from zombiescope.probes.readers.node import read_shape
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
 from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
@@ -23,7 +25,6 @@ INTERVAL_SECONDS = 10.0
 WINDOW_SECONDS = 600.0
 LONG_SECONDS = 1.0
 _KEPT = int(WINDOW_SECONDS / INTERVAL_SECONDS) + 1
-_QUOTAS = Gap("pressure.throttled", "the agent does not read every cgroup's quota", "zombiescope doctor looks at it")
 
 
 class ReclaimProbe:
@@ -32,12 +33,13 @@ class ReclaimProbe:
         self._kswapd = find_kswapd(host)
         self._cores = read_shape(host).possible_cpus
         self._window = ReclaimWindow(host)
+        self._quotas = QuotaWatch(host)
         self._calls: deque[ReclaimSeen] = deque(maxlen=_KEPT)
         self._looks: deque[PressureLook] = deque(maxlen=_KEPT)
 
     def read(self) -> Reading:
         self._looks.append(read_reclaim_rates(self._host, self._kswapd))
-        facts: dict[str, Any] = {"pressure": derive_pressure(tuple(self._looks), _QUOTAS, self._cores)}
+        facts: dict[str, Any] = {"pressure": derive_pressure(tuple(self._looks), self._quotas.throttled(), self._cores)}
         seen = self._window.seen()
         if isinstance(seen, Gap):
             return Reading(gap=seen, facts={**facts, "reclaim": seen})
@@ -56,7 +58,7 @@ def _remembered(lately: ReclaimSeen | None) -> Mapping[str, float]:
     if lately is None or not lately.calls:
         return {}
     seconds = sum(kind.seconds for kind in lately.kinds)
-    return {"reclaim_pass_seconds": seconds / lately.calls, "reclaim_cpu_seconds": lately.cpu_seconds}
+    return {RECLAIM_SECONDS: seconds / lately.calls, "reclaim_cpu_seconds": lately.cpu_seconds}
 
 
 def _long_ones(lately: ReclaimSeen | None) -> tuple[Occurrence, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
@@ -29,6 +30,7 @@ class Scanned(NamedTuple):
     diagnosis: Diagnosis
     thresholds: Thresholds
     growth: Growth | Gap = NO_HISTORY
+    reclaim: ReclaimPass | Gap = NOT_WATCHED
 
 
 def scan(
@@ -37,22 +39,40 @@ def scan(
     with_bytes: bool = True,
     exact: bool = False,
     state: bytes | None = None,
+    watch_seconds: float = 0.0,
     progress: Progress = lambda _: None,
 ) -> Scanned:
-    """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host."""
+    """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host;
+    `watch_seconds`: wait so long for reclaim to run."""
     thresholds = Thresholds()
     observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
-    growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
-    return Scanned(observation, glance(Case((observation,), thresholds, growth)), thresholds, growth)
+    growth, remembered = _recent(host, state) if state is not None and host.label == "this host" else (NO_HISTORY, None)
+    reclaim: ReclaimPass | Gap = remembered or NOT_WATCHED
+    if watch_seconds:
+        progress(f"waiting for reclaim to run, {watch_seconds:g} s")
+        seen = _watched(host, watch_seconds)
+        reclaim = (remembered or seen) if isinstance(seen, Gap) else seen
+    return Scanned(observation, glance(Case((observation,), thresholds, growth)), thresholds, growth, reclaim)
+
+
+def _watched(host: Host, seconds: float) -> ReclaimPass | Gap:
+    from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass  # noqa: PLC0415 (a plain scan does not wait)
+
+    return watch_reclaim_pass(host, seconds)
+
+
+def _recent(host: Host, state: bytes) -> tuple[Growth | Gap, ReclaimPass | None]:
+    from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
+
+    try:
+        recent = recent_from_history(host, state)
+    except ObservationError as error:
+        return Gap("growth", error.why, error.hint), None
+    return (recent.growth, recent.reclaim) if recent else (NO_HISTORY, None)
 
 
 def growth_of(host: Host, state: bytes) -> Growth | Gap:
-    from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
-
-    try:
-        return growth_from_history(host, state) or NO_HISTORY
-    except ObservationError as error:
-        return Gap("growth", error.why, error.hint)
+    return _recent(host, state)[0]
 
 
 def observe(

@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.softirq_wait import derive_softirq, waits_between
+from collections import deque
+
+from zombiescope.analysis.softirq_wait import derive_kept, derive_softirq, step_between
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import SOFTIRQ_WAIT
-from zombiescope.facts.softirq import SoftirqLook, SoftirqSeen
+from zombiescope.facts.softirq import SoftirqLook, SoftirqSeen, SoftirqStep
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.softirq_latency import LatencyWindow
 from zombiescope.probes.readers.softirq_wait import find_ksoftirqd, read_softirq_wait
+
+INTERVAL_SECONDS = 5.0
+WINDOW_SECONDS = 600.0
+"""How far back the agent's finding looks."""
+_NOT_COUNTED = Gap(
+    "softirq.latencies", "the agent does not stamp every softirq: it would cost each packet", "zombiescope doctor does"
+)
 
 
 class SoftirqWindow:
@@ -42,16 +51,23 @@ class SoftirqProbe:
             raise ObservationError("cannot follow ksoftirqd", found.reason, found.hint)
         self._ksoftirqd = found
         self._last: SoftirqLook | None = None
+        self._steps: deque[SoftirqStep] = deque(maxlen=int(WINDOW_SECONDS / INTERVAL_SECONDS))
         self._waited = 0.0
 
     def read(self) -> Reading | Gap:
         look = read_softirq_wait(self._host, self._ksoftirqd)
         if isinstance(look.ksoftirqd, Gap):
-            return look.ksoftirqd
+            return Reading(gap=look.ksoftirqd, facts={"softirq": look.ksoftirqd.about("softirq")})
         if self._last is not None:
-            self._waited += sum(wait.seconds for wait in waits_between(self._last, look))
+            step = step_between(self._last, look)
+            self._steps.append(step)
+            self._waited += step.waited_seconds
         self._last = look
-        return Reading((MetricSample(SOFTIRQ_WAIT, (), self._waited),), {"softirq_wait_seconds": self._waited})
+        return Reading(
+            (MetricSample(SOFTIRQ_WAIT, (), self._waited),),
+            {"softirq_wait_seconds": self._waited},
+            facts={"softirq": derive_kept(self._steps, _NOT_COUNTED)} if self._steps else {},
+        )
 
     def close(self) -> None:
         """Holds nothing."""

@@ -11,11 +11,10 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_axis_svg import render_axis
 from zombiescope.presenters.doctor_chain_svg import render_chains
-from zombiescope.presenters.doctor_json import case_gaps
+from zombiescope.presenters.doctor_json import case_gaps, last_gaps
 from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.page_style import STYLE
-from zombiescope.presenters.scan_json import scan_gaps
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -125,7 +124,7 @@ def _rest(report: Report) -> str:
         for finding in others
     )
     told = {finding.summary for finding in others}
-    gaps = one_per_field([*scan_gaps(report.case.last), *case_gaps(report.case), *report.gaps])
+    gaps = one_per_field([*last_gaps(report.case), *case_gaps(report.case), *report.gaps])
     lines = _pairs(
         (gap.fact, f"{gap.reason} {f'({gap.hint})' if gap.hint else ''}") for gap in gaps if gap.reason not in told
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
+from zombiescope.analysis.reclaim_pass import derive_reclaim_pass
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding
@@ -32,7 +33,7 @@ def render_report(report: Report) -> Json:
         "correlations": [_correlation(found) for found in report.correlations],
         "plan": None if isinstance(plan, Gap) else render_plan(plan),
     }
-    gaps = [*scan_gaps(case.last), *case_gaps(case), *report.gaps, *_correlation_gaps(report)]
+    gaps = [*last_gaps(case), *case_gaps(case), *report.gaps, *_correlation_gaps(report)]
     gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
     return document("doctor/1", case.last.snapshot, body, gaps)
 
@@ -52,6 +53,11 @@ def _correlation_gaps(report: Report) -> list[Gap]:
         for name, reason in why.items()
         if any(getattr(found, name) is None for found in report.correlations)
     ]
+
+
+def last_gaps(case: Case) -> list[Gap]:
+    """What its last look could not have; reclaim was watched meanwhile."""
+    return scan_gaps(case.last, reclaim=derive_reclaim_pass(case.reclaim, case.last.snapshot.taken_at))
 
 
 def case_gaps(case: Case) -> list[Gap]:

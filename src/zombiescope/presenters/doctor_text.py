@@ -14,10 +14,10 @@ from zombiescope.diagnosis.engine import NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.fitting import Column, Fitting
-from zombiescope.presenters.scan_json import scan_gaps
 from zombiescope.presenters.scan_text import STYLES, gap_lines
 from zombiescope.remedies.plan import Step
 
@@ -33,7 +33,7 @@ def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]
     parts += _others(diagnosis)
     if diagnosis.in_vain:
         parts += [Text(), _labelled("in vain", (Text(f"{each.what}: {each.why}") for each in diagnosis.in_vain))]
-    parts += gap_lines(gap for gap in one_per_field(scan_gaps(case.last)) if not gap.fact.startswith("growth"))
+    parts += gap_lines(gap for gap in one_per_field(last_gaps(case)) if not gap.fact.startswith("growth"))
     return parts
 
 

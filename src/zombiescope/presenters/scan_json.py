@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
@@ -18,7 +19,6 @@ from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.growth_json import growth_gaps, render_growth
 
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
-_NO_RECLAIM = Gap("cost.reclaim_pass_seconds", "no reclaim pass was seen: scan does not watch for one")
 _UNSPLIT = Gap(
     "parents[].bytes",
     "cgroup v2 does not tell a parent's own pages from its zombies' at the root and where memory is not handed on",
@@ -28,17 +28,21 @@ _GONE = Gap("parents[].bytes", "the parent went away while its memory.stat was r
 
 
 def render_scan(
-    observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds, growth: Growth | Gap = NO_HISTORY
+    observation: Observation,
+    diagnosis: Diagnosis,
+    thresholds: Thresholds,
+    growth: Growth | Gap = NO_HISTORY,
+    reclaim: ReclaimPass | Gap = NOT_WATCHED,
 ) -> Json:
     snapshot, scan = observation.snapshot, observation.scan
-    gaps = scan_gaps(observation, growth)
+    gaps = scan_gaps(observation, growth, reclaim)
     body: Json = {
         "disease": diagnosis.disease,
         "severity": severity_of(scan, thresholds),
         "memcg": _memcg(snapshot, scan),
         "parents": [] if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
         "visible_leak": _visible_leak(scan),
-        "cost": _cost(scan),
+        "cost": _cost(scan, reclaim),
         "growth": render_growth(growth),
     }
     return document("scan/1", snapshot, body, gaps)
@@ -82,17 +86,19 @@ def _visible_leak(scan: Scan) -> Json:
     }
 
 
-def _cost(scan: Scan) -> Json:
+def _cost(scan: Scan, reclaim: ReclaimPass | Gap) -> Json:
     sweep = scan.sweep
     return {
         "kernel_bytes": None if isinstance(scan.kernel_cost, Gap) else scan.kernel_cost.total_bytes,
         "sweep_seconds": None if isinstance(sweep, Gap) else round(sweep.seconds, 6),
         "sweep_cgroups_read": None if isinstance(sweep, Gap) else sweep.cgroups_read,
-        "reclaim_pass_seconds": None,
+        "reclaim_pass_seconds": None if isinstance(reclaim, Gap) else round(reclaim.seconds, 6),
     }
 
 
-def scan_gaps(observation: Observation, growth: Growth | Gap = NO_HISTORY) -> list[Gap]:
+def scan_gaps(
+    observation: Observation, growth: Growth | Gap = NO_HISTORY, reclaim: ReclaimPass | Gap = NOT_WATCHED
+) -> list[Gap]:
     """A gap for each field that is null."""
     snapshot, scan = observation.snapshot, observation.scan
     gaps: list[Gap] = []
@@ -108,7 +114,8 @@ def scan_gaps(observation: Observation, growth: Growth | Gap = NO_HISTORY) -> li
         gaps.append(scan.kernel_cost.about("cost.kernel_bytes"))
     if isinstance(scan.sweep, Gap):
         gaps += [scan.sweep.about("cost.sweep_seconds"), scan.sweep.about("cost.sweep_cgroups_read")]
-    gaps.append(_NO_RECLAIM)
+    if isinstance(reclaim, Gap):
+        gaps.append(reclaim)
     gaps += growth_gaps(growth)
     return gaps
 

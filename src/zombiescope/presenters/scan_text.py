@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis import cost
+from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import Observation
 from zombiescope.diagnosis.engine import Diagnosis, Disease
@@ -17,7 +18,7 @@ from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.presenters.document import one_per_field
+from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, count, duration, size
 from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_json import scan_gaps, severity_of
@@ -28,7 +29,12 @@ _KINDS = ("file", "shmem", "anon", "swap")
 
 
 def render_scan_text(
-    observation: Observation, diagnosis: Diagnosis, thresholds: Thresholds, *, explain: bool
+    observation: Observation,
+    diagnosis: Diagnosis,
+    thresholds: Thresholds,
+    reclaim: ReclaimPass | Gap = NOT_WATCHED,
+    *,
+    explain: bool,
 ) -> list[RenderableType]:
     scan = observation.scan
     severity = Severity(severity_of(scan, thresholds))
@@ -42,10 +48,11 @@ def render_scan_text(
             parts.append(
                 Text(f"  and {len(scan.parents) - _PARENTS_SHOWN:,} more parents (--json lists all)", style="dim")
             )
-    parts += [Text(), *_cost_lines(scan)]
+    parts += [Text(), *_cost_lines(scan, reclaim)]
     if explain:
         parts += [Text(), *_explanation(observation)]
-    unknown = [gap for gap in one_per_field(scan_gaps(observation)) if not gap.fact.startswith("growth")]
+    gaps = one_per_field(scan_gaps(observation, reclaim=reclaim))
+    unknown = [gap for gap in gaps if not gap.fact.startswith("growth")]
     parts += gap_lines(unknown)
     parts += [Text(), _labelled("next", _next(diagnosis.disease))]
     return parts
@@ -94,7 +101,7 @@ def _figures(share: ParentShare) -> tuple[str, ...]:
     return count(share.zombies), *(size(getattr(share.use, kind)) if share.use else UNKNOWN for kind in _KINDS)
 
 
-def _cost_lines(scan: Scan) -> list[RenderableType]:
+def _cost_lines(scan: Scan, reclaim: ReclaimPass | Gap) -> list[RenderableType]:
     lines = []
     if not isinstance(scan.kernel_cost, Gap):
         each = size(scan.kernel_cost.bytes_per_zombie)
@@ -108,7 +115,16 @@ def _cost_lines(scan: Scan) -> list[RenderableType]:
         lines.append(
             f"one statistics sweep: {duration(scan.sweep.seconds)} over {scan.sweep.cgroups:,} live cgroups{sampled}"
         )
+    if not isinstance(reclaim, Gap):
+        lines.append(f"one pass of reclaim: {duration(reclaim.seconds)} {_how(reclaim)}")
     return [_labelled("cost" if number == 0 else "", line) for number, line in enumerate(lines)]
+
+
+def _how(reclaim: ReclaimPass) -> str:
+    if reclaim.calls is None or reclaim.watched_seconds is None:
+        return f"(as the agent saw it last, {rfc3339(reclaim.at)})"
+    times = "once" if reclaim.calls == 1 else f"{reclaim.calls:,} times"
+    return f"(on average; it ran {times} in {reclaim.watched_seconds:,.0f} s)"
 
 
 def _explanation(observation: Observation) -> list[RenderableType]:

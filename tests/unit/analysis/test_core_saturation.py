@@ -73,6 +73,45 @@ def test_two_seconds_in_the_kernel_at_one_look_a_second(phase: float) -> None:
     assert abs(stretch.seconds - 2.0) < 0.3
 
 
+def sharing(begin: float, seconds: float, kernel: float, *, mercy: float = 0.0) -> Doing:
+    """In the kernel for so much of every 40 ms, and for a break of `mercy` at the end of each second not at all."""
+
+    def doing(now: float) -> Mode:
+        if not begin <= now < begin + seconds:
+            return "user"
+        if (now - begin) % 1 >= 1 - mercy:
+            return "user"
+        return "system" if now % 0.04 < kernel * 0.04 else "user"
+
+    return doing
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+def test_the_mercy_for_others_does_not_speak_for_what_holds_the_core(interval: float) -> None:
+    """The scheduler keeps real-time tasks off for 5 % of each second, and the load does a little of its own."""
+    (stretch,) = found(looks({0: sharing(1.5, 3.0, 0.9, mercy=0.05)}, 7, interval))
+    assert abs(stretch.begin - START - 1.5) < 2 * interval
+    assert abs(stretch.seconds - 3.0) < 2 * interval
+    assert 0.8 <= stretch.share < 0.9, "what is told is the share of all of its time"
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+@pytest.mark.parametrize("kernel", [0.5, 0.7])
+def test_a_core_that_is_busy_for_itself_too_is_not_saturated(interval: float, kernel: float) -> None:
+    assert not found(looks({0: sharing(1.5, 4.0, kernel)}, 8, interval))
+
+
+@pytest.mark.parametrize("rest", [0.1, 0.2])
+@pytest.mark.parametrize("phase", [0.0, 0.03, 0.07])
+def test_one_that_rests_as_often_as_it_works_is_not_saturated(rest: float, phase: float) -> None:
+    """Its breaks are short enough to be joined, and too many."""
+
+    def doing(now: float) -> Mode:
+        return "system" if now % (rest + 0.2) < 0.2 else "idle"
+
+    assert not found(looks({0: doing}, 8, 0.1, phase))
+
+
 @pytest.mark.parametrize("mode", ["softirq", "irq", "steal"])
 def test_who_holds_it(mode: Mode) -> None:
     (stretch,) = found(looks({0: held(1, 2, mode)}, 5, 0.1))

@@ -63,11 +63,20 @@ def test_a_wait_that_is_not_over_says_so() -> None:
     assert finding.summary == "a network softirq waited 2.50 s for core 3 and waited still"
 
 
-def test_without_bpf_ksoftirqds_wait_is_a_witness_for_and_never_against() -> None:
+def test_without_bpf_ksoftirqds_wait_is_a_suspicion_that_takes_a_second_witness() -> None:
     waited = derive_softirq(looks({0: (0, 0), 1: (0, 0)}, {0: (5_000, 9), 1: (600_000_000, 2)}), NO_BPF)
-    finding = judged(waited)
-    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
-    assert finding.summary == "ksoftirqd of core 1 waited 300.0 ms each time, 600.0 ms in all"
+    words = "ksoftirqd of core 1 waited 300.0 ms each time, 600.0 ms in all"
+    alone = judged(waited)
+    assert (alone.verdict, alone.severity) == (Verdict.UNKNOWN, Severity.UNKNOWN)
+    assert alone.summary == f"{words}; whether softirqs waited with it is not known: bpf refused"
+    assert waited.longest is not None
+    with_drops = judged(waited._replace(longest=waited.longest._replace(dropped=3)))
+    assert (with_drops.verdict, with_drops.severity) == (Verdict.PRESENT, Severity.WARNING)
+    assert with_drops.summary == f"{words}, and 3 packets were dropped meanwhile"
+    blind = judged(waited._replace(longest=waited.longest._replace(dropped=None)))
+    assert blind.verdict is Verdict.UNKNOWN, "not read is not none"
+    elsewhere = judged(waited._replace(dropped=9))
+    assert elsewhere.verdict is Verdict.UNKNOWN, "drops at another time prove nothing"
     calm = judged(derive_softirq(QUIET, NO_BPF))
     assert (calm.verdict, calm.summary) == (Verdict.UNKNOWN, "no softirq waited; more is not known: bpf refused")
 

@@ -3,12 +3,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.build import ScriptedHost
+from tests.build import ScriptedHost, case, mountinfo, snapshot
 
 from zombiescope.analysis.reclaim_since import reclaim_since
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
+from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.pressure import PressureSeen, ThrottledGroup
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.pipeline.reclaim_probe import ReclaimProbe
 
@@ -61,6 +64,35 @@ def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None
     third = probe.read()
     assert (dict(third.remembered), third.happened, third.facts["reclaim"].calls) == ({}, (), 2)
     probe.close()
+
+
+def test_quotas_are_read_once_a_minute_and_judged_over_ten() -> None:
+    stat = b"/c/x/cpu.stat"
+
+    def quota(periods: int, throttled: int) -> bytes:
+        return b"nr_periods %d\nnr_throttled %d\nthrottled_usec %d\n" % (periods, throttled, throttled * 50_000)
+
+    host = Told({
+        b"/proc/vmstat": b"pgscan_kswapd 5\n", b"/proc/self/mountinfo": mountinfo((b"cgroup2", b"/c", b"/", b"rw")),
+        b"/c/cgroup.controllers": b"cpu\n", stat: quota(1000, 900),
+    }, is_live=False)  # fmt: skip
+    probe = ReclaimProbe(host)
+    first = probe.read().facts["pressure"]
+    assert isinstance(first.throttled, Gap), "one look tells nothing of a time"
+    host.change({stat: quota(1600, 1350)})
+    for _ in range(5):
+        host.wait(10)
+        assert isinstance(probe.read().facts["pressure"].throttled, Gap)
+    host.wait(10)
+    seen = probe.read().facts["pressure"]
+    assert seen.throttled == (ThrottledGroup(b"/x", 600, 450, 22.5),)
+    finding = judge_cpu_throttling(case(snapshot())._replace(pressure=seen))
+    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
+    for _ in range(66):
+        host.wait(10)
+        seen = probe.read().facts["pressure"]
+    assert seen.throttled == ()
+    assert judge_cpu_throttling(case(snapshot())._replace(pressure=seen)).verdict is Verdict.ABSENT
 
 
 def test_without_bpf_the_files_remain() -> None:

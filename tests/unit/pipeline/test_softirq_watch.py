@@ -4,13 +4,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.build import ScriptedHost
+from tests.build import ScriptedHost, case, snapshot
 
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
-from zombiescope.pipeline.softirq_watch import SoftirqProbe, SoftirqWindow
+from zombiescope.pipeline.softirq_watch import (
+    INTERVAL_SECONDS,
+    WINDOW_SECONDS,
+    SoftirqProbe,
+    SoftirqWindow,
+)
 
 STAT = b"/proc/14/schedstat"
 FILES: dict[bytes, Any] = {b"/proc/14/stat": b"14 (ksoftirqd/0) S 2 0", STAT: b"0 500000000 5\n"}
@@ -47,7 +54,34 @@ def test_no_thread_to_be_seen_is_a_refusal_and_a_lost_one_a_gap() -> None:
     host = ScriptedHost(FILES)
     probe = SoftirqProbe(host)
     host.change({STAT: None})
-    assert isinstance(probe.read(), Gap)
+    lost = probe.read()
+    assert isinstance(lost, Reading)
+    assert lost.gap is not None
+    assert isinstance(lost.facts["softirq"], Gap)
+
+
+def test_the_agent_judges_by_the_longest_wait_of_the_last_minutes_and_forgets_it() -> None:
+    """What dropped while the longest was waited for is told with it."""
+    softnet = b"/proc/net/softnet_stat"
+    host = ScriptedHost({**FILES, softnet: b"00000010 00000000 00000000\n"})
+    probe = SoftirqProbe(host)
+    probe.read()
+    host.wait(INTERVAL_SECONDS)
+    host.change({STAT: b"0 900000000 6\n", softnet: b"00000020 00000007 00000001\n"})
+    reading = probe.read()
+    assert isinstance(reading, Reading)
+    seen = reading.facts["softirq"]
+    assert (seen.longest.seconds, seen.longest.slices, seen.longest.dropped) == (0.4, 1, 7)
+    assert (seen.dropped, seen.squeezed, round(seen.seconds)) == (7, 1, INTERVAL_SECONDS)
+    finding = judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+    assert finding.verdict is Verdict.PRESENT
+    assert "ksoftirqd of core 0 waited 400.0 ms each time" in finding.summary
+    for _ in range(round(WINDOW_SECONDS / INTERVAL_SECONDS)):
+        host.wait(INTERVAL_SECONDS)
+        reading = probe.read()
+    assert isinstance(reading, Reading)
+    assert reading.facts["softirq"].longest.seconds == 0.0
+    assert round(reading.facts["softirq"].seconds) == WINDOW_SECONDS
 
 
 def test_a_recording_gives_the_latencies_back() -> None:

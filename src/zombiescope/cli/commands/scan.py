@@ -19,6 +19,7 @@ Examples:
   zombiescope scan --no-bytes     counts only: quickest
   zombiescope scan --exact        counts by parent on cgroup v1 too
   zombiescope scan --explain      how each number was had
+  zombiescope scan --watch 10     what one pass of reclaim takes, if one runs in ten seconds (root)
   zombiescope scan --json | jq .memcg.zombies
   zombiescope scan --root /host   a host mounted at /host, or a recorded one
 """
@@ -31,6 +32,12 @@ Examples:
 )
 @click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
 @click.option(
+    "--watch",
+    type=click.FloatRange(min=0.1, max=3600),
+    metavar="SECONDS",
+    help="Wait so long for reclaim to run, and tell what one pass of it takes (root).",
+)
+@click.option(
     "--state",
     type=click.Path(path_type=bytes, readable=False),
     default=b"/var/lib/zombiescope",
@@ -39,7 +46,16 @@ Examples:
 )
 @json_option
 @root_option
-def scan(*, no_bytes: bool, exact: bool, explain: bool, state: bytes, as_json: bool, root: bytes | None) -> Answer:
+def scan(
+    *,
+    no_bytes: bool,
+    exact: bool,
+    explain: bool,
+    watch: float | None,
+    state: bytes,
+    as_json: bool,
+    root: bytes | None,
+) -> Answer:
     """How many zombie memory cgroups there are, below which live parents, how many bytes of which kind they hold, what they
     cost and how bad that is.
 
@@ -48,12 +64,15 @@ def scan(*, no_bytes: bool, exact: bool, explain: bool, state: bytes, as_json: b
     """
     host = open_host(root)
     with stage_shown() as progress:
-        seen = pipeline.scan(host, with_bytes=not no_bytes, exact=exact, state=state, progress=progress)
+        wanted = {"with_bytes": not no_bytes, "exact": exact}
+        seen = pipeline.scan(host, **wanted, state=state, watch_seconds=watch or 0.0, progress=progress)
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
 
-        return JsonAnswer(render_scan(seen.observation, seen.diagnosis, seen.thresholds, seen.growth), exit_code)
+        answer = render_scan(seen.observation, seen.diagnosis, seen.thresholds, seen.growth, seen.reclaim)
+        return JsonAnswer(answer, exit_code)
     from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
 
-    return TextAnswer(render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, explain=explain), exit_code)
+    text = render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, seen.reclaim, explain=explain)
+    return TextAnswer(text, exit_code)

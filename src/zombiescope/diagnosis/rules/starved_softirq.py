@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softirqs that waited for their core: by the kernel's own stamps where BPF is allowed, else by how long ksoftirqd waited."""
+"""Softirqs that waited for their core: by the kernel's own stamps where BPF is allowed. Where it is not, ksoftirqd's wait is a
+suspicion, for kernels since 6.5 run softirqs at the end of an interrupt while ksoftirqd still stands in line behind busy programs:
+it takes packets dropped meanwhile to call it starvation."""
 
 from __future__ import annotations
 
@@ -21,6 +23,8 @@ def judge_starved_softirq(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
     wait, summary = _longest(seen)
     severity = case.thresholds.of_softirq_wait(wait)
+    if severity is not Severity.OK and isinstance(seen.latencies, Gap):
+        return _suspected(seen, summary, seen.latencies)
     if severity is not Severity.OK:
         return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
     if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
@@ -32,9 +36,19 @@ def judge_starved_softirq(case: Case) -> Finding:
     return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, calm, _evidence(seen))
 
 
+def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
+    """By ksoftirqd alone: a warning at most, and only with a second witness."""
+    dropped = seen.longest.dropped if seen.longest else None
+    if dropped:
+        some = "1 packet was" if dropped == 1 else f"{dropped:,} packets were"
+        told = f"{summary}, and {some} dropped meanwhile"
+        return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.SYMPTOM, TITLE, told, _evidence(seen))
+    told = f"{summary}; whether softirqs waited with it is not known: {gap.reason}"
+    return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
+
+
 def _longest(seen: SoftirqSeen) -> tuple[float, str]:
-    """The longest wait of a softirq, in seconds and in words. Where only ksoftirqd's wait is known, that: it is the lesser witness,
-    for kernels since 6.5 run softirqs at the end of an interrupt while ksoftirqd still stands in line behind busy programs."""
+    """The longest wait of a softirq, in seconds and in words. Where only ksoftirqd's wait is known, that."""
     found: list[tuple[float, str]] = []
     if not isinstance(seen.latencies, Gap):
         for core in seen.latencies:

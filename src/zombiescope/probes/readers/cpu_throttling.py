@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cgroups whose CPU quota ran out (cpu.stat): on v2 in the unified hierarchy, on v1 where the cpu controller is mounted."""
+"""Cgroups whose CPU quota ran out (cpu.stat): on v2 in the unified hierarchy, on v1 where the cpu controller is mounted.
+
+A cgroup without a quota is known by the file of its quota, which costs nothing; cpu.stat of v2 makes the kernel add up every core
+first, for each that is asked."""
 
 from __future__ import annotations
 
@@ -24,8 +27,11 @@ def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
         return refusal(FACT, mount, error)
     found: dict[bytes, Throttle] = {}
     for path in walk.paths[:_MOST_GROUPS]:
+        place = mount + (path if path != b"/" else b"")
+        if _has_no_quota(host, place):
+            continue
         try:
-            values = flat_keyed(host.read(mount + (path if path != b"/" else b"") + b"/cpu.stat"))
+            values = flat_keyed(host.read(place + b"/cpu.stat"))
         except OSError:
             continue
         periods = values.get(b"nr_periods", 0)
@@ -33,6 +39,16 @@ def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
             waited = values.get(_NANOSECONDS, 0) / 1e9 or values.get(_MICROSECONDS, 0) / 1e6
             found[path] = Throttle(periods, values.get(b"nr_throttled", 0), waited)
     return found
+
+
+def _has_no_quota(host: Host, place: bytes) -> bool:
+    """For certain: a file that cannot be read does not say so (the root has none; neither has a recording of an older look)."""
+    for name, without in ((b"/cpu.max", b"max"), (b"/cpu.cfs_quota_us", b"-1")):
+        try:
+            return host.read(place + name).split()[:1] == [without]
+        except OSError:
+            continue
+    return False
 
 
 def _cpu_mount(host: Host) -> bytes | Gap:

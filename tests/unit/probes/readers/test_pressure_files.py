@@ -73,6 +73,20 @@ def test_quotas_on_v1_and_v2_and_those_without_one_are_left_out() -> None:
     assert read_throttling(two) == {b"/x.slice": Throttle(10, 1, 1.5)}
 
 
+def test_statistics_are_asked_only_where_there_is_a_quota() -> None:
+    stat = b"nr_periods 10\nnr_throttled 1\nthrottled_usec 1500000\n"
+    names = {b"none": b"max 100000\n", b"some": b"5000 100000\n", b"odd": b"", b"unread": errno.EACCES}
+    for mount, limit in ((V2, b"cpu.max"), (V1, b"cpu.cfs_quota_us")):
+        top = b"/c/" if mount is V2 else b"/c/cpu,cpuacct/"
+        files: dict[bytes, Any] = {b"/proc/self/mountinfo": mount, b"/c/cgroup.controllers": b"cpu\n"}
+        for name, told in names.items():
+            files[top + name + b"/cpu.stat"] = stat
+            files[top + name + b"/" + limit] = b"-1\n" if mount is V1 and name == b"none" else told
+        found = read_throttling(ScriptedHost(files))
+        assert not isinstance(found, Gap)
+        assert sorted(found) == [b"/odd", b"/some", b"/unread"]
+
+
 def test_no_cpu_controller_and_no_mount_are_gaps() -> None:
     without = {b"/proc/self/mountinfo": V2, b"/c/cgroup.controllers": b"memory\n"}
     for files in ({}, {b"/proc/self/mountinfo": b"x\n"}, without, {b"/proc/self/mountinfo": V2}):
