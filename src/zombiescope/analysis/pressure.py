@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen, Throttle, ThrottledGroup
+from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen, Stalls, Throttle, ThrottledGroup
 
+_CLOCK_MOVED = 0.2
+"""By this share of the time between two looks (and 50 ms at least) the wall clock and the steady one may differ."""
 _BY_WHOM = ("pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive")
 _OF_WHAT = ("pgscan_anon", "pgscan_file")
 
@@ -20,8 +22,15 @@ def derive_pressure(
     first, last = looks[0], looks[-1]
     points = tuple(point for before, after in pairwise(looks) if (point := _between(before, after)) is not None)
     gaps = [fact for fact in (last.vmstat, last.stalls, throttled) if isinstance(fact, Gap)]
-    seconds = max(last.steady - first.steady, last.at - first.at, 0.0)
-    return PressureSeen(first.at, seconds, cores, points, throttled, tuple(gaps))
+    return PressureSeen(
+        first.at, max(last.at - first.at, 0.0), cores, points, throttled, tuple(gaps), _groups(last, points)
+    )
+
+
+def _groups(last: PressureLook, points: Sequence[PressurePoint]) -> tuple[bytes, ...] | Gap:
+    if isinstance(last.groups, Gap):
+        return last.groups
+    return tuple(dict.fromkeys(path for point in points for path in point.groups))
 
 
 def derive_throttled(
@@ -43,24 +52,34 @@ def derive_throttled(
 
 
 def _between(before: PressureLook, after: PressureLook) -> PressurePoint | None:
-    seconds = after.steady - before.steady or after.at - before.at
-    if seconds <= 0:
+    """By the wall clock, which a recording keeps; None when somebody set it meanwhile, or no time passed."""
+    seconds, steady = after.at - before.at, after.steady - before.steady
+    if seconds <= 0 or abs(seconds - steady) > max(_CLOCK_MOVED * seconds, 0.05):
         return None
     rates = _rates(before.vmstat, after.vmstat, seconds)
-    stalls = {}
-    if not isinstance(before.stalls, Gap) and not isinstance(after.stalls, Gap):
-        stalls = {
-            name: min((total - before.stalls[name]) / seconds, 1.0)
-            for name, total in after.stalls.items()
-            if name in before.stalls and total >= before.stalls[name]
-        }
+    stalls = _stalled(before.stalls, after.stalls, seconds)
+    groups = {}
+    if not isinstance(before.groups, Gap) and not isinstance(after.groups, Gap):
+        shared = [path for path in after.groups if path in before.groups]
+        groups = {path: _stalled(before.groups[path], after.groups[path], seconds) for path in shared}
     kswapd = None
     if before.kswapd_seconds is not None and after.kswapd_seconds is not None:
         kswapd = max(after.kswapd_seconds - before.kswapd_seconds, 0.0) / seconds
     return PressurePoint(
         before.at, seconds, rates.get("pgscan_direct"), rates.get("pgscan_kswapd"), _limit(rates), rates.get("pgmajfault"),
-        kswapd, stalls,
+        kswapd, stalls, groups,
     )  # fmt: skip
+
+
+def _stalled(before: Stalls | Gap, after: Stalls | Gap, seconds: float) -> Stalls:
+    """Share of the time; a counter that ran backwards belongs to another cgroup of the same name, and says nothing."""
+    if isinstance(before, Gap) or isinstance(after, Gap):
+        return {}
+    return {
+        name: min((total - before[name]) / seconds, 1.0)
+        for name, total in after.items()
+        if name in before and total >= before[name]
+    }
 
 
 def _rates(before: Mapping[str, int] | Gap, after: Mapping[str, int] | Gap, seconds: float) -> dict[str, float]:

@@ -7,9 +7,15 @@ Reclaim and throttling are different mechanisms: the quota of a cgroup throttles
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+
+NO_GROUPS = Gap("pressure.points[].groups", "stalls were not followed by cgroup", "zombiescope doctor, on cgroup v2")
+
+Stalls = Mapping[str, float]
+"""By pressure file and kind, such as `memory.some`."""
 
 
 class PressureLook(NamedTuple):
@@ -21,6 +27,8 @@ class PressureLook(NamedTuple):
     """Seconds since boot, such as `memory.some`: what the kernel's pressure files offer."""
     kswapd_seconds: float | None
     """Of all of them on a core; None where none is to be seen."""
+    groups: Mapping[bytes, Stalls] | Gap = NO_GROUPS
+    """The same as `stalls` of single cgroups, by path: of the parents that hold zombies."""
 
 
 class Throttle(NamedTuple):
@@ -55,8 +63,10 @@ class PressurePoint(NamedTuple):
     major_faults: float | None
     kswapd_share: float | None
     """Of one core."""
-    stalls: Mapping[str, float]
+    stalls: Stalls
     """Share of the time, by pressure file."""
+    groups: Mapping[bytes, Stalls] = MappingProxyType({})
+    """The same of single cgroups."""
 
 
 class PressureSeen(NamedTuple):
@@ -67,6 +77,8 @@ class PressureSeen(NamedTuple):
     throttled: tuple[ThrottledGroup, ...] | Gap
     """Cgroups with a quota that had a period in the window, the most throttled first."""
     gaps: tuple[Gap, ...] = ()
+    groups: tuple[bytes, ...] | Gap = NO_GROUPS
+    """Cgroups whose own stalls are in the points."""
 
     def mean(self, name: str) -> float | None:
         """Of a field of the points, over the time they cover; None where no point tells."""
@@ -76,6 +88,14 @@ class PressureSeen(NamedTuple):
 
     def stall(self, name: str) -> float | None:
         """Share of the window, such as of `memory.some`."""
-        told = [(point.seconds, point.stalls[name]) for point in self.points if name in point.stalls]
-        whole = sum(seconds for seconds, _ in told)
-        return sum(seconds * share for seconds, share in told) / whole if whole > 0 else None
+        return _share([(point.seconds, point.stalls) for point in self.points], name)
+
+    def group_stall(self, path: bytes, name: str) -> float | None:
+        """The same of one cgroup."""
+        return _share([(point.seconds, point.groups.get(path, {})) for point in self.points], name)
+
+
+def _share(told: list[tuple[float, Stalls]], name: str) -> float | None:
+    known = [(seconds, stalls[name]) for seconds, stalls in told if name in stalls]
+    whole = sum(seconds for seconds, _ in known)
+    return sum(seconds * share for seconds, share in known) / whole if whole > 0 else None

@@ -11,10 +11,11 @@ from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.pipeline.remains import Examination
 from zombiescope.pipeline.scan import growth_of, observe
-from zombiescope.pipeline.window import LAB_WATCHES, WATCHES, Window
+from zombiescope.pipeline.window import Window, watches_over
 from zombiescope.probes.readers.cgroup_census import read_census
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def examine(
     that are over; `state` is where an agent may keep a history of this host."""
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
-    window = Window(host, hierarchy, LAB_WATCHES if believe_lab else WATCHES)
+    parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
+    window = Window(host, hierarchy, watches_over(parents, believe_users=believe_lab))
     window.let_pass(seconds, progress)
     facts = window.facts()
     observations = [first]

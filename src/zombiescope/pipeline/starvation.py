@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.sweeping import SweepBursts
 from zombiescope.analysis.zombie_cost import derive_sweepers
+from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog
 from zombiescope.facts.network import NicCounters
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.pressure import NO_GROUPS, PressureSeen
 from zombiescope.facts.reclaim import ReclaimSeen, SweepBurst, SweepersSeen
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.access import Host
@@ -34,7 +36,15 @@ class Starvation(NamedTuple):
 
 
 class StarvationWindow:
-    def __init__(self, host: Host, *, believe_users: bool = False) -> None:
+    def __init__(
+        self,
+        host: Host,
+        hierarchy: Hierarchy | Gap = NO_GROUPS,
+        groups: Sequence[bytes] = (),
+        *,
+        believe_users: bool = False,
+    ) -> None:
+        """`groups`: cgroups whose own stalls are followed."""
         self._host, self._believe_users = host, believe_users
         self._began_at = host.wall_clock()
         self._nics = read_nic_counters(host)
@@ -43,7 +53,7 @@ class StarvationWindow:
         self._bursts: list[SweepBurst] = []
         self._softirq = SoftirqWindow(host)
         self._reclaim = ReclaimWindow(host)
-        self._pressure = PressureWindow(host)
+        self._pressure = PressureWindow(host, hierarchy, groups)
 
     def look(self) -> None:
         """Once a second."""

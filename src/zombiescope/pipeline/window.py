@@ -7,7 +7,7 @@ under the name of its field in `Case`. What costs much belongs into `seen`: it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -37,13 +37,22 @@ WATCHES: Mapping[str, Opening] = MappingProxyType(
         "cores": lambda host, _: CoresWindow(host, with_blame=True),
         "real_time": lambda host, _: RealTimeWatch(host),
         "services": ServicesWatch,
-        "starvation": lambda host, _: StarvationWindow(host),
+        "starvation": StarvationWindow,
     }
 )
-LAB_WATCHES: Mapping[str, Opening] = MappingProxyType(
-    {**WATCHES, "starvation": lambda host, _: StarvationWindow(host, believe_users=True)}
-)
-"""For the lab alone: what user space wrote to the kernel's log counts as the kernel's."""
+_MOST_GROUPS = 10
+
+
+def watches_over(groups: Sequence[bytes], *, believe_users: bool = False) -> Mapping[str, Opening]:
+    """With the stalls of these cgroups, the first of them at least. `believe_users`, for the lab alone: what user space wrote to
+    the kernel's log counts as the kernel's."""
+
+    def starvation(host: Host, hierarchy: Hierarchy | Gap) -> StarvationWindow:
+        return StarvationWindow(host, hierarchy, groups[:_MOST_GROUPS], believe_users=believe_users)
+
+    return {**WATCHES, "starvation": starvation}
+
+
 _SEVERAL = frozenset({"starvation"})
 _SLOW = frozenset({"starvation"})
 """Looked at once a second."""

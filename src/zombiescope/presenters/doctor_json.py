@@ -12,6 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_report import Report, told_correlation
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
+from zombiescope.presenters.pressure_json import pressure_gaps, render_pressure
 from zombiescope.presenters.scan_json import scan_gaps
 
 
@@ -31,9 +32,10 @@ def render_report(report: Report) -> Json:
         "findings": [render_finding(finding) for finding in diagnosis.findings],
         "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
         "correlations": [_correlation(found) for found in report.correlations],
+        "pressure": render_pressure(case.pressure),
         "plan": None if isinstance(plan, Gap) else render_plan(plan),
     }
-    gaps = [*last_gaps(case), *case_gaps(case), *report.gaps, *_correlation_gaps(report)]
+    gaps = [*last_gaps(case), *case_gaps(case), *pressure_gaps(case.pressure), *report.gaps, *_correlation_gaps(report)]
     gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
     return document("doctor/1", case.last.snapshot, body, gaps)
 

@@ -11,6 +11,7 @@ from zombiescope.facts.names import shown
 
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
+_STALLED = re.compile(rb"(?m)^(some|full) .*\btotal=([0-9]{1,20})")
 _LARGEST = (1 << 64) - 1
 _MOST_LISTED = 1 << 20
 _MOST_QUOTED = 120
@@ -34,6 +35,11 @@ def flat_keyed(text: bytes) -> dict[bytes, int]:
         if parsed is not None:
             values[key] = parsed
     return values
+
+
+def stall_totals(text: bytes) -> dict[str, float]:
+    """A pressure file (PSI): seconds in which `some` or all (`full`) tasks waited, since boot or since the cgroup was made."""
+    return {kind.decode(): int(total) / 1e6 for kind, total in _STALLED.findall(text)}
 
 
 def cpu_list_count(text: bytes) -> int | None:

@@ -37,6 +37,32 @@ def test_rates_on_one_axis_and_limits_are_what_nobody_else_scanned() -> None:
     assert seen.stall("memory.some") == pytest.approx(0.2)
 
 
+def test_stalls_by_cgroup_are_on_the_same_axis() -> None:
+    totals = ({b"/a": 0.0, b"/b": 5.0}, {b"/a": 0.5, b"/b": 1.0}, {b"/a": 0.75, b"/b": 1.1, b"/new": 9.0})
+    looks = [
+        look(i)._replace(groups={path: {"memory.some": total} for path, total in each.items()})
+        for i, each in enumerate(totals)
+    ]
+    seen = derive_pressure(looks, (), 4)
+    assert [point.groups[b"/a"] for point in seen.points] == [{"memory.some": 0.5}, {"memory.some": 0.25}]
+    assert seen.points[0].groups[b"/b"] == {}, "another cgroup of the same name"
+    assert seen.groups == (b"/a", b"/b")
+    assert seen.group_stall(b"/a", "memory.some") == pytest.approx(0.375)
+    assert seen.group_stall(b"/b", "memory.some") == pytest.approx(0.1)
+    assert seen.group_stall(b"/new", "memory.some") is None
+    finding = judge_reclaim_pressure(case(pressure=seen, reclaim=reclaim()))
+    told = {item.fact: item.value for item in finding.evidence if "].memory.some" in item.fact}
+    assert told == {"stalled[/a].memory.some": 0.375, "stalled[/b].memory.some": 0.1}
+
+
+def test_where_no_cgroup_tells_there_is_a_gap() -> None:
+    on_v1 = Gap("pressure.points[].groups", "cgroup v1 keeps no pressure by cgroup")
+    seen = derive_pressure([look(0)._replace(groups=on_v1), look(1)._replace(groups=on_v1)], (), 4)
+    assert seen.groups == on_v1
+    assert seen.points[0].groups == {}
+    assert seen.group_stall(b"/a", "memory.some") is None
+
+
 def test_an_old_kernel_does_not_tell_limits_and_a_gap_tells_nothing() -> None:
     old = derive_pressure([look(0, pgscan_kswapd=0, pgscan_direct=0), look(1, pgscan_kswapd=9, pgscan_direct=0)], (), 4)
     assert old.points[0].limit_pages is None

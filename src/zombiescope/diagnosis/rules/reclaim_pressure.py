@@ -8,11 +8,13 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.facts.pressure import PressureSeen
 from zombiescope.facts.reclaim import ReclaimSeen
 
 ID = "reclaim-pressure"
 TITLE = "Reclaim takes much of the CPU, or tasks stall on memory"
+_MOST_SHOWN = 3
 _RATES = (("direct_pages", "direct"), ("kswapd_pages", "kswapd"), ("limit_pages", "limit"))
 
 
@@ -66,4 +68,16 @@ def _evidence(
         found.append(Evidence("major_faults", round(faults, 1), "a second", "/proc/vmstat", end))
     if stall is not None:
         found.append(Evidence("stalled[memory.some]", round(stall, 4), "of the time", "/proc/pressure/memory", end))
-    return tuple(found)
+    return (*found, *_by_cgroup(seen, end))
+
+
+def _by_cgroup(seen: PressureSeen, end: float) -> list[Evidence]:
+    """Of the cgroups that hold zombies, those whose tasks waited longest for memory."""
+    if isinstance(seen.groups, Gap):
+        return []
+    told = [(seen.group_stall(path, "memory.some"), path) for path in seen.groups]
+    worst = sorted([(share, path) for share, path in told if share], reverse=True)[:_MOST_SHOWN]
+    return [
+        Evidence(f"stalled[{shown(path)}].memory.some", round(share, 4), "of the time", "memory.pressure", end)
+        for share, path in worst
+    ]

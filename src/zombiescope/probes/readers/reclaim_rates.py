@@ -8,7 +8,7 @@ import re
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import PressureLook
 from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import flat_keyed, number, refusal
+from zombiescope.probes.kernel_text import flat_keyed, number, refusal, stall_totals
 from zombiescope.probes.processes import parse_stat, read_processes
 
 FACT = "pressure"
@@ -18,7 +18,6 @@ _WANTED = (
     "pgsteal_direct", "pgmajfault", "oom_kill", "allocstall_normal", "allocstall_movable",
 )  # fmt: skip
 _PRESSURES = ("memory", "cpu", "io")
-_TOTAL = re.compile(rb"(some|full) .*\btotal=([0-9]{1,20})")
 _KSWAPD = re.compile(rb"kswapd[0-9]{1,4}")
 _TICKS_PER_SECOND = 100
 _USER, _SYSTEM = 11, 12
@@ -65,7 +64,7 @@ def _stalls(host: Host) -> dict[str, float] | Gap:
         except OSError as error:
             gap = refusal("pressure.stalls", path, error)._replace(hint="boot with psi=1")
             continue
-        found |= {f"{name}.{kind.decode()}": int(total) / 1e6 for kind, total in _TOTAL.findall(text)}
+        found |= {f"{name}.{kind}": seconds for kind, seconds in stall_totals(text).items()}
     return found or gap
 
 

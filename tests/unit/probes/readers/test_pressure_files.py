@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import ScriptedHost, mountinfo
 
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import Throttle
 from zombiescope.probes.readers.cpu_throttling import read_throttling
+from zombiescope.probes.readers.group_stalls import read_group_stalls
 from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
 
 KSWAPD = b"60 (kswapd0) S 2 0 0 0 -1 0 0 0 0 0 5 245 0 0 20 0"
@@ -51,6 +53,31 @@ def test_any_bytes_give_a_look(raw: bytes) -> None:
     files = {b"/proc/vmstat": raw, b"/proc/pressure/memory": raw, b"/proc/60/stat": raw}
     look = read_reclaim_rates(ScriptedHost(files), (60,))
     assert isinstance(look.vmstat, Gap) or all(value >= 0 for value in look.vmstat.values())
+
+
+def v2_hierarchy(version: HierarchyVersion = HierarchyVersion.V2) -> Hierarchy:
+    return Hierarchy(version, b"/c", is_hybrid=False, partial_view="")
+
+
+def test_stalls_of_single_cgroups() -> None:
+    host = ScriptedHost({
+        b"/c/a/memory.pressure": b"some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 total=1\n",
+        b"/c/a/cpu.pressure": b"some avg10=1.00 avg60=0.00 avg300=0.00 total=9\n",
+        b"/c/memory.pressure": b"garbage total=7\n",
+        b"/c/b/memory.pressure": errno.EOPNOTSUPP,
+    })  # fmt: skip
+    wanted = [b"/a", b"/", b"/b", b"/gone"]
+    assert read_group_stalls(host, v2_hierarchy(), wanted) == {
+        b"/a": {"memory.some": 2.5, "memory.full": 1e-6, "cpu.some": 9e-6}
+    }
+    assert read_group_stalls(host, v2_hierarchy(), []) == {}
+    refused = read_group_stalls(host, v2_hierarchy(), [b"/b"])
+    assert isinstance(refused, Gap)
+    assert "memory.pressure" in refused.reason
+    old = read_group_stalls(host, v2_hierarchy(HierarchyVersion.V1), wanted)
+    assert isinstance(old, Gap)
+    assert "v1" in old.reason
+    assert isinstance(read_group_stalls(host, Gap("memcg", "no mount"), wanted), Gap)
 
 
 V1 = mountinfo((b"cgroup", b"/c/cpu,cpuacct", b"/", b"rw,cpu,cpuacct"), (b"cgroup2", b"/c/unified", b"/", b"rw"))
