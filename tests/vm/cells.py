@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+WHICH_VARIABLE = "ZOMBIESCOPE_VM_WHICH"
+"""In a machine: `required` (what CI tells there) or `all`."""
+
 
 class Init(StrEnum):
     SYSTEMD = "systemd"

@@ -93,13 +93,21 @@ def _add_guest_files(root: Path) -> None:
 def _add_python_packages(root: Path) -> None:
     target = root / SITE.lstrip("/")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    run([*install, "--target", str(target), *python_requirements()])
+    # Wheels for the Python in there: a compiled one of ours cannot be imported by another release.
+    words = ["--only-binary=:all:", "--python-version", _python_release(root), "--target", str(target)]
+    run([*install, *words, *python_requirements()])
     # Without byte code pytest takes 13 s to start under emulation, with it 6 s.
     libraries = [
         "/" + str(path.relative_to(root)) for path in sorted((root / "usr/lib").glob("python3*")) if path.is_dir()
     ]
     compile_all = ["chroot", str(root), "/usr/bin/python3", "-m", "compileall", "-q", SITE, *libraries]
     subprocess.run(compile_all, check=False, capture_output=True)  # a few vendored files are not for this Python
+
+
+def _python_release(root: Path) -> str:
+    return run(
+        ["chroot", str(root), "/usr/bin/python3", "-c", "import platform; print(platform.python_version())"]
+    ).strip()
 
 
 def write_disk(root: Path, image: Path, megabytes: int) -> None:

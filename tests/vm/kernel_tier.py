@@ -56,7 +56,7 @@ _PAGES = "its zombies are pinned by pages, which keep none from 7.1 on"
 _FIGURES = "5.10 leaves small figures of a parent out of memory.stat, so bytes cannot be compared"
 
 TIER = (
-    Carried("test_exact_kinds.py", _everywhere, "", in_variants=True),
+    Carried("test_exact_kinds.py", _everywhere, "", ("5.10-v2", "6.1-v1", "6.12-v2-numa", "7.2-v2"), in_variants=True),
     Carried("test_exact_truth.py", _everywhere, "", ("5.10-v2", "6.12-v2-numa"), in_variants=True),
     Carried("test_exact_survival.py", _everywhere, "", _NOT_IN_CI),
     Carried("test_holders.py", _has_bpf, "who holds what no page explains is found with BPF", ("6.1-hybrid",), True),

@@ -40,7 +40,12 @@ class Outcome:
     reason: str
     folder: Path
     wall_seconds: float
+    processor_seconds: float
+    """What emulation took of this host's CPUs: comparable however busy the host was."""
     boots: int
+
+    def cost(self) -> str:
+        return f"{self.wall_seconds:.0f} s, {self.processor_seconds:.0f} s of a CPU"
 
     def log(self) -> str:
         """What the job said, or what it had said by the time it was cut off."""
@@ -55,18 +60,18 @@ def run_job(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: 
     """Runs `job/run`. `folder` is emptied first and then holds console, log, status and all that was in /out."""
     started = time.monotonic()
     boots = 1
-    status, reason = _boot(store, cell, job, folder, timeout_seconds)
+    status, reason, spent = _boot(store, cell, job, folder, timeout_seconds)
     if status == NEVER_STARTED:
         say(f"{cell.name}: {reason}; booting once more")
         boots = 2
         first = [(path.name, path.read_bytes()) for path in (folder / "console", folder / "qemu") if path.exists()]
-        status, reason = _boot(store, cell, job, folder, timeout_seconds)
+        status, reason, spent = _boot(store, cell, job, folder, timeout_seconds)
         for name, text in first:
             (folder / f"{name}-of-first-boot").write_bytes(text)
-    return Outcome(cell, status, reason, folder, time.monotonic() - started, boots)
+    return Outcome(cell, status, reason, folder, time.monotonic() - started, spent, boots)
 
 
-def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: float) -> tuple[int, str]:
+def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: float) -> tuple[int, str, float]:
     shutil.rmtree(folder, ignore_errors=True)
     disks = folder / "disks"
     disks.mkdir(parents=True)
@@ -77,8 +82,8 @@ def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: fl
         _grow(disks / "result", _RESULT_MEGABYTES)
         if cell.swap_megabytes:
             _grow(disks / "spare", cell.swap_megabytes)
-        finished = _run_qemu(_command(store, cell, folder), folder / "qemu", timeout_seconds)
-        return _read_result(folder, finished, timeout_seconds)
+        finished, spent = _run_qemu(_command(store, cell, folder), folder / "qemu", timeout_seconds)
+        return *_read_result(folder, finished, timeout_seconds), spent
     finally:
         shutil.rmtree(disks, ignore_errors=True)
 
@@ -88,18 +93,20 @@ def _grow(path: Path, megabytes: int) -> None:
         disk.truncate(megabytes * _MEGABYTE)
 
 
-def _run_qemu(command: list[str], words: Path, timeout_seconds: float) -> bool:
+def _run_qemu(command: list[str], words: Path, timeout_seconds: float) -> tuple[bool, float]:
+    """Whether it ended by itself, and the processor time it had."""
+    spent = 0.0
     with words.open("wb") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as machine:
         started = time.monotonic()
         try:
             while machine.poll() is None:
-                waited = time.monotonic() - started
-                if _processor_seconds(machine.pid) > timeout_seconds or waited > _STARVED * timeout_seconds:
-                    return False
+                spent = _processor_seconds(machine.pid)
+                if spent > timeout_seconds or time.monotonic() - started > _STARVED * timeout_seconds:
+                    return False, spent
                 time.sleep(0.2)
         finally:
             machine.kill()
-    return True
+    return True, spent
 
 
 def _processor_seconds(process: int) -> float:

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.vm.cells import Cell, Hierarchy, Init, cell_named
+from tests.vm.cells import WHICH_VARIABLE, Cell, Hierarchy, Init, cell_named
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-WHICH_VARIABLE = "ZOMBIESCOPE_VM_MUTANTS"
 
 
 @dataclass(frozen=True, slots=True)

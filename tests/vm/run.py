@@ -38,7 +38,7 @@ def main() -> int:
         job = stage(Path(folder) / "job", cell, asked.command)
         outcome = run_job(store, cell, job, asked.out or REPOSITORY / "build/vm/run" / cell.name, asked.timeout)
     sys.stdout.write(outcome.log())
-    how = f"{outcome.reason}, {outcome.wall_seconds:.1f} s, results in {outcome.folder}"
+    how = f"{outcome.reason}, {outcome.cost()}, results in {outcome.folder}"
     say(f"{cell.name}: status {outcome.status}, {how}")
     return outcome.status
 

@@ -36,7 +36,7 @@ def leftovers(cell: Cell) -> list[str]:
     return found + segments()
 
 
-@pytest.mark.cells.with_args(lambda cell: True)
+@pytest.mark.in_ci("5.10-v2", "6.1-v2", "6.1-v1", "6.12-v2-numa", "7.2-v2")
 def test_makes_what_it_says_and_cleans_up(cell: Cell) -> None:
     made = {
         kind: document("lab", "zombies", "--pin", kind, "--count", str(EACH), "--name", kind) for kind in kinds(cell)
@@ -71,6 +71,7 @@ def slow_writer(cell: Cell) -> Iterator[Path]:
 
 
 @pytest.mark.cells.with_args(lambda cell: cell.swap_megabytes and not cell.memory_is_v1)
+@pytest.mark.in_ci("6.1-v2")
 def test_cleans_up_beside_a_slow_swap_device(cell: Cell, slow_writer: Path) -> None:
     """Freed entries wait in a cache of each CPU until others push them out, which entries still being written do not."""
     made = document("lab", "zombies", "--pin", "swap", "--count", str(EACH), "--name", "slow")
@@ -86,6 +87,7 @@ def handed_down(cell: Cell) -> bool:
 
 
 @pytest.mark.cells.with_args(lambda cell: cell.init is Init.MINI and not cell.memory_is_v1)
+@pytest.mark.in_ci("5.10-v2")
 @pytest.mark.parametrize("is_needed", [False, True])
 def test_what_it_turned_on_at_the_root_it_turns_off_unless_somebody_needs_it(cell: Cell, is_needed: bool) -> None:
     """Only where nobody but us has cgroups; systemd has handed memory down before anybody asks."""
