@@ -14,6 +14,7 @@ from tests.build import (
     V2_MOUNT,
     Cgroup,
     Machine,
+    ScriptedHost,
     Use,
     mountinfo,
     node_files,
@@ -23,8 +24,30 @@ from tests.build import (
     v2_machine,
 )
 
+from zombiescope.host.access import READ_LIMIT_BYTES
+
 PAGE = 4096
 EMPTY = b""
+
+
+class Walking(ScriptedHost):
+    """The incident's machine as a kernel of up to 5.4 to 5.8 would have it: v1's memory.numa_stat visits every descendant, the dead
+    too, and of each ten counters of every CPU, once for the machine and once for each node. A replay: no such kernel runs here, and
+    five nanoseconds for a counter far from the cache are an assumption, not a measurement."""
+
+    DEAD = {b"": 68_440, b"/ecs": 68_400, b"/system.slice": 40}  # noqa: RUF012 (no field)
+    CPUS, NODES, COUNTERS, SECONDS_A_COUNTER = 96, 2, 10, 5e-9
+    walked = 0.0
+
+    def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
+        place, _, name = path.removeprefix(V1_MOUNT).rpartition(b"/")
+        if name == b"memory.numa_stat":
+            visits = self.DEAD.get(place, 0) * self.COUNTERS * self.CPUS * (1 + self.NODES)
+            self.walked += visits * self.SECONDS_A_COUNTER
+        return super().read(path, limit)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.walked
 
 
 class BuiltMachine(NamedTuple):
@@ -33,6 +56,8 @@ class BuiltMachine(NamedTuple):
     build: Callable[[], Machine]
     zombies: int | None
     """The truth; None where the machine cannot be counted from this view."""
+    host: Callable[[Machine], ScriptedHost] = ScriptedHost
+    """How it answers."""
 
 
 def _services() -> dict[bytes, Cgroup]:
@@ -55,6 +80,11 @@ def _incident() -> Machine:
     groups |= {b"/ecs/task%03d" % number: Cgroup(own=Use(anon=2000 * PAGE)) for number in range(37)}
     groups |= {b"/system.slice/unit%03d.service" % number: Cgroup(own=Use(anon=500 * PAGE)) for number in range(200)}
     return v1_machine(groups)
+
+
+def _incident_of_its_day() -> Machine:
+    sizes = {b"/sys/devices/system/cpu/possible": b"0-95\n", b"/sys/devices/system/node/possible": b"0-1\n"}
+    return _incident() | sizes | {b"/proc/sys/kernel/osrelease": b"5.4.0-replay\n"}
 
 
 def _left_behind(count: int, zombies: int) -> Machine:
@@ -134,6 +164,13 @@ BUILT = (
     BuiltMachine("container-v2", "a cgroup namespace: its top is not the root cgroup", _container_v2, None),
     BuiltMachine("no-controller", "cgroup_disable=memory: a gap, not a zero", _no_controller, None),
     BuiltMachine("incident", "the case: 68,680 counted, 240 directories", _incident, 68_440),
+    BuiltMachine(
+        "incident-replay",
+        "a replay, seen on no kernel here: the case on one that walks the dead for every read of memory.numa_stat",
+        _incident_of_its_day,
+        68_440,
+        Walking,
+    ),
     BuiltMachine(
         "visible-leak", "60,000 directories nobody removed: the other disease", lambda: _left_behind(60_000, 0), 0
     ),

@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.build import ScriptedHost
 from tests.machines.built import BUILT, BuiltMachine
 
 from zombiescope.cli.main import main
@@ -36,7 +35,7 @@ def test_every_reading_command_over_a_built_machine(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     root = f"{machine.name}.tar.gz"
-    assert record(ScriptedHost(machine.build()), root, 1).replays
+    assert record(machine.host(machine.build()), root, 1).replays
     text = "\n".join([f"{machine.name}: {machine.why}", "", *_story(root, machine.zombies, capsys)])
     _compare(text, machine.name, update=request.config.getoption("--update-golden"))
 
@@ -72,6 +71,22 @@ def _compare(text: str, name: str, *, update: bool) -> None:
     assert text == golden.read_text(encoding="utf-8"), (
         f"{golden.name} differs: --update-golden, then read the difference"
     )
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("incident-replay", "present"), ("incident", "absent")])
+def test_statistics_that_walk_the_dead_are_told_by_their_time(
+    name: str, verdict: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The same machine with and without the walk: by behaviour, whatever the release says."""
+    machine = next(each for each in BUILT if each.name == name)
+    root = str(tmp_path / "node.tar.gz")
+    assert record(machine.host(machine.build()), root, 1).replays
+    assert main(["doctor", "--seconds", "1", "--json", "--root", root]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    found = next(each for each in answer["findings"] if each["id"] == "costly-sweep")
+    assert found["verdict"] == verdict
+    told = {item["fact"]: item["value"] for item in found["evidence"]}
+    assert told.get("pays_for_zombies", "") == ("reading statistics" if verdict == "present" else "")
 
 
 def test_every_golden_file_has_its_machine() -> None:
