@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.server.running import fetch, running_agent, wait_for
 
+from zombiescope.errors import ObservationError
 from zombiescope.facts.history import Sample
 from zombiescope.history.reader import Remembered, remember
 from zombiescope.history.store import DATABASE, LOG
@@ -65,7 +66,7 @@ def samples(state: Path) -> list[Sample]:
 def remembered(state: Path) -> Remembered:
     try:
         return remember(os.fsencode(state))
-    except OSError:
+    except (OSError, ObservationError):
         return Remembered([], [], ())
 
 
@@ -158,3 +159,27 @@ def test_a_damaged_store_is_put_aside_and_what_is_whole_is_kept(tmp_path: Path) 
     kept = {sample.number for sample in samples(state)}
     assert {sample.number for sample in whole} - kept == {2}, "only the line that was damaged"
     assert [each.what for each in remembered(state).happenings].count("store-damaged") == 2
+
+
+def test_every_file_of_the_folder_emptied_cut_and_taken_away_beneath_a_running_agent(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with running_agent(tmp_path, QUICK) as (address, process):
+        assert wait_for(lambda: has_more_than(state, 2), 10)
+        for beside in ("-shm", "-wal", "-journal"):
+            (state / f"{DATABASE}{beside}").write_bytes(b"")  # of an earlier build, or of somebody else
+        before = samples(state)
+        for path in state.iterdir():
+            os.truncate(path, path.stat().st_size - 5 if path.name == LOG else 0)
+        assert wait_for(partial(says, address, "bytes of this hour are gone"), 10), health(address)
+        after = samples(state)
+        assert len(before) - 1 <= len([sample for sample in after if sample.number <= before[-1].number]) <= len(before)
+        for path in state.iterdir():
+            path.unlink()
+        assert wait_for(partial(has_more_than, state, len(after)), 10)
+        assert succeeds(address, "history")
+        assert process.poll() is None
+    found = remembered(state)
+    assert {sample.number for sample in after} <= {sample.number for sample in found.samples}, "written anew"
+    assert [each.what for each in found.happenings].count("store-damaged") >= 2
+    with running_agent(tmp_path, QUICK):
+        assert wait_for(lambda: has_more_than(state, len(found.samples)), 10)

@@ -7,25 +7,26 @@ highest record number that is in here: the log may still hold such records after
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.columns import pack, unpack
+from zombiescope.history.database import open_to_read, open_to_write, quoted
 
 VERSION = 1
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS stretch (first INTEGER PRIMARY KEY, boot TEXT NOT NULL, begin REAL NOT NULL, until REAL NOT NULL,
-                                    samples INTEGER NOT NULL, numbers BLOB NOT NULL, times BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS chunk (first INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL,
-                                  PRIMARY KEY (first, series)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS happening (number INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, what TEXT NOT NULL,
-                                      detail TEXT NOT NULL);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE stretch (first INTEGER PRIMARY KEY, boot TEXT NOT NULL, begin REAL NOT NULL, until REAL NOT NULL,
+                      samples INTEGER NOT NULL, numbers BLOB NOT NULL, times BLOB NOT NULL);
+CREATE TABLE chunk (first INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL,
+                    PRIMARY KEY (first, series)) WITHOUT ROWID;
+CREATE TABLE happening (number INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, what TEXT NOT NULL,
+                        detail TEXT NOT NULL);
 """
+_TABLES = {"meta", "series", "stretch", "chunk", "happening"}
 
 
 class Chunks:
@@ -33,13 +34,8 @@ class Chunks:
         self.path = path
         self.damaged = 0
         """Stretches that could not be read."""
-        mode = "ro" if read_only else "rwc"
-        if read_only and not os.path.exists(path + "-wal"):
-            mode = "ro&immutable=1"  # nobody writes: then it can also be read in a folder where nothing may be created
-        address = f"file:{_quoted(path)}?mode={mode}"
-        self._database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=5.0)
+        self._database = open_to_read(path) if read_only else open_to_write(path)
         try:
-            self._database.execute("PRAGMA cache_size = -1024")
             if not read_only:
                 self._prepare()
             self._check_version()
@@ -48,15 +44,14 @@ class Chunks:
             raise
 
     def _prepare(self) -> None:
-        for pragma in (
-            "auto_vacuum = INCREMENTAL",
-            "journal_mode = WAL",
-            "synchronous = NORMAL",
-            "wal_autocheckpoint = 256",
-        ):
-            self._database.execute(f"PRAGMA {pragma}")
-        self._database.executescript(_SCHEMA)
-        self._database.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
+        found = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not found:
+            with self._transaction():
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    self._database.execute(statement)
+                self._database.execute("INSERT INTO meta VALUES ('version', ?)", (VERSION,))
+        elif not found >= _TABLES:
+            raise sqlite3.DatabaseError("tables of ours are missing")
 
     def _check_version(self) -> None:
         found = self._meta("version", VERSION)
@@ -132,7 +127,7 @@ class Chunks:
         """Every stretch that can still be read of a damaged database, a row at a time. How many."""
         taken = 0
         try:
-            self._database.execute("ATTACH ? AS damaged", (f"file:{_quoted(damaged)}?mode=ro&immutable=1",))
+            self._database.execute("ATTACH ? AS damaged", (f"file:{quoted(damaged)}?mode=ro&immutable=1",))
         except sqlite3.Error:
             return 0
         try:
@@ -184,10 +179,6 @@ class _Transaction:
             self._database.execute("COMMIT")
         elif self._database.in_transaction:
             self._database.execute("ROLLBACK")
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def stretches(samples: Sequence[Sample]) -> Iterator[list[Sample]]:

@@ -72,9 +72,29 @@ class AppendLog:
         self.path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         self._end_the_last_line()
+        self._size = self.size()
+
+    def bytes_cut_off(self) -> int:
+        """By somebody else, since the last write."""
+        size = self.size()
+        gone, self._size = max(self._size - size, 0), size
+        return gone
+
+    def is_in_its_place(self) -> bool:
+        """Nobody took the file away or put another one there."""
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return False
+        return os.path.samestat(there, os.fstat(self._descriptor))
+
+    def records(self) -> list[Record]:
+        """What is in the file that is open, wherever it is now."""
+        return parse_log(os.pread(self._descriptor, self.size(), 0))[0]
 
     def append(self, records: list[Record]) -> None:
-        before = os.fstat(self._descriptor).st_size
+        self._end_the_last_line()
+        before = self.size()
         content = b"".join(map(encode, records))
         try:
             written = os.write(self._descriptor, content)
@@ -84,6 +104,7 @@ class AppendLog:
         if written < len(content):
             self._take_back(before)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        self._size = before + written
 
     def _take_back(self, size: int) -> None:
         with suppress(OSError):
@@ -105,6 +126,7 @@ class AppendLog:
             raise
         os.close(self._descriptor)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        self._size = self.size()
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
@@ -113,7 +135,7 @@ class AppendLog:
         os.close(self._descriptor)
 
     def _end_the_last_line(self) -> None:
-        """A torn line of a killed writer must not swallow the next one."""
+        """A torn line of a killed writer, or what a stranger wrote, must not swallow the next one."""
         size = self.size()
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")

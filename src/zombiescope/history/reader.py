@@ -16,6 +16,7 @@ from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
 
 EVER = 1e12
+FILES = (LOG, DATABASE)
 
 
 class Remembered(NamedTuple):
@@ -25,8 +26,15 @@ class Remembered(NamedTuple):
 
 
 def has_history(folder: bytes) -> bool:
+    """Raises OSError where that cannot be told."""
     where = os.fsdecode(folder)
-    return any(os.path.exists(os.path.join(where, name)) for name in (LOG, DATABASE))
+    if any(os.path.exists(os.path.join(where, name)) for name in FILES):
+        return True
+    try:
+        names = os.listdir(where)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(name in names for name in FILES)
 
 
 def remember(
@@ -34,11 +42,15 @@ def remember(
 ) -> Remembered:
     """Everything between two moments, in the order it was written. `wanted` limits the series."""
     where = os.fsdecode(folder)
-    if not has_history(folder):
+    what = f"cannot read a history from {shown(folder)}"
+    try:
+        is_kept = has_history(folder)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ObservationError(what, why, "run as root, or as the agent's user") from error
+    if not is_kept:
         why = "there is no history in it" if os.path.isdir(where) else "there is no such folder"
-        raise ObservationError(
-            f"cannot read a history from {shown(folder)}", why, "zombiescope agent --state DIR keeps one"
-        )
+        raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
     gaps: list[Gap] = []
     # The log first: what is folded meanwhile is then seen twice rather than not at all, and numbers tell.
     try:
@@ -86,4 +98,6 @@ def _read_chunks(
         finally:
             chunks.close()
     except sqlite3.Error as error:
-        gaps.append(Gap("series", f"{DATABASE}: {error}", "the agent puts a damaged store aside when it starts"))
+        is_refused = "unable to open" in str(error)
+        hint = "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
+        gaps.append(Gap("series", f"{DATABASE}: {error}", hint))

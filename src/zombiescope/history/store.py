@@ -2,7 +2,8 @@
 """The store of one state folder: `history.log` (this hour) and `history.db` (the hours before).
 
 Writing never stops the agent: what cannot be written waits, bounded, and is tried again; `trouble` says why. Nothing that was
-written is thrown away: a damaged file is put aside under a name that says so, and what can be read of it is kept.
+written is thrown away: a damaged file is put aside under a name that says so, and what can be read of it is kept. The database is
+open only while an hour is folded into it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from contextlib import suppress
 
 from zombiescope.facts.history import Happening, Sample, Trouble
 from zombiescope.history.chunks import Chunks
+from zombiescope.history.database import JOURNALS
 from zombiescope.history.log import AppendLog, Record, read_log
 
 LOG, DATABASE = "history.log", "history.db"
 _MOST_WAITING = 2000
 _MOST_LOG_BYTES = 8 << 20
+_RECORDS_BETWEEN_TRIES = 6
 _HOUR = 3600
 _DAY = 86400
 
@@ -35,10 +38,12 @@ class Store:
         self._waiting: deque[Record] = deque(maxlen=_MOST_WAITING)
         self.dropped = 0
         self._log: AppendLog | None = None
-        self._chunks: Chunks | None = None
         self._lock: int | None = None
         self._next = 1
+        self._folded = 0
+        """The highest number that was seen in the database."""
         self._hour: int | None = None
+        self._fold_after = 0
         self._try_to_open()
 
     def add_sample(self, at: float, boot: str, values: dict[str, float]) -> None:
@@ -49,12 +54,7 @@ class Store:
 
     def close(self) -> None:
         self._flush()
-        for part in (self._log, self._chunks):
-            if part is not None:
-                part.close()
-        if self._lock is not None:
-            os.close(self._lock)
-        self._log = self._chunks = self._lock = None
+        self._let_go()
 
     @property
     def trouble(self) -> Trouble | None:
@@ -78,71 +78,102 @@ class Store:
             self._try_to_open()
         self._flush()
         hour = int(record.at // _HOUR)
-        if self._hour is not None and hour != self._hour:
-            self._fold()
+        is_new_hour = self._hour is not None and hour != self._hour
         self._hour = hour
+        if is_new_hour or (self._folding and self._next > self._fold_after):
+            self._fold()
 
     def _flush(self) -> None:
         if self._log is None or not self._waiting:
             return
         try:
+            self._see_to_the_log(self._log)
+            if self._log is None:
+                return
             self._log.append(list(self._waiting))
         except OSError as error:
-            self._writing = Trouble(f"cannot write {self._log.path}", (error.strerror or str(error)).lower())
+            self._writing = Trouble(f"cannot write {LOG} in {self.folder}", (error.strerror or str(error)).lower())
             return
         self._waiting.clear()
         self._writing = None
-        if self._log.size() > _MOST_LOG_BYTES:
+        if self._log.size() > _MOST_LOG_BYTES and not self._folding:
             self._fold()
+
+    def _see_to_the_log(self, log: AppendLog) -> None:
+        """What others did to it since the last write. One that was taken away is written anew from what is still open."""
+        if gone := log.bytes_cut_off():
+            self.notes.append(f"{LOG} was cut from outside: {gone:,} bytes of this hour are gone")
+        if log.is_in_its_place():
+            return
+        self.notes.append(f"{LOG} was taken away: this hour is written anew")
+        records = log.records()
+        self._let_go()
+        self._waiting.extendleft(reversed(records))
+        self._try_to_open()
+
+    def _let_go(self) -> None:
+        if self._log is not None:
+            self._log.close()
+        if self._lock is not None:
+            os.close(self._lock)
+        self._log = self._lock = None
 
     def _fold(self) -> None:
         """The log into the chunks. A crash in between leaves records in both, told apart by their numbers. Chunks that were
         damaged meanwhile are put aside: what the log holds goes into new ones."""
+        if self._log is None:
+            return
+        self._fold_after = self._next + _RECORDS_BETWEEN_TRIES
         for is_last in (False, True):
-            if self._chunks is None:
-                self._begin_chunks_anew(is_damaged=False)
-            if self._log is None or self._chunks is None:
-                return
             try:
-                self._fold_into(self._log, self._chunks)
+                self._fold_into_chunks(self._log)
             except (OSError, sqlite3.Error) as error:
                 self._folding = Trouble(f"cannot fold the last hour into {DATABASE}", str(error).lower())
-                if is_last or isinstance(error, OSError | sqlite3.OperationalError):
+                if is_last or not _means_damage(error):
                     return
-                self._begin_chunks_anew(is_damaged=True)
+                with suppress(OSError, sqlite3.Error):
+                    self._put_chunks_aside("found when it was written")
             else:
                 self._folding = None
                 return
 
-    def _fold_into(self, log: AppendLog, chunks: Chunks) -> None:
-        records, _ = read_log(log.path)
+    def _fold_into_chunks(self, log: AppendLog) -> None:
+        records, damaged = read_log(log.path)
+        chunks = self._open_chunks()
+        try:
+            self._fold_records(chunks, records)
+        finally:
+            with suppress(sqlite3.Error):
+                chunks.close()
+        _see_for_oneself(chunks.path, self._folded)
+        if damaged:
+            self._put_aside(log.path, f"{damaged} damaged lines")
+        log.replace([])
+
+    def _fold_records(self, chunks: Chunks, records: list[Record]) -> None:
         done = chunks.folded
+        if done < self._folded:
+            self.notes.append(f"{DATABASE} was emptied or replaced: hours that were in it are gone")
         fresh = [record for record in records if record.number > done]
-        samples = [record for record in fresh if isinstance(record, Sample)]
-        happenings = [record for record in fresh if isinstance(record, Happening)]
         if fresh:
+            samples = [record for record in fresh if isinstance(record, Sample)]
+            happenings = [record for record in fresh if isinstance(record, Happening)]
             chunks.fold(samples, happenings, max(record.number for record in fresh))
             newest = max(record.at for record in fresh)
             chunks.forget(newest - self._days * _DAY, self._most_bytes)
-            _see_for_oneself(chunks.path, chunks.folded)
-        log.replace([])
-
-    def _begin_chunks_anew(self, *, is_damaged: bool) -> None:
-        if self._chunks is not None:
-            with suppress(sqlite3.Error):
-                self._chunks.close()
-            self._chunks = None
-        with suppress(OSError, sqlite3.Error):
-            self._chunks = self._open_chunks(is_damaged=is_damaged)
+        self._folded = chunks.folded
 
     def _try_to_open(self) -> None:
         """Once all of it is there; until then records wait."""
         try:
             os.makedirs(self.folder, mode=0o750, exist_ok=True)
             self._take_lock()
-            if self._chunks is None:
-                self._chunks = self._open_chunks()
-            self._log = self._open_log(self._chunks)
+            chunks = self._open_chunks()
+            try:
+                self._folded = chunks.folded
+            finally:
+                chunks.close()
+            self._log = self._open_log()
         except (OSError, sqlite3.Error) as error:
             why = getattr(error, "strerror", None) or str(error)
             self._writing = Trouble(f"cannot keep a history in {self.folder}", str(why).lower())
@@ -162,26 +193,32 @@ class Store:
             raise OSError(error.errno, "another agent writes there") from error
         self._lock = descriptor
 
-    def _open_chunks(self, *, is_damaged: bool = False) -> Chunks:
+    def _open_chunks(self) -> Chunks:
         path = os.path.join(self.folder, DATABASE)
-        why = "found when it was written"
-        if not is_damaged:
-            try:
-                return Chunks(path)
-            except sqlite3.OperationalError:
+        try:
+            return Chunks(path)
+        except sqlite3.Error as error:
+            if not _means_damage(error):
                 raise
-            except sqlite3.DatabaseError as error:
-                why = str(error)
-        aside = self._put_aside(path, why) if os.path.exists(path) else None
-        for more in ("-wal", "-shm") if aside else ():
+            self._put_chunks_aside(str(error))
+        return Chunks(path)
+
+    def _put_chunks_aside(self, why: str) -> None:
+        """New ones take over what of the old can be read."""
+        path = os.path.join(self.folder, DATABASE)
+        if not os.path.exists(path):
+            return
+        aside = self._put_aside(path, why)
+        for more in JOURNALS:
             with suppress(FileNotFoundError):
                 os.rename(path + more, f"{aside}{more}")
         chunks = Chunks(path)
-        if aside:
+        try:
             self.notes[-1] += f"; {chunks.take_over(aside):,} hours of it could be read and are kept"
-        return chunks
+        finally:
+            chunks.close()
 
-    def _open_log(self, chunks: Chunks) -> AppendLog:
+    def _open_log(self) -> AppendLog:
         path = os.path.join(self.folder, LOG)
         records, damaged = read_log(path)
         if damaged:
@@ -189,7 +226,9 @@ class Store:
         log = AppendLog(path)
         if damaged:
             log.replace(records)
-        highest = max([chunks.folded, *(record.number for record in records)])
+        if records and (missing := records[0].number - self._folded - 1) > 0:
+            self.notes.append(f"{missing:,} records are neither in {DATABASE} nor in {LOG}")
+        highest = max([self._folded, *(record.number for record in records)])
         if highest >= self._next or (self._waiting and self._waiting[0].number <= highest):
             self._renumber(highest)
         if records:
@@ -210,6 +249,13 @@ class Store:
         os.rename(path, aside)
         self.notes.append(f"{os.path.basename(path)} was damaged ({why}): kept as {os.path.basename(aside)}")
         return aside
+
+
+def _means_damage(error: Exception) -> bool:
+    """Not a disk that is full or refuses: a file that is not what was written."""
+    name = getattr(error, "sqlite_errorname", "")
+    is_cut = name == "SQLITE_IOERR_SHORT_READ"
+    return is_cut or (isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError))
 
 
 def _see_for_oneself(path: str, folded: int) -> None:

@@ -94,8 +94,9 @@ def check(
     host = choose_host(target.root)
     reasons: list[Reason] = []
     gaps: tuple[Gap, ...] = ()
+    untold: list[Gap] = []
     if target.image is None and not _is_unpacked_image(host, target):
-        reasons += _counts(host, settings.limits, watching, progress.window)
+        reasons += _counts(host, settings.limits, watching, progress.window, untold)
     if target.image is not None or auditing.has_files(host):
         audited = _audit(target, knowledge, progress.image)
         if isinstance(audited, ObservationError):
@@ -109,7 +110,9 @@ def check(
     gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date())
     identity = _NOBODY if target.image is not None else read_identity(host)
     source = shown(target.image) if target.image is not None else host.label
-    return Checked(gate, settings.limits, now if host.is_live else host.wall_clock(), identity, source, gaps)
+    return Checked(
+        gate, settings.limits, now if host.is_live else host.wall_clock(), identity, source, (*gaps, *untold)
+    )
 
 
 def _is_unpacked_image(host: Host, target: auditing.Target) -> bool:
@@ -134,7 +137,10 @@ def _can_read(host: Host, path: bytes) -> bool:
     return True
 
 
-def _counts(host: Host, limits: Limits, watching: Watching, progress: Callable[[float], None]) -> list[Reason]:
+def _counts(
+    host: Host, limits: Limits, watching: Watching, progress: Callable[[float], None], untold: list[Gap]
+) -> list[Reason]:
+    """`untold`: what is not known and no reason to judge otherwise is added to it."""
     seconds = watching.seconds
     hierarchy = read_memory_hierarchy(host)
     population = hierarchy if isinstance(hierarchy, Gap) else _population(host, hierarchy)
@@ -143,6 +149,9 @@ def _counts(host: Host, limits: Limits, watching: Watching, progress: Callable[[
         if seconds > 0 and isinstance(population, Gap):
             return [*reasons, judge_growth(population, limits)]
         remembered = _remembered(host, watching.state)
+        if isinstance(remembered, Gap):
+            untold.append(remembered.about("reasons[growth]"))
+            return reasons
         return [*reasons, judge_growth(remembered, limits)] if remembered else reasons
     if not host.is_live:
         gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
@@ -150,7 +159,7 @@ def _counts(host: Host, limits: Limits, watching: Watching, progress: Callable[[
     return _watched(host, hierarchy, population, limits, seconds, progress)
 
 
-def _remembered(host: Host, state: bytes) -> Growth | None:
+def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
@@ -158,10 +167,10 @@ def _remembered(host: Host, state: bytes) -> Growth | None:
 
     try:
         found = growth_from_history(host, state)
-    except ObservationError:
-        return None
+    except ObservationError as error:
+        return Gap("growth", f"{error.what}: {error.why}", error.hint)
     if found is None or isinstance(found, Gap) or found.total is None:
-        return None
+        return found if isinstance(found, Gap) else None
     trend = found.total
     return Growth(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
 

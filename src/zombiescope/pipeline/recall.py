@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from typing import NamedTuple
 
 from zombiescope.analysis.cost import memory_mark
@@ -21,6 +23,7 @@ from zombiescope.probes.readers.node_memory import read_memory_bytes
 
 _GROWTH_SECONDS = 6 * 3600.0
 _STALE_SECONDS = 900.0
+READ_AS = "run as root, or as the agent's user"
 _UNUSED = Gap("memcg", "a history is read, not the machine")
 
 
@@ -59,23 +62,29 @@ class Recent(NamedTuple):
 
 
 def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
-    """None where no history is kept there."""
+    """None where no history is kept there; a gap where one may be and cannot be read."""
     recent = recent_from_history(host, folder)
     return recent.growth if recent else None
 
 
 def recent_from_history(host: Host, folder: bytes) -> Recent | None:
-    """None where no history is kept there."""
-    if not os.path.isdir(folder):
+    """None where no history is kept there; a gap where one may be and cannot be read."""
+    if not _may_hold_a_history(folder):
         return None
-    from zombiescope.history.reader import has_history, remember  # noqa: PLC0415
+    from zombiescope.history.reader import has_history, remember  # noqa: PLC0415 (a host without one does not pay for it)
 
-    if not has_history(folder):
-        return None
+    try:
+        if not has_history(folder):
+            return None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Recent(Gap("growth", f"the history cannot be read: {why}", READ_AS), None)
     now = host.wall_clock()
     found = remember(folder, now - _GROWTH_SECONDS, now + _STALE_SECONDS)
     boot = read_identity(host).boot_id
     samples = [sample for sample in found.samples if sample.boot == boot]
+    if not samples and found.gaps:
+        return Recent(found.gaps[0].about("growth"), None)
     reclaim = next((each for each in reversed(samples) if RECLAIM_SECONDS in each.values), None)
     seen = ReclaimPass(reclaim.values[RECLAIM_SECONDS], reclaim.at) if reclaim else None
     if not samples or now - samples[-1].at > _STALE_SECONDS:
@@ -83,6 +92,14 @@ def recent_from_history(host: Host, folder: bytes) -> Recent | None:
     numbers = derive_recall(samples, _marks(host, read_shape(host)))
     growth = numbers.growth if numbers else None
     return Recent(growth or Gap("growth", "the history is too short to tell growth"), seen)
+
+
+def _may_hold_a_history(folder: bytes) -> bool:
+    """Only where there is certainly none, there is none."""
+    try:
+        return stat.S_ISDIR(os.stat(folder).st_mode)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
 
 def _marks(host: Host, shape: Shape) -> list[tuple[str, float]]:

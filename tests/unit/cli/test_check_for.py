@@ -11,6 +11,7 @@ from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.diagnosis.gate import Reason
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.facts.gap import Gap
 from zombiescope.history.store import Store
 from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost
@@ -52,7 +53,7 @@ def node(tmp_path: Path) -> Path:
 
 def watched(host: Growing, seconds: float) -> dict[str, Reason]:
     told: list[float] = []
-    reasons = _counts(host, Limits(), Watching(seconds), told.append)
+    reasons = _counts(host, Limits(), Watching(seconds), told.append, [])
     assert told == sorted(told)
     assert not told or told[-1] == seconds
     return {reason.what: reason for reason in reasons}
@@ -87,12 +88,15 @@ def test_growth_is_taken_from_what_an_agent_has_kept(tmp_path: Path, per_hour: f
         )
     store.close()
     found = {
-        reason.what: reason for reason in _counts(host, Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None)
+        reason.what: reason
+        for reason in _counts(host, Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None, [])
     }
     assert found["growth"].verdict == verdict
     assert found["growth"].value == pytest.approx(per_hour, rel=0.1, abs=1)
 
 
 def test_without_a_history_growth_is_not_judged(tmp_path: Path) -> None:
-    reasons = _counts(LiveHost(), Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None)
+    untold: list[Gap] = []
+    reasons = _counts(LiveHost(), Limits(), Watching(0, os.fsencode(tmp_path)), lambda _: None, untold)
+    assert untold == []
     assert "growth" not in {reason.what for reason in reasons}

@@ -6,16 +6,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
+from tests.nobody import as_nobody
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.cli.main import main
 from zombiescope.facts.gap import Gap
-from zombiescope.history.store import Store
+from zombiescope.facts.history import Sample
+from zombiescope.history.chunks import Chunks
+from zombiescope.history.store import DATABASE, Store
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.check import _remembered
 from zombiescope.pipeline.recall import growth_from_history
+from zombiescope.pipeline.scan import growth_of
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.history_text import growth_sentence, sparkline
 
@@ -24,19 +30,22 @@ DAY = 86400.0
 
 
 def leak(folder: Path, start: float, *, boots: int = 1, boot: str = "boot") -> None:
-    """Two samples an hour for nine days a boot; 10,000 after a week."""
-    store = Store(str(folder), days=365)
+    """Two samples an hour for nine days a boot; 10,000 after a week. The last hour is in the log."""
+    samples: list[Sample] = []
     for number in range(boots):
-        begun = start + number * 10 * DAY
+        name = f"{boot}-{number}" if boots > 1 else boot
         for n in range(432):
-            values = {
-                "counted": 60.0 * n / 2 + 12,
-                "live": 12.0,
-                "zombies": 60.0 * n / 2,
-                "maker.unit:bad.service": 60.0 * n / 2,
-            }
-            store.add_sample(begun + n * 1800, f"{boot}-{number}" if boots > 1 else boot, values)
-        store.add_happening(begun, f"{boot}-{number}", "agent-began", "events by bpf")
+            values = {"counted": 30.0 * n + 12, "live": 12.0, "zombies": 30.0 * n, "maker.unit:bad.service": 30.0 * n}
+            samples.append(Sample(len(samples) + 1, start + number * 10 * DAY + n * 1800, name, values))
+    folder.mkdir(exist_ok=True)
+    chunks = Chunks(str(folder / DATABASE))
+    chunks.fold(samples[:-2], (), len(samples) - 2)
+    chunks.close()
+    store = Store(str(folder), days=365)
+    for last in samples[-2:]:
+        store.add_sample(last.at, last.boot, dict(last.values))
+    for number in range(boots):
+        store.add_happening(start + number * 10 * DAY, f"{boot}-{number}", "agent-began", "events by bpf")
     store.close()
 
 
@@ -105,6 +114,32 @@ def test_a_scan_takes_its_growth_from_a_recent_history_of_this_boot(tmp_path: Pa
     assert isinstance(growth, Growth)
     assert growth.total is not None
     assert growth.total.slope.per_second * 3600 == pytest.approx(60)
+
+
+def test_a_history_that_may_not_be_read_is_a_gap_and_not_no_history() -> None:
+    host = LiveHost()
+    with tempfile.TemporaryDirectory() as place:
+        state = Path(place) / "state"
+        leak(state, host.wall_clock() - 431 * 1800)
+        Path(place).chmod(0o755)
+        for name in ("history.log", "history.db"):
+            (state / name).chmod(0o600)
+        for mode, words in ((0o700, "permission denied"), (0o755, "history.log: permission denied")):
+            state.chmod(mode)
+            code, text, _ = as_nobody(lambda: told([growth_of(host, bytes(state)), _remembered(host, bytes(state))]))
+            assert code == 0
+            for fact, reason, hint in json.loads(text):
+                assert fact == "growth"
+                assert words in reason
+                assert hint.startswith("run as")
+            code, _, said = as_nobody(lambda: main(["history", "--state", str(state)]))
+            assert "there is no history" not in said
+            assert code == (3 if mode == 0o700 else 0)
+
+
+def told(what: object) -> int:
+    print(json.dumps(what))
+    return 0
 
 
 def test_sparklines_and_sentences() -> None:

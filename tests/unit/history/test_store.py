@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.history import Happening, Sample
+from zombiescope.history.chunks import Chunks
 from zombiescope.history.columns import pack, unpack
 from zombiescope.history.log import decode, encode, parse_log
 from zombiescope.history.reader import has_history, remember
@@ -162,34 +165,45 @@ def test_a_database_that_is_damaged_while_it_is_written_is_put_aside_and_the_hou
     store.close()
 
 
-def test_an_hour_that_cannot_be_folded_stays_said_and_stays_in_the_log(tmp_path: Path) -> None:
+def test_an_hour_that_cannot_be_folded_stays_said_and_stays_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(str(tmp_path))
     fill(store, 300)
-    assert store._chunks is not None
-    store._chunks._database.execute("PRAGMA query_only = 1")
-    fill(store, 400, start=1_003_000.0)
-    assert store.trouble is not None
-    assert "fold" in store.trouble.what
-    assert len(remember(os.fsencode(tmp_path)).samples) == 700
-    store._chunks._database.execute("PRAGMA query_only = 0")
-    fill(store, 400, start=1_007_000.0)
-    assert store.trouble is None
-    assert [sample.number for sample in remember(os.fsencode(tmp_path)).samples] == list(range(1, 1101))
+
+    def refused(*_: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Chunks, "fold", refused)
+        fill(store, 400, start=1_003_000.0)
+        assert store.trouble is not None
+        assert "fold" in store.trouble.what
+        assert len(remember(os.fsencode(tmp_path)).samples) == 700
+    fill(store, 10, start=1_007_000.0)
+    assert store.trouble is None, "tried again soon, not an hour later"
+    assert [sample.number for sample in remember(os.fsencode(tmp_path)).samples] == list(range(1, 711))
     store.close()
 
 
-def test_a_full_disk_is_said_and_what_waits_is_written_later(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_and_what_waits_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(str(tmp_path))
     fill(store, 3)
-    assert store._log is not None
-    good = store._log._descriptor
-    store._log._descriptor = os.open("/dev/full", os.O_RDWR)
-    fill(store, 4, start=1_000_100.0)
-    assert store.trouble is not None
-    assert "no space left" in store.trouble.why
+    write = os.write
+
+    def half(descriptor: int, content: bytes) -> int:
+        return write(descriptor, content[: len(content) // 2])
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for refuse in (half, full):
+        with monkeypatch.context() as patched:
+            patched.setattr("zombiescope.history.log.os.write", refuse)
+            fill(store, 2, start=1_000_100.0)
+        assert store.trouble is not None
+        assert "no space left" in store.trouble.why
     assert store.waiting == 4
-    os.close(store._log._descriptor)
-    store._log._descriptor = good
     fill(store, 1, start=1_000_200.0)
     assert store.trouble is None
     assert [sample.number for sample in remember(os.fsencode(tmp_path)).samples] == list(range(1, 9))
@@ -219,8 +233,9 @@ def test_the_oldest_hours_are_forgotten_by_age_and_by_size(tmp_path: Path) -> No
     small = Store(str(tmp_path / "size"), most_bytes=60_000)
     for n in range(4000):
         small.add_sample(1e6 + 60 * n, "b", {f"s{i}": math.sin(n * i) for i in range(5)})
-    assert small._chunks is not None
-    assert small._chunks.size() <= 60_000
+    chunks = Chunks(str(tmp_path / "size" / DATABASE), read_only=True)
+    assert chunks.size() <= 60_000
+    chunks.close()
     kept = remember(os.fsencode(tmp_path / "size")).samples
     assert kept[-1].number == 4000
     assert len(kept) < 4000

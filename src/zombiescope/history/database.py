@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One SQLite file, opened so that no other file can hurt whoever has it open: with a rollback journal, and never with the shared
+memory of a write-ahead log, which kills by SIGBUS when somebody truncates it.
+
+`locking_mode = EXCLUSIVE` before the first access keeps SQLite from shared memory also where a log of an earlier build lies beside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import suppress
+
+_JOURNAL, _WRITE_AHEAD = "-journal", "-wal"
+JOURNALS = (_JOURNAL, _WRITE_AHEAD)
+_SECONDS_TO_WAIT = 5.0
+_WRITER_SECONDS_TO_WAIT = 1.0
+"""The writer has a log to go on with: it tries again later."""
+
+
+def open_to_write(path: str) -> sqlite3.Connection:
+    database = _connected(path, "rwc", _WRITER_SECONDS_TO_WAIT, "auto_vacuum = INCREMENTAL", "journal_mode = DELETE")
+    database.execute("PRAGMA synchronous = FULL")
+    return database
+
+
+def open_to_read(path: str) -> sqlite3.Connection:
+    """Changes nothing there. What a killed writer left half done is put right in a copy."""
+    if os.path.exists(path + _WRITE_AHEAD):
+        return _put_right(path)
+    try:
+        return _connected(path, "ro", _SECONDS_TO_WAIT)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
+            raise
+    return _put_right(path)
+
+
+def _put_right(path: str) -> sqlite3.Connection:
+    """The folder goes at once: the descriptors that are open keep what is needed."""
+    with tempfile.TemporaryDirectory(prefix="zombiescope-history-") as folder:
+        copy = os.path.join(folder, os.path.basename(path))
+        for more in ("", *JOURNALS):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path + more, copy + more)
+        return _connected(copy, "rw", _SECONDS_TO_WAIT)
+
+
+def _connected(path: str, mode: str, seconds: float, *pragmas: str) -> sqlite3.Connection:
+    """Read once, so that what is wrong with it is said now."""
+    address = f"file:{quoted(path)}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=seconds)
+    try:
+        for pragma in ("locking_mode = EXCLUSIVE", *pragmas, "cache_size = -1024"):
+            database.execute(f"PRAGMA {pragma}")
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
