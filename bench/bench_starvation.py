@@ -19,7 +19,9 @@ from zombiescope.agent.catalogue import PROBES
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.quota_watch import INTERVAL_SECONDS as QUOTA_SECONDS
 from zombiescope.pipeline.softirq_watch import SoftirqProbe, SoftirqWindow
+from zombiescope.probes.readers.cpu_throttling import read_throttling
 
 MINE = ("nic_resets", "softirq", "reclaim")
 TARGET = 0.001
@@ -52,7 +54,7 @@ def talk() -> None:
 
 def main(readings: int) -> None:
     total = 0.0
-    for probe in PROBES:
+    for probe in PROBES:  # the reclaim probe reads quotas when a minute is over: told by itself
         if probe.name not in MINE:
             continue
         watch = probe.open(LiveHost())
@@ -64,6 +66,11 @@ def main(readings: int) -> None:
         print(
             f"{probe.name:<12} {each * 1e3:7.3f} ms a reading, every {probe.seconds:.0f} s: {each / probe.seconds:.4%} of a core"
         )
+    each = cpu_of(lambda: read_throttling(LiveHost()), max(readings // 10, 1))
+    total += each / QUOTA_SECONDS
+    print(
+        f"{'quotas':<12} {each * 1e3:7.3f} ms a reading, every {QUOTA_SECONDS:.0f} s: {each / QUOTA_SECONDS:.4%} of a core"
+    )
     print(f"together {total:.4%} of a core; target {TARGET:.2%}, ratio {total / TARGET:.2f}")
     many = SoftirqProbe(simulated(192))
     each = cpu_of(many.read, readings)

@@ -15,7 +15,9 @@ from zombiescope.pipeline.cores import watch_cores
 
 FOLDER = Path(__file__).parent / "runs"
 SECONDS = 6.0
-HALVES = ("tuning", "unseen")
+HALVES = ("tuning", "unseen", "later")
+"""Those that the detector was tuned on; those first judged when it was done; those of other loads, recorded and first judged after
+it was changed for what the second ones had shown."""
 
 
 class Label(NamedTuple):
