@@ -11,7 +11,6 @@ import random
 import resource
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from tests.unit.profiling.perf_files import TOOLS, small_capture
@@ -62,7 +61,7 @@ def main() -> None:
     count, seed = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 1
     engines = [TOOLS]
     if len(sys.argv) > 3:
-        engines.append(replace(TOOLS, engine=Scanner(Path(sys.argv[3]))))
+        engines.append(TOOLS._replace(engine=Scanner(Path(sys.argv[3]))))
         # A sanitizer's shadow memory is address space too: only its own checks limit it.
     else:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -15,10 +20,12 @@ from tests.kernel.conftest import not_here
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.captures.reading import Choices, read_capture
+from zombiescope.captures.store import entries
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.formats.stacks import paths
 
 pytestmark = pytest.mark.kernel
+T = TypeVar("T")
 SPIN = (
     "import time\nend = time.monotonic() + 1.2\nwhile time.monotonic() < end: open('/dev/zero', 'rb').read(1 << 16)\n"
 )
@@ -132,3 +139,54 @@ def test_code_made_while_running_is_named_by_its_map(tmp_path: Path) -> None:
     for pid in np.unique(capture.pid).tolist():
         Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
     assert "made_while_running" in names(capture)
+
+
+ROLLING = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "perf", "--rate", "199"]
+PERIOD_NS = 1_000_000_000 // 199 * 2
+
+
+def test_rolling_segments_of_perf_leave_no_moment_out(tmp_path: Path) -> None:
+    """Each begins before the one before it ends, on the kernel log's clock."""
+    subprocess.run([*ROLLING, "--seconds", "4", "--segment", "1.5", "--captures", str(tmp_path)], check=True)
+    assert not list(tmp_path.glob("*.recording"))
+    parts = [read_capture(one.path, Choices()) for one in entries(os.fsencode(tmp_path))]
+    assert len(parts) >= 2
+    for before, after in pairwise(parts):
+        assert before.time[0] < after.time[0] <= before.time[-1] + PERIOD_NS
+    for part in parts:
+        assert part.about.clock is not None
+        assert part.about.rate_hz == 199
+        wall = (part.about.clock.wall_ns + int(part.time[-1]) - part.about.clock.sample_ns) / 1e9
+        assert abs(wall - time.time()) < 120
+
+
+def test_perf_ends_with_a_killed_recording_and_the_next_picks_it_up(tmp_path: Path) -> None:
+    first = subprocess.Popen([*ROLLING, "--captures", str(tmp_path)])
+    growing = until(lambda: [one for one in tmp_path.glob("*.recording") if one.stat().st_size > 100_000])
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    until(lambda: not writers_of(growing[0]))
+    assert growing[0].exists()
+    subprocess.run([*ROLLING, "--seconds", "1", "--captures", str(tmp_path)], check=True)
+    assert not growing[0].exists()
+    assert growing[0].stem in {one.name for one in entries(os.fsencode(tmp_path))}
+
+
+def until(look: Callable[[], T], seconds: float = 120) -> T:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.1)
+    return found
+
+
+def writers_of(file: Path) -> list[int]:
+    """Processes that have it open."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/1"):
+        try:
+            if link.readlink() == file:
+                found.append(int(link.parts[2]))
+        except OSError:
+            continue
+    return found

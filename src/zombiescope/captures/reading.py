@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from zombiescope.captures.scanner import built_scanner
 from zombiescope.captures.symbol_files import SymbolFiles, kernel_symbols, map_file
@@ -23,8 +23,7 @@ _GZIP = b"\x1f\x8b"
 _MOST_UNPACKED_BYTES = 4 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(NamedTuple):
     kallsyms: bytes | None = None
     """A saved copy; None: the running kernel's."""
     as_perf_names: bool = False
@@ -64,7 +63,7 @@ def tools_for(choices: Choices) -> Tools:
         name_callers=not choices.as_perf_names,
     )
     scanner = built_scanner() if choices.use_scanner else None
-    return replace(tools, engine=scanner) if scanner is not None else tools
+    return tools._replace(engine=scanner) if scanner is not None else tools
 
 
 def _unzipped(raw: memoryview) -> bytes:

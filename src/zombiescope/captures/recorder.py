@@ -14,15 +14,12 @@ from dataclasses import dataclass
 
 from zombiescope.captures import store
 from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.captures.stream_head import head
+from zombiescope.captures.sources import GROWING, OWN, Source, open_source
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.names import shown
-from zombiescope.kernel.perf_events import Sampler
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.capture_codec import encode
 
-GROWING = b".recording"
-_DRAIN_SECONDS = 0.5
 _MOST_SEGMENT_BYTES = 512 << 20
 
 
@@ -33,6 +30,7 @@ class Order:
     segment_seconds: float = 120.0
     most_bytes: int = 1 << 30
     most_age_seconds: float = 7 * 86_400.0
+    source: str = OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +52,31 @@ class Recording:
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
         yield from self._left_behind()
-        sampler = Sampler(self.order.rate_hz)
-        try:
-            sampler.open(_online_cpus())
-        except OSError as error:
-            raise ObservationError(
-                "cannot sample the processors (perf_event_open)",
-                (error.strerror or str(error)).lower(),
-                "run as root or with CAP_PERFMON; see kernel.perf_event_paranoid",
-            ) from error
+        source = open_source(self.order.source, self.order.rate_hz)
         try:
             ends = None if seconds is None else time.monotonic() + seconds
             while not self._is_over(ends):
-                yield from self._segment(sampler, ends)
+                yield from self._segment(source, ends)
         finally:
-            sampler.close()
+            source.close()
 
     def _is_over(self, ends: float | None) -> bool:
         return self.should_stop() or (ends is not None and time.monotonic() >= ends)
 
-    def _segment(self, sampler: Sampler, ends: float | None) -> list[Segment]:
-        name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode()
-        path = os.path.join(self.order.folder, name + GROWING)
+    def _segment(self, source: Source, ends: float | None) -> list[Segment]:
+        over = time.monotonic() + self.order.segment_seconds
         try:
-            os.makedirs(self.order.folder, mode=0o700, exist_ok=True)
-            self._write(path, sampler, ends)
+            path = source.segment(
+                self.order.folder,
+                lambda written: time.monotonic() >= over or written >= _MOST_SEGMENT_BYTES or self._is_over(ends),
+                lambda: not self._is_over(ends),
+            )
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise ObservationError(
-                f"cannot write the recording ({shown(path)})", why, "choose --captures elsewhere"
+                f"cannot write the recording (in {shown(self.order.folder)})", why, "choose --captures elsewhere"
             ) from error
-        return self._stored(path, name)
-
-    def _write(self, path: bytes, sampler: Sampler, ends: float | None) -> None:
-        over = time.monotonic() + self.order.segment_seconds
-        written = 0
-        with open(path, "wb", buffering=0) as file:  # noqa: PTH123 (bytes are the name)
-            file.write(b"".join(head(sampler.attr)))
-            while time.monotonic() < over and written < _MOST_SEGMENT_BYTES and not self._is_over(ends):
-                time.sleep(_DRAIN_SECONDS)
-                content = b"".join(sampler.drain())
-                file.write(content)
-                written += len(content)
+        return self._stored(path, os.path.basename(path)[: -len(GROWING)])
 
     def _stored(self, path: bytes, name: bytes) -> list[Segment]:
         try:
@@ -126,16 +107,3 @@ class Recording:
     def _forget(self, path: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def _online_cpus() -> list[int]:
-    try:
-        with open("/sys/devices/system/cpu/online", encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
-            text = file.read().strip()
-        cpus: list[int] = []
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1)
-        return cpus
-    except (OSError, ValueError):
-        return list(range(os.cpu_count() or 1))

@@ -23,7 +23,10 @@ _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"
 
 
 class Scanner:
-    """Arrays are handed over as they are; the library checks every place that comes from a file."""
+    """Arrays are handed over as they are; the library checks every place that comes from a file.
+
+    Answers are the beginning of arrays with room for the worst: what was never written takes no memory, a copy would.
+    """
 
     def __init__(self, path: Path = BUILT) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -38,7 +41,7 @@ class Scanner:
         given = (_at(words), _number(words), ctypes.c_int64(least_sample_words))
         found = _checked(self._library.zs_walk(*given, _at(samples), _at(others), _at(told)))
         end, rest = told.tolist()
-        return ended_walk(words, least_sample_words, samples[:found].copy(), others[:rest].tolist(), end)
+        return ended_walk(words, least_sample_words, samples[:found], others[:rest].tolist(), end)
 
     def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
         count = len(places)
@@ -56,14 +59,14 @@ class Scanner:
     def numbers(self, keys: U64) -> tuple[I64, I64]:
         ids, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         kinds = _checked(self._library.zs_numbers(_at(keys), _number(keys), _at(ids), _at(chosen)))
-        return ids, chosen[:kinds].copy()
+        return ids, chosen[:kinds]
 
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
         count = len(starts)
         ids, chosen = np.empty(count, np.int64), np.empty(count, np.int64)
         given = (_at(words), _number(words), _at(starts), _at(lengths), _at(salts), ctypes.c_int64(count))
         kinds = _checked(self._library.zs_distinct(*given, _at(ids), _at(chosen)))
-        return ids, chosen[:kinds].copy()
+        return ids, chosen[:kinds]
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
         count, most = len(starts), int(lengths.sum())
@@ -74,7 +77,7 @@ class Scanner:
         taken = (_at(ids), _at(new_starts), _at(new_lengths), _at(addresses), _at(new_owners))
         pairs = _checked(self._library.zs_addresses(*given, ctypes.c_int(callers), *taken))
         kept = int(new_lengths.sum())
-        return Addresses(ids[:kept], new_starts, new_lengths, addresses[:pairs].copy(), new_owners[:pairs].copy())
+        return Addresses(ids[:kept], new_starts, new_lengths, addresses[:pairs], new_owners[:pairs])
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         count = len(stacks.starts)
@@ -83,7 +86,7 @@ class Scanner:
         given = (_at(stacks.ids), _number(stacks.ids), _at(frame_of), _number(frame_of), _at(stacks.starts))
         rest = (_at(stacks.lengths), _at(roots), ctypes.c_int64(count), ctypes.c_int64(room))
         nodes = _checked(self._library.zs_tree(*given, *rest, _at(frames), _at(sizes), _at(leaves)))
-        return CallTree(frames[:nodes].copy(), sizes[:nodes].copy()), leaves
+        return CallTree(frames[:nodes], sizes[:nodes]), leaves
 
 
 def _layout(layout: Layout) -> I64:

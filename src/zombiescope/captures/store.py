@@ -7,7 +7,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.captures.symbol_files import map_file
 from zombiescope.errors import ObservationError, UsageError
@@ -21,8 +21,7 @@ _PARTIAL = b".partial"
 LATEST = "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     path: bytes
     name: str
     size_bytes: int

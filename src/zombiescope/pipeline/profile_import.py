@@ -7,20 +7,32 @@ import gc
 import os
 
 from zombiescope.captures import store
+from zombiescope.captures.memory import prepare
 from zombiescope.captures.reading import Choices, read_capture
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.capture_codec import encode
 
+_MEMORY_TIMES_FILE = 4
+
 
 def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
+    prepare(_MEMORY_TIMES_FILE * _size(path))
     # Nothing made here is a cycle: looking for some, again and again among ever more objects, would only cost time.
     gc.disable()
     try:
         return _import(path, folder, name, choices)
     finally:
         gc.enable()
+
+
+def _size(path: bytes) -> int:
+    """Zero for what cannot be read: who reads it says why."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:

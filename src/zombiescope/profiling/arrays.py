@@ -101,7 +101,7 @@ def copy_ranges(source: Numbers, starts: I64, out: Numbers, places: I64, lengths
         first = last
 
 
-def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
+def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:
     """One hash a sequence `words[start:start + length]`; sequences ascend and do not overlap.
 
     A polynomial hash modulo 2**64 as the difference of two prefix sums, in pieces that fit the cache.
@@ -111,7 +111,7 @@ def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
     longest = min(_CHUNK_WORDS, int(ends.max() - starts.min()) if len(starts) else 0)
     ascending, descending = _powers(_BASE, longest), _powers(_BASE_INVERSE, longest + 1)
     first, total = 0, len(starts)
-    sums = np.zeros(longest + 1, np.uint64)
+    scaled, sums = np.empty(longest, np.uint64), np.zeros(longest + 1, np.uint64)
     while first < total:
         begin = int(starts[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + _CHUNK_WORDS, side="right")))
@@ -119,12 +119,9 @@ def sequence_hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
             out[first] = _hash_one(words[begin : int(ends[first])])
             first += 1
             continue
-        mixed = words[begin : int(ends[last - 1])].copy()
-        mixed ^= mixed >> np.uint64(31)
-        mixed *= np.uint64(_SPREADS[1])
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= ascending[: len(mixed)]
-        np.cumsum(mixed, out=sums[1 : len(mixed) + 1])
+        length = int(ends[last - 1]) - begin
+        np.multiply(words[begin : begin + length], ascending[:length], out=scaled[:length])
+        np.cumsum(scaled[:length], out=sums[1 : length + 1])
         here = starts[first:last] - begin
         out[first:last] = (sums[ends[first:last] - begin] - sums[here]) * descending[here]
         first = last
@@ -136,7 +133,7 @@ def _powers(base: int, count: int) -> U64:
     return powers
 
 
-def _hash_one(words: U64) -> np.uint64:
+def _hash_one(words: U64 | U32) -> np.uint64:
     """A sequence longer than a piece: no two of those are worth telling apart quickly."""
     return np.uint64(hash(words.tobytes()) & 0xFFFFFFFFFFFFFFFF)
 

@@ -7,17 +7,16 @@ counted below a node is then a difference of two counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I32, I64, U32, Numbers, copy_ranges
+from zombiescope.profiling.arrays import I32, I64, U32, U64, Numbers, copy_ranges
 
 ROOT_FRAME = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(NamedTuple):
     frame: U32
     """The frame of each node; node 0 is the root, of which all stacks are part."""
     size: U32
@@ -41,7 +40,7 @@ def build_tree(frames: U32, starts: I64, lengths: I64) -> tuple[CallTree, I64]:
 def _sorted_stacks(frames: U32, starts: I64, lengths: I64) -> tuple[I64, I64]:
     """The stacks in lexical order, and how many frames each shares with the one before.
 
-    Level by level, only groups of stacks that are equal so far; most stacks are alone after a few levels.
+    A few levels at a time, only groups of stacks that are equal so far; most stacks are alone after a few steps.
     """
     count = len(starts)
     order = np.arange(count, dtype=np.int64)
@@ -49,23 +48,22 @@ def _sorted_stacks(frames: U32, starts: I64, lengths: I64) -> tuple[I64, I64]:
     places = np.arange(count, dtype=np.int64)
     group = np.zeros(count, np.int64)
     deepest = int(lengths.max()) if count else 0
-    for level in range(deepest + 1):
+    bits = (int(frames.max()) + 1).bit_length() if len(frames) else 1
+    levels = max(1, (64 - count.bit_length()) // bits)
+    for level in range(0, deepest + 1, levels):
         if len(places) < 2:
             break
         stacks = order[places]
-        left = lengths[stacks] > level
-        here = np.zeros(len(places), np.uint64)
-        here[left] = frames[starts[stacks[left]] + level].astype(np.uint64) + np.uint64(1)
-        keys = (group.astype(np.uint64) << np.uint64(32)) | here
+        keys = _next_frames(frames, starts[stacks] + level, lengths[stacks] - level, levels, bits)
+        keys |= group.astype(np.uint64) << np.uint64(levels * bits)
         by_key = np.argsort(keys)
         order[places] = stacks[by_key]
         keys = keys[by_key]
+        differ = keys[1:] ^ keys[:-1]
         begins = np.ones(len(places), bool)
-        begins[1:] = keys[1:] != keys[:-1]
-        parted = begins.copy()
-        parted[0] = False
-        parted[1:] &= group[1:] == group[:-1]
-        shared[places[parted]] = level
+        begins[1:] = differ != 0
+        parted = np.flatnonzero(begins[1:] & (differ >> np.uint64(levels * bits) == 0))
+        shared[places[parted + 1]] = level + _levels_shared(differ[parted], levels, bits)
         bounds = np.flatnonzero(begins)
         sizes = np.diff(np.append(bounds, len(places)))
         group = np.repeat(places[bounds], sizes)
@@ -78,6 +76,26 @@ def _sorted_stacks(frames: U32, starts: I64, lengths: I64) -> tuple[I64, I64]:
         again[1:] = group[1:] == group[:-1]
         shared[places[again]] = lengths[order[places[again]]]
     return order, shared
+
+
+def _next_frames(frames: U32, places: I64, left: I64, levels: int, bits: int) -> U64:
+    """Some frames of each stack as one number, the first on top; zero where the stack has ended."""
+    keys = np.zeros(len(places), np.uint64)
+    for ahead in range(levels):
+        there = np.flatnonzero(left > ahead)
+        if not len(there):
+            break
+        here = frames[places[there] + ahead].astype(np.uint64) + np.uint64(1)
+        keys[there] |= here << np.uint64(bits * (levels - 1 - ahead))
+    return keys
+
+
+def _levels_shared(differ: U64, levels: int, bits: int) -> I64:
+    """How many of the frames on top are equal, where two keys differ."""
+    shared = np.zeros(len(differ), np.int64)
+    for ahead in range(1, levels):
+        shared += differ >> np.uint64(bits * (levels - ahead)) == 0
+    return shared
 
 
 def _sizes(first: I64, shared: I64, added: I64, total: int) -> U32:

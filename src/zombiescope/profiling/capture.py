@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +48,7 @@ _IDLE_ROUTINES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     source: str
     """What it was made from, as a person would say it."""
     host: str | None = None

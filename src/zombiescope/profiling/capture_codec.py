@@ -25,9 +25,9 @@ from zombiescope.profiling.perf_file import Clock
 MAGIC = b"ZSCAPT01"
 SCHEMA = "zombiescope.capture/1"
 _LEVEL = 1
-_NO_REPEATS = ("time", "node", "tree_frame")
+_NO_REPEATS = ("time", "node", "thread", "tree_rest")
 """Columns in which looking for repeated stretches costs time and finds little."""
-_NOISE_BITS = 7.5
+_NOISE_BITS = 6.4
 _PROBED_BYTES = 1 << 14
 _LEAD = struct.Struct("<8sI")
 _MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20

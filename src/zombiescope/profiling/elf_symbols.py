@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import lzma
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ class BrokenElf(Exception):  # noqa: N818 (it names the thing)
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     flags: int
     address: int
     at: int
@@ -36,8 +35,7 @@ class Section:
     kind: int
 
 
-@dataclass(frozen=True, slots=True)
-class Elf:
+class Elf(NamedTuple):
     raw: memoryview
     loads: tuple[tuple[int, int, int], ...]
     """File offset, address, length in the file."""
@@ -60,8 +58,7 @@ class Elf:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class ElfSymbols:
+class ElfSymbols(NamedTuple):
     elf: Elf
     starts: U64
     """Ascending addresses."""

@@ -104,9 +104,7 @@ class ArrayEngine:
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """Stacks that became equal when addresses became functions are one."""
         frames = frame_of[stacks.ids]
-        ids, chosen = dense_ids(
-            _hashes(frames.astype(np.uint64), stacks.starts, stacks.lengths, roots.astype(np.uint64))
-        )
+        ids, chosen = dense_ids(_hashes(frames, stacks.starts, stacks.lengths, roots.astype(np.uint64)))
         starts, lengths, roots = stacks.starts[chosen], stacks.lengths[chosen], roots[chosen]
         joined = np.empty(int(lengths.sum()) + len(lengths), np.uint32)
         begins = np.cumsum(lengths + 1) - (lengths + 1)
@@ -132,7 +130,7 @@ def _piece(words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool)
     return found, keys, kept_lengths
 
 
-def _hashes(words: U64, starts: I64, lengths: I64, salts: U64) -> U64:
+def _hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:
     if not np.any(starts[1:] < starts[:-1]):
         return sequence_hashes(words, starts, lengths, salts)
     order = np.argsort(starts)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from zombiescope.profiling.arrays import I64, U64
 _MOST_LINES = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class JitMap:
+class JitMap(NamedTuple):
     starts: U64
     ends: U64
     names: tuple[bytes, ...]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ for _index, _digit in enumerate(b"0123456789abcdef"):
     _NIBBLE[_digit] = _index
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSymbols:
+class KernelSymbols(NamedTuple):
     starts: U64
     """Ascending."""
     name_at: I64

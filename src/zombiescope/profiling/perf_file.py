@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
@@ -24,16 +24,14 @@ HEADER_ATTR, HEADER_BUILD_ID, HEADER_FEATURE = 64, 67, 80
 _BUILD_ID_SIZE = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """One moment on two clocks: nanoseconds since the epoch, and on the clock of the samples."""
 
     wall_ns: int
     sample_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class PerfFile:
+class PerfFile(NamedTuple):
     buffer: memoryview
     data_from: int
     data_to: int
@@ -76,7 +74,7 @@ def _open_file(buffer: memoryview) -> PerfFile:
     features = dict(_features(buffer, data_at + data_bytes))
     events = _with_names(_attrs(buffer, attr_bytes, attrs_at, attrs_bytes), features.get(_EVENT_DESC))
     opened = PerfFile(buffer, data_at, data_to, Events.of(events), is_pipe=False, build_ids={})
-    return replace(_described(opened, features), short_by=data_at + data_bytes - data_to)
+    return _described(opened, features)._replace(short_by=data_at + data_bytes - data_to)
 
 
 def _attrs(buffer: memoryview, attr_bytes: int, at: int, length: int) -> list[Event]:
@@ -117,8 +115,7 @@ def _described(opened: PerfFile, features: dict[int, memoryview]) -> PerfFile:
     if len(features.get(_CLOCK_DATA, b"")) >= 24:
         _, _, wall, sample = struct.unpack_from("<IIQQ", features[_CLOCK_DATA])
         clock = Clock(wall, sample)
-    return replace(
-        opened,
+    return opened._replace(
         build_ids=build_ids,
         clock=clock,
         hostname=_string(features.get(_HOSTNAME)) or opened.hostname,
@@ -153,7 +150,7 @@ def build_id_record(record: bytes, misc: int) -> tuple[str, str]:
 
 def _with_names(events: list[Event], section: memoryview | None) -> list[Event]:
     names = _event_names(section) if section is not None else []
-    return [replace(event, name=name) for event, name in zip(events, names + [""] * len(events), strict=False)]
+    return [event._replace(name=name) for event, name in zip(events, names + [""] * len(events), strict=False)]
 
 
 def _event_names(section: memoryview) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,15 +27,14 @@ KernelSource = Callable[[int | None], KernelSymbols | Gap]
 _MOST_CPUS = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(NamedTuple):
     """What an import needs from outside."""
 
     kernel: KernelSource
     sources: SymbolSources
     decompressor: Callable[[], Callable[[bytes], bytes]] | None = None
     """Makes a function that takes the next piece of a zstd stream."""
-    engine: Engine = field(default_factory=ArrayEngine)
+    engine: Engine = ArrayEngine()
     name_callers: bool = True
     """A return address belongs to the call before it; perf itself names what comes after."""
 
@@ -99,8 +98,12 @@ def _assemble(
     owners = spaces.of_samples(threads, samples.time)
     comm_of, comms = spaces.names_of_samples(threads, samples.time)
     comm_frames = np.array([table.add(name, "") for name in comms], np.uint32)
-    salts = (owners + 1).astype(np.uint64) << np.uint64(32) | comm_of.astype(np.uint64)
-    stack_of, chosen = tools.engine.distinct(words, samples.chain_at, samples.chain_words, salts)
+    stack_of, chosen = tools.engine.distinct(
+        words,
+        samples.chain_at,
+        samples.chain_words,
+        owners.astype(np.uint64) << np.uint64(32) | comm_of.view(np.uint64),
+    )
     kernel, kernel_gaps = _kernel(tools, side)
     stacks = tools.engine.addresses(
         words,
@@ -143,8 +146,7 @@ def _threads(samples: Samples, engine: Engine) -> Threads:
 
 def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:
     rates = [event.rate for event in opened.events.all if event.is_frequency]
-    return replace(
-        about,
+    return about._replace(
         host=opened.hostname,
         kernel=opened.kernel,
         clock=opened.clock,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zombiescope.profiling.broken import BrokenCapture
 
@@ -31,8 +31,7 @@ _KNOWN_EVENTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     at: dict[int, int]
     """The word of each fixed field."""
     chain: int | None
@@ -43,8 +42,7 @@ class Layout:
     least_words: int
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     kind: int
     config: int
     rate: int
@@ -98,10 +96,9 @@ class Event:
         return {bit: index - len(there) for index, bit in enumerate(there)}
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(NamedTuple):
     all: tuple[Event, ...]
-    by_id: dict[int, int] = field(default_factory=dict)
+    by_id: dict[int, int]
 
     @classmethod
     def of(cls, events: list[Event]) -> Events:

@@ -32,57 +32,63 @@ class Samples(NamedTuple):
     """Samples left out because their length lies."""
 
     def picked(self, order: I64 | slice) -> Samples:
-        columns = {name: getattr(self, name)[order] for name in self._fields if name != "broken"}
+        columns = {name: getattr(self, name)[order] for name in _COLUMNS}
         return self._replace(**columns)
 
 
+_COLUMNS = tuple(name for name in Samples._fields if name != "broken")
 ColumnReader = Callable[[U64, I64, Event, int], Samples]
 
 
 def read_samples(words: U64, places: I64, events: Events, read_columns: ColumnReader) -> Samples:
     which = _event_of(words, places, events)
-    if which is None:
-        # In order first: one column is moved instead of all.
-        word = events.all[0].layout().at.get(layout_of.TIME)
-        if word is not None and len(places):
-            places = places[np.argsort(words[places + word], kind="stable")]
-        return read_columns(words, places, events.all[0], 0)
-    joined = _joined(
-        [read_columns(words, places[which == index], event, index) for index, event in enumerate(events.all)]
-    )
-    return joined.picked(np.argsort(joined.time, kind="stable"))
+    if not isinstance(which, int):
+        joined = _joined(
+            [read_columns(words, places[which == index], event, index) for index, event in enumerate(events.all)]
+        )
+        return joined.picked(np.argsort(joined.time, kind="stable"))
+    # In order first: one column is moved instead of all.
+    word = events.all[which].layout().at.get(layout_of.TIME)
+    if word is not None and len(places):
+        places = places[np.argsort(words[np.minimum(places + word, len(words) - 1)], kind="stable")]
+    return read_columns(words, places, events.all[which], which)
 
 
 def _joined(parts: list[Samples]) -> Samples:
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in Samples._fields if name != "broken"
-    }
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     return Samples(**columns, broken=sum(part.broken for part in parts))
 
 
-def _event_of(words: U64, places: I64, events: Events) -> U16 | None:
-    """Which event made each sample: by its id, which is in the same place for all of them. None: all the first."""
-    if len(events.all) == 1 or not events.by_id:
-        return None
+def _event_of(words: U64, places: I64, events: Events) -> U16 | int:
+    """Which event made each sample: by its id, which is in the same place for all of them. One number: all the same."""
+    if len(events.all) == 1 or not events.by_id or not len(places):
+        return 0
     first = events.all[0].layout().at
     word = first.get(layout_of.IDENTIFIER, first.get(layout_of.ID))
     if word is None:
-        return None
+        return 0
     ids = np.array(sorted(events.by_id), np.uint64)
     owners = np.array([events.by_id[int(number)] for number in ids], np.uint16)
     mine = words[np.minimum(places + word, len(words) - 1)]
     found = np.minimum(np.searchsorted(ids, mine), len(ids) - 1)
-    return np.where(ids[found] == mine, owners[found], np.uint16(0)).astype(np.uint16)
+    which = np.where(ids[found] == mine, owners[found], np.uint16(0)).astype(np.uint16)
+    return int(which[0]) if np.all(which == which[0]) else which
 
 
 def columns_of(words: U64, places: I64, event: Event, index: int) -> Samples:
     """With numpy alone, in pieces that stay in the cache: the head of every sample is copied once, then cut into columns."""
     layout = event.layout()
-    pieces = [
-        _piece(words, places[first : first + _PIECE_ROWS], layout, index)
-        for first in range(0, len(places), _PIECE_ROWS)
-    ]
-    return _joined(pieces or [_piece(words, places, layout, index)])
+    made = _piece(words, places[:_PIECE_ROWS], layout, index)
+    if len(places) <= _PIECE_ROWS:
+        return made
+    columns = {name: np.empty(len(places), getattr(made, name).dtype) for name in _COLUMNS}
+    rows = broken = 0
+    for first in range(0, len(places), _PIECE_ROWS):
+        made = _piece(words, places[first : first + _PIECE_ROWS], layout, index) if first else made
+        for name, column in columns.items():
+            column[rows : rows + len(made.time)] = getattr(made, name)
+        rows, broken = rows + len(made.time), broken + made.broken
+    return Samples(**{name: column[:rows] for name, column in columns.items()}, broken=broken)
 
 
 def _piece(words: U64, places: I64, layout: Layout, index: int) -> Samples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ MOST_UNPACKED_BYTES = 2 << 30
 _LARGEST_RATIO = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(NamedTuple):
     words: U64
     walk: Walk
     gaps: tuple[Gap, ...]

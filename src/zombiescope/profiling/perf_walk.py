@@ -8,7 +8,7 @@ where each ends at the next one, the whole run is proved; only what lies between
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _TRACING_DATA, _AUXTRACE = 66, 71
 COMPRESSED, COMPRESSED2 = 81, 83
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(NamedTuple):
     samples: I64
     """The word at which each sample begins, ascending."""
     others: list[int]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from zombiescope.profiling.arrays import I64, U32, Flags, Numbers
 from zombiescope.profiling.capture import GUEST_KERNEL_MODE, GUEST_USER_MODE, KERNEL_MODE, USER_MODE, Capture
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     begin: float | None = None
     """Seconds after the capture's first sample."""
     end: float | None = None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,8 +43,7 @@ class Frames:
         return number
 
 
-@dataclass(slots=True)
-class Symbolised:
+class Symbolised(NamedTuple):
     frames: U32
     """For each address."""
     unnamed_files: dict[str, Gap]
@@ -69,8 +68,7 @@ def symbolise(
     return Symbolised(frames, gaps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     path: str
     build_id: str
     pid: int

@@ -8,7 +8,6 @@ import shutil
 import struct
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +76,7 @@ def test_both_engines_give_the_same(scanner: Scanner, stacks: list[list[int]], c
 @pytest.mark.parametrize("form", ["file", "pipe"])
 def test_both_engines_read_the_same_file(scanner: Scanner, form: str) -> None:
     raw = getattr(small_capture(), form)()
-    first, second = (import_perf(raw, replace(TOOLS, engine=engine), "x") for engine in (ArrayEngine(), scanner))
+    first, second = (import_perf(raw, TOOLS._replace(engine=engine), "x") for engine in (ArrayEngine(), scanner))
     for name in ("time", "cpu", "pid", "tid", "mode", "event", "comm", "cgroup", "idle"):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
     stacks = [

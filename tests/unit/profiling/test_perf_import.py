@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,7 +79,7 @@ def test_return_addresses_name_the_caller() -> None:
     chain = [KERNEL_MARK, 0xFFFFFFFF81000210, 0xFFFFFFFF81000200]
     built = PerfFileBuilder().sample(1, 0, 1, chain)
     assert stacks(import_perf(built.file(), TOOLS, "calls"))[0][1:] == ["do_syscall_64", "vfs_read"]
-    as_perf = replace(TOOLS, name_callers=False)
+    as_perf = TOOLS._replace(name_callers=False)
     assert stacks(import_perf(built.file(), as_perf, "calls"))[0][1:] == ["vfs_read", "vfs_read"]
 
 

@@ -10,6 +10,7 @@ import threading
 import click
 
 from zombiescope.captures.recorder import Order, Recording
+from zombiescope.captures.sources import WITH
 from zombiescope.cli.answer import Answer, PlainAnswer
 from zombiescope.cli.profiles.options import captures_option
 from zombiescope.facts.names import shown
@@ -28,6 +29,14 @@ from zombiescope.pipeline.recording import AROUND, keeper
 @click.option(
     "--keep-days", type=click.FloatRange(min=0.001), default=7.0, show_default=True, help="Remove what is older."
 )
+@click.option(
+    "--with",
+    "source",
+    type=click.Choice(WITH),
+    default="auto",
+    show_default=True,
+    help="Who samples: zombiescope itself, or perf; auto takes perf only where our own sampler is refused.",
+)
 @click.option("--around", type=click.Choice(AROUND), multiple=True, help="Keep only segments around this; repeatable.")
 @captures_option
 def record(
@@ -37,18 +46,19 @@ def record(
     rate: int,
     keep_mb: int,
     keep_days: float,
+    source: str,
     around: tuple[str, ...],
     captures: bytes,
 ) -> Answer:
     """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
 
-    Uses perf_event_open(2) directly: no perf, no package. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too. Ends
-    on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
+    Uses perf_event_open(2) directly, or perf with `--with perf`. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too.
+    Ends on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400)
+    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source)
     stored = 0
     for one in Recording(order, stop.is_set, keeper(around)).segments(seconds):
         stored += 1

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who samples for a rolling recording: our own sampler, or perf. Each writes a perf stream to a file, segment after segment."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from zombiescope.captures.stream_head import head
+from zombiescope.errors import ObservationError
+from zombiescope.host.perf_tool import PerfRecord, is_installed, start_perf_record
+from zombiescope.kernel.perf_events import Sampler
+
+OWN, PERF = "own", "perf"
+WITH = ("auto", OWN, PERF)
+GROWING = b".recording"
+_LOOK_SECONDS = 0.5
+_BEGIN_SECONDS = 60.0
+_REFUSED = "cannot sample the processors"
+_HINT = "run as root or with CAP_PERFMON; see kernel.perf_event_paranoid"
+IsOver = Callable[[int], bool]
+"""Given how many bytes a segment has."""
+
+
+class Source(Protocol):
+    name: str
+
+    def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
+        """Records until it is over. The file, whose name without its ending is that of the segment."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_source(wanted: str, rate_hz: int) -> Source:
+    """`auto`: our own sampler, which needs nothing; perf where ours is refused and perf is there."""
+    if wanted == PERF:
+        if not is_installed():
+            raise ObservationError(f"{_REFUSED} (perf)", "perf is not installed", "leave out --with perf")
+        return PerfSource(rate_hz)
+    sampler = Sampler(rate_hz)
+    try:
+        sampler.open(_online_cpus())
+    except OSError as error:
+        if wanted == OWN or not is_installed() or error.errno not in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+            why = (error.strerror or str(error)).lower()
+            raise ObservationError(f"{_REFUSED} (perf_event_open)", why, _HINT) from error
+        return PerfSource(rate_hz)
+    return OwnSource(sampler)
+
+
+@dataclass(slots=True)
+class OwnSource:
+    sampler: Sampler
+    name: str = OWN
+
+    def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
+        del has_next  # the rings go on filling while a segment is stored
+        path = _new_path(folder)
+        written = 0
+        with open(path, "wb", buffering=0) as file:  # noqa: PTH123 (bytes are the name)
+            file.write(b"".join(head(self.sampler.attr)))
+            while not is_over(written):
+                time.sleep(_LOOK_SECONDS)
+                content = b"".join(self.sampler.drain())
+                file.write(content)
+                written += len(content)
+        return path
+
+    def close(self) -> None:
+        self.sampler.close()
+
+
+@dataclass(slots=True)
+class PerfSource:
+    """One perf a segment; the next one samples before this one ends, so that no moment is missed: neighbours overlap a little."""
+
+    rate_hz: int
+    name: str = PERF
+    _running: tuple[bytes, PerfRecord] | None = None
+
+    def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
+        path, perf = self._running or self._begin(folder)
+        self._running = (path, perf)
+        while not is_over(_size(path)) and not perf.has_ended:
+            time.sleep(_LOOK_SECONDS)
+        self._running = None
+        if has_next() and not perf.has_ended:
+            self._running = self._begin(folder)
+        complaint = perf.end()
+        if complaint:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
+        return path
+
+    def _begin(self, folder: bytes) -> tuple[bytes, PerfRecord]:
+        path = _new_path(folder)
+        perf = start_perf_record(path, self.rate_hz)
+        deadline = time.monotonic() + _BEGIN_SECONDS
+        while not perf.has_begun and not perf.has_ended and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return path, perf
+
+    def close(self) -> None:
+        if self._running is not None:
+            path, perf = self._running
+            self._running = None
+            perf.end()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _new_path(folder: bytes) -> bytes:
+    """Named by the moment at which it begins; a second one in that second waits for the next."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    while True:
+        path = os.path.join(folder, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode() + GROWING)
+        if not os.path.exists(path):
+            return path
+        time.sleep(0.1)
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _online_cpus() -> list[int]:
+    try:
+        with open("/sys/devices/system/cpu/online", encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
+            text = file.read().strip()
+        cpus: list[int] = []
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            cpus += range(int(first), int(last or first) + 1)
+        return cpus
+    except (OSError, ValueError):
+        return list(range(os.cpu_count() or 1))

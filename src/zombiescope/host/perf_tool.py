@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""perf as a recorder of the whole machine: one process a segment, which writes its stream to a file and ends when told, or with us.
+
+What it runs beside is `cat` on a pipe that only we hold: closing it ends the recording, and so does our death, however it comes.
+perf starts it when it samples, so that its first word says that sampling has begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import IO
+
+_END_SECONDS = 30.0
+_MOST_COMPLAINT = 400
+_BEGUN = "sampling has begun"
+_BESIDE = ("sh", "-c", f"echo {_BEGUN} >&2; exec cat >/dev/null")
+_OPTIONS = ("-q", "-a", "-g", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC", "--no-bpf-event", "-m", "256", "-o", "-")
+
+
+def is_installed() -> bool:
+    return shutil.which("perf") is not None
+
+
+@dataclass(slots=True)
+class PerfRecord:
+    """A running `perf record`."""
+
+    _process: subprocess.Popen[bytes]
+    _complaints: IO[bytes]
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def has_begun(self) -> bool:
+        return _BEGUN.encode() in os.pread(self._complaints.fileno(), _MOST_COMPLAINT, 0)
+
+    def end(self) -> str:
+        """Lets it write what it has. What it complained about when it failed, else nothing."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        try:
+            status = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        with self._complaints as complaints:
+            complaints.seek(0)
+            said = complaints.read(_MOST_COMPLAINT).decode("utf-8", "replace").replace(_BEGUN, "")
+        return (" ".join(said.split()) or f"it ended with {status}") if status else ""
+
+
+def start_perf_record(path: bytes, rate_hz: int) -> PerfRecord:
+    """Samples every core into a new file. Raises OSError where perf cannot be started."""
+    place = shutil.which("perf")
+    if place is None:
+        raise FileNotFoundError(2, "perf is not installed")
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the recording ends)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            [place, "record", *_OPTIONS, "-F", str(rate_hz), "--", *_BESIDE],
+            stdin=subprocess.PIPE,
+            stdout=descriptor,
+            stderr=complaints,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError:
+        complaints.close()
+        raise
+    finally:
+        os.close(descriptor)
+    return PerfRecord(process, complaints)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who samples for a recording: perf only when asked for or when our own sampler is refused; both say why they cannot."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from zombiescope.captures.sources import OwnSource, PerfSource, open_source
+from zombiescope.errors import ObservationError
+from zombiescope.kernel.perf_events import Sampler
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refused(self: Sampler, cpus: list[int]) -> None:
+        del self, cpus
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(Sampler, "open", refused)
+
+
+def perf_is(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str | None) -> None:
+    """A program of that name in an otherwise empty search path, or none."""
+    if script is not None:
+        (folder / "perf").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.ENOSYS])
+def test_perf_takes_over_where_our_own_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int) -> None:
+    refuse(monkeypatch, code)
+    perf_is(monkeypatch, tmp_path, "exit 0")
+    assert isinstance(open_source("auto", 99), PerfSource)
+
+
+@pytest.mark.parametrize(("wanted", "has_perf"), [("own", True), ("auto", False)])
+def test_a_refusal_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: str, has_perf: bool) -> None:
+    refuse(monkeypatch, errno.EPERM)
+    perf_is(monkeypatch, tmp_path, "exit 0" if has_perf else None)
+    with pytest.raises(ObservationError, match="perf_event_open") as raised:
+        open_source(wanted, 99)
+    assert raised.value.why == "refused"
+
+
+def test_trouble_that_is_no_refusal_is_not_hidden_by_perf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refuse(monkeypatch, errno.EMFILE)
+    perf_is(monkeypatch, tmp_path, "exit 0")
+    with pytest.raises(ObservationError, match="perf_event_open"):
+        open_source("auto", 99)
+
+
+def test_our_own_is_the_first_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Sampler, "open", lambda self, cpus: None)
+    perf_is(monkeypatch, tmp_path, "exit 0")
+    assert isinstance(open_source("auto", 99), OwnSource)
+
+
+def test_perf_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    perf_is(monkeypatch, tmp_path, None)
+    with pytest.raises(ObservationError, match="perf") as raised:
+        open_source("perf", 99)
+    assert raised.value.why == "perf is not installed"
+
+
+def test_what_perf_complains_about_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    perf_is(monkeypatch, tmp_path, "echo 'No permission to enable\n  cpu-clock event.' >&2; exit 255")
+    with pytest.raises(ObservationError) as raised:
+        open_source("perf", 99).segment(bytes(tmp_path), lambda _: False, lambda: True)
+    assert "No permission to enable" in raised.value.why
+    assert not list(tmp_path.glob("*.recording"))
+
+
+def test_segments_of_perf_overlap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The next one runs before this one is ended; closing ends the last and takes its file away."""
+    perf_is(monkeypatch, tmp_path, "echo sampling has begun >&2; echo samples; read -r line; echo ended")
+    looked: list[int] = []
+    source = open_source("perf", 99)
+    first = source.segment(bytes(tmp_path), lambda written: bool(looked.append(written)) or written > 7, lambda: True)
+    assert looked[-1] == 8
+    assert Path(first.decode()).read_text().endswith("ended\n")
+    running = [one for one in tmp_path.glob("*.recording") if bytes(one) != first]
+    assert [one.read_text() for one in running] == ["samples\n"]
+    source.close()
+    assert not running[0].exists()
