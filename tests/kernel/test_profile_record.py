@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.kernel.test_kernel_log import forge
 
-from zombiescope.captures.recorder import GROWING
+from zombiescope.captures.sources import GROWING
 from zombiescope.captures.store import entries
 from zombiescope.pipeline.profile import open_capture
+from zombiescope.pipeline.recording import keeper
 
 pytestmark = pytest.mark.kernel
 COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--rate", "199"]
@@ -65,3 +68,17 @@ def test_a_killed_recording_is_picked_up_by_the_next(tmp_path: Path) -> None:
     subprocess.run([*COMMAND, "--seconds", "1", "--captures", str(tmp_path)], check=True)
     assert not list(tmp_path.glob("*.recording"))
     assert len(entries(os.fsencode(tmp_path))) == 2
+
+
+def test_a_reset_in_the_kernels_log_is_an_event_to_keep(tmp_path: Path) -> None:
+    """Written the way the lab does: believed only by who was told to."""
+    card = f"lab{secrets.token_hex(4)}"
+    subprocess.run([*COMMAND, "--seconds", "1", "--captures", str(tmp_path)], check=True)
+    capture = open_capture(os.fsencode(tmp_path), "latest").capture
+    believing, doubting = keeper(("nic-reset",), believe_users=True), keeper(("nic-reset",))
+    doubting(capture)
+    believing(capture)
+    forge(f"ena 0000:00:05.0 {card}: Trigger reset is on\n")
+    forge("ena 0000:00:05.0: Device reset completed successfully\n")
+    assert believing(capture)
+    assert not doubting(capture)

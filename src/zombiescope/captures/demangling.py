@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names as their authors wrote them: C++ and older Rust through the C++ runtime's own demangler, where it is installed.
+"""Names as their authors wrote them: Rust by a reader of our own, C++ and older Rust through the C++ runtime's own demangler.
 
-The library takes a name apart with memory of its own and has done so for decades; without it names stay as they are.
+The library takes a name apart with memory of its own and has done so for decades; without it those names stay as they are.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+
+from zombiescope.profiling.rust_names import rust_name
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
 _LONGEST = 1024
@@ -38,6 +40,8 @@ class Demangler:
         return self._function is not None
 
     def __call__(self, name: str) -> str:
+        if name.startswith("_R"):
+            return rust_name(name) or name
         if self._function is None or not name.startswith("_Z") or len(name) > _LONGEST:
             return name
         mangled, at, version = name.partition("@")

@@ -33,7 +33,7 @@ class SymbolFiles:
     _demangler: Demangler | None = None
 
     def plain(self, name: str) -> str:
-        if not self.demangle or not name.startswith("_Z"):
+        if not self.demangle or not name.startswith(("_Z", "_R")):
             return name
         if self._demangler is None:
             self._demangler = Demangler()

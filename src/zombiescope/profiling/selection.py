@@ -89,6 +89,16 @@ def _slice(capture: Capture, selection: Selection) -> slice:
     return slice(bounds[0], max(bounds))
 
 
+def span_ns(capture: Capture, selection: Selection) -> tuple[int, int]:
+    """When the range begins on the recorder's clock, and how long it is, in nanoseconds: no longer than the capture."""
+    if not len(capture.time):
+        return 0, 0
+    first, last = int(capture.time[0]), int(capture.time[-1])
+    begin = first if selection.begin is None else min(first + round(selection.begin * 1e9), last)
+    end = last if selection.end is None else min(first + round(selection.end * 1e9), last)
+    return begin, max(0, end - begin)
+
+
 def nodes_of(capture: Capture, selection: Selection) -> U32:
     rows, wanted = rows_of(capture, selection)
     nodes = capture.node[rows]

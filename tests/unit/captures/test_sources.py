@@ -77,8 +77,13 @@ def test_segments_of_perf_overlap(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     """The next one runs before this one is ended; closing ends the last and takes its file away."""
     perf_is(monkeypatch, tmp_path, "echo sampling has begun >&2; echo samples; read -r line; echo ended")
     looked: list[int] = []
+
+    def is_over(written: int) -> bool:
+        looked.append(written)
+        return written > 7
+
     source = open_source("perf", 99)
-    first = source.segment(bytes(tmp_path), lambda written: bool(looked.append(written)) or written > 7, lambda: True)
+    first = source.segment(bytes(tmp_path), is_over, lambda: True)
     assert looked[-1] == 8
     assert Path(first.decode()).read_text().endswith("ended\n")
     running = [one for one in tmp_path.glob("*.recording") if bytes(one) != first]

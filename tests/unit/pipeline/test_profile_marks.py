@@ -24,7 +24,7 @@ WALL = 1_700_000_000
 def capture() -> Capture:
     made = import_perf(small_capture().file(), TOOLS, "small")
     clock = Clock(WALL * 10**9, int(made.time[0]))
-    return replace(made, about=replace(made.about, clock=clock))
+    return replace(made, about=made.about._replace(clock=clock))
 
 
 def test_a_reset_of_the_log_lies_where_its_stamp_says(capture: Capture, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_what_the_agent_saw_lies_at_its_wall_clock(capture: Capture, tmp_path: P
 
 
 def test_a_capture_without_a_clock_says_so(capture: Capture, tmp_path: Path) -> None:
-    nowhen = replace(capture, about=replace(capture.about, clock=None))
+    nowhen = replace(capture, about=capture.about._replace(clock=None))
     marks = marks_of(nowhen, os.fsencode(tmp_path), None)
     assert marks.found == ()
     assert "does not say when" in marks.gaps[0].reason

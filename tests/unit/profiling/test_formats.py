@@ -6,7 +6,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from opentelemetry.proto.profiles.v1development import profiles_pb2
@@ -14,6 +16,7 @@ from tests.unit.profiling.perf_files import TOOLS, small_capture
 
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.formats import protobuf
 from zombiescope.profiling.formats.collapsed import read_collapsed, write_collapsed
 from zombiescope.profiling.formats.firefox import write_firefox
 from zombiescope.profiling.formats.otlp import write_otlp
@@ -22,8 +25,9 @@ from zombiescope.profiling.formats.pprof import looks_like_pprof, read_pprof, wr
 from zombiescope.profiling.formats.speedscope import read_speedscope, write_speedscope
 from zombiescope.profiling.formats.stacks import paths
 from zombiescope.profiling.perf_import import import_perf
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiling.selection import Selection, span_ns
 
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 BUSY = {
     ("reader", "[unknown]"): 100,
     ("reader", "[unknown]", "do_syscall_64", "vfs_read"): 100,
@@ -66,6 +70,28 @@ def test_speedscope_there_and_back_with_cores_and_times() -> None:
     busy = document["profiles"][1]
     assert busy["endValue"] - busy["startValue"] == sum(busy["weights"])
     assert 1.9e9 < sum(busy["weights"]) < 2.1e9
+
+
+def test_speedscope_documents_hold_to_its_schema() -> None:
+    schema = json.loads((SCHEMAS / "speedscope.json").read_text())
+    jsonschema.validate(json.loads(b"".join(write_speedscope(small(), Selection()))), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"shared": {}, "profiles": []}, schema)
+
+
+def test_a_range_is_given_with_its_own_time_and_length() -> None:
+    capture = small()
+    selection = Selection(0.5, 1.25)
+    raw = b"".join(write_otlp(capture, selection))
+    message = profiles_pb2.ProfilesData.FromString(raw)
+    (profile,) = message.resource_profiles[0].scope_profiles[0].profiles
+    assert profile.duration_nano == 750_000_000
+    clock = capture.about.clock
+    began = int(capture.time[0]) + 500_000_000 + (0 if clock is None else clock.wall_ns - clock.sample_ns)
+    assert profile.time_unix_nano == began
+    assert span_ns(capture, Selection(end=99)) == (int(capture.time[0]), int(capture.time[-1] - capture.time[0]))
+    pprof = dict(protobuf.fields(gzip.decompress(b"".join(write_pprof(capture, selection)))))
+    assert pprof[10] == 750_000_000
 
 
 def test_evented_speedscope_is_read() -> None:

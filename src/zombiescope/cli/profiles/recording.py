@@ -38,6 +38,12 @@ from zombiescope.pipeline.recording import AROUND, keeper
     help="Who samples: zombiescope itself, or perf; auto takes perf only where our own sampler is refused.",
 )
 @click.option("--around", type=click.Choice(AROUND), multiple=True, help="Keep only segments around this; repeatable.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=bytes, file_okay=False, exists=True),
+    metavar="DIR",
+    help="State folder of the agent: with --around, what it saw counts too.",
+)
 @captures_option
 def record(
     *,
@@ -48,6 +54,7 @@ def record(
     keep_days: float,
     source: str,
     around: tuple[str, ...],
+    state: bytes | None,
     captures: bytes,
 ) -> Answer:
     """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
@@ -60,7 +67,7 @@ def record(
         signal.signal(number, lambda *_: stop.set())
     order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source)
     stored = 0
-    for one in Recording(order, stop.is_set, keeper(around)).segments(seconds):
+    for one in Recording(order, stop.is_set, keeper(around, state)).segments(seconds):
         stored += 1
         click.echo(
             f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr

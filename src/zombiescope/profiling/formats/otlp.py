@@ -10,7 +10,7 @@ import numpy as np
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.formats import protobuf
 from zombiescope.profiling.formats.stacks import paths, taken
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiling.selection import Selection, span_ns
 
 # ProfilesData
 _RESOURCE_PROFILES, _DICTIONARY = 1, 2
@@ -37,7 +37,7 @@ def write_otlp(capture: Capture, selection: Selection) -> Iterator[bytes]:
         samples.append(protobuf.message(2, content))
         begin = end
     yield protobuf.message(
-        _RESOURCE_PROFILES, protobuf.message(2, protobuf.message(2, _heading(capture) + b"".join(samples)))
+        _RESOURCE_PROFILES, protobuf.message(2, protobuf.message(2, _heading(capture, selection) + b"".join(samples)))
     )
 
 
@@ -49,14 +49,16 @@ def _wall_times(capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64
     return [int(time) + shift for time in capture.time[rows].tolist()]
 
 
-def _heading(capture: Capture) -> bytes:
+def _heading(capture: Capture, selection: Selection) -> bytes:
     """Profile: sample_type 1, time_unix_nano 3, duration_nano 4, period_type 5, period 6."""
-    times = _wall_times(capture, np.zeros(1, np.int64)) if len(capture) else None
+    begin, length = span_ns(capture, selection)
+    clock = capture.about.clock
     period = round(1e9 / capture.about.rate_hz) if capture.about.rate_hz else 0
     content = protobuf.message(1, protobuf.number(1, 1) + protobuf.number(2, 2))
-    if times:
-        content += protobuf.varint(3 << 3 | protobuf.FIXED64) + times[0].to_bytes(8, "little")
-    content += protobuf.number(4, round(capture.seconds * 1e9))
+    if capture.about.has_time:
+        began = begin if clock is None else clock.wall_ns + begin - clock.sample_ns
+        content += protobuf.varint(3 << 3 | protobuf.FIXED64) + began.to_bytes(8, "little")
+    content += protobuf.number(4, length)
     if period:
         content += protobuf.message(5, protobuf.number(1, 3) + protobuf.number(2, 4)) + protobuf.number(6, period)
     return content

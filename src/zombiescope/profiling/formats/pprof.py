@@ -15,7 +15,7 @@ from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About, Capture
 from zombiescope.profiling.formats import protobuf
 from zombiescope.profiling.formats.stacks import Frame, Gathering, paths, taken
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiling.selection import Selection, span_ns
 
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NANOS, _DURATION_NANOS, _PERIOD_TYPE, _PERIOD = 9, 10, 11, 12
@@ -155,10 +155,11 @@ def _pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
         yield protobuf.message(_FUNCTION, named)
     for content in texts:
         yield protobuf.text(_STRING, content)
+    begin, length = span_ns(capture, selection)
     if capture.about.clock is not None and capture.about.has_time:
         clock = capture.about.clock
-        yield protobuf.number(_TIME_NANOS, clock.wall_ns + int(capture.time[0]) - clock.sample_ns)
-    yield protobuf.number(_DURATION_NANOS, round(capture.seconds * 1e9))
+        yield protobuf.number(_TIME_NANOS, clock.wall_ns + begin - clock.sample_ns)
+    yield protobuf.number(_DURATION_NANOS, length)
     if period:
         yield protobuf.message(_PERIOD_TYPE, protobuf.number(1, 3) + protobuf.number(2, 4))
         yield protobuf.number(_PERIOD, period)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which segments of a recording are kept: those around what the agent wrote into its history, also when it wrote late."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.profiling.perf_files import TOOLS, small_capture
+
+from zombiescope.history.store import Store
+from zombiescope.pipeline.recording import keeper
+from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.perf_file import Clock
+from zombiescope.profiling.perf_import import import_perf
+
+WALL = 1_700_000_000
+SECONDS = 2.0
+
+
+def segment(number: int) -> Capture:
+    """Quiet ones, each two seconds after the one before."""
+    made = import_perf(small_capture().file(), TOOLS, "small")
+    clock = Clock(int((WALL + number * SECONDS) * 10**9), int(made.time[0]))
+    return replace(made, about=made.about._replace(clock=clock))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path))
+
+
+def test_an_event_of_the_history_keeps_its_segment(store: Store, tmp_path: Path) -> None:
+    wanted = keeper(("nic-reset",), os.fsencode(tmp_path))
+    store.add_happening(WALL - 30.0, "boot", "nic-reset", "eth0, long before")
+    assert not wanted(segment(0))
+    store.add_happening(WALL + SECONDS + 0.5, "boot", "nic-reset", "eth0")
+    assert wanted(segment(1))
+    assert not wanted(segment(2)), "once is enough: the one after is kept anyway"
+
+
+def test_an_event_written_late_keeps_the_segment_before(store: Store, tmp_path: Path) -> None:
+    wanted = keeper(("nic-reset",), os.fsencode(tmp_path))
+    assert not wanted(segment(0))
+    store.add_happening(WALL + 1.0, "boot", "nic-reset", "eth0, told after the segment had ended")
+    assert wanted(segment(1)), "it is of the segment before, which waits to be kept beside this one"
+
+
+def test_other_events_do_not_count(store: Store, tmp_path: Path) -> None:
+    wanted = keeper(("nic-reset",), os.fsencode(tmp_path))
+    store.add_happening(WALL + 0.5, "boot", "stat-sweep", "kubelet")
+    store.add_happening(WALL + 0.5, "boot", "finding-present", "zombie-population")
+    assert not wanted(segment(0))
+
+
+def test_without_a_clock_nothing_can_be_beside_it(store: Store, tmp_path: Path) -> None:
+    store.add_happening(WALL + 0.5, "boot", "nic-reset", "eth0")
+    nowhen = replace(segment(0), about=segment(0).about._replace(clock=None))
+    assert not keeper(("nic-reset",), os.fsencode(tmp_path))(nowhen)
