@@ -11,6 +11,7 @@ from zombiescope.profiling.heat_map import HeatMap
 
 _LEFT, _TOP, _GAP = 76, 44, 26
 _MOST_WIDTH = 1600
+_SCALE_STEPS, _SCALE_WIDE = 8, 16
 
 
 def render_heat_map_svg(found: HeatMap, title: str, *, per_core: bool = True) -> str:
@@ -38,12 +39,26 @@ def render_heat_map_svg(found: HeatMap, title: str, *, per_core: bool = True) ->
             f"darkest: {hottest} samples in {1000 * found.column_seconds / found.rows:.3g} ms</text>"
         ),
     ]
+    parts += _scale(hottest, width)
     for number, (name, counts) in enumerate(strips):
         top = _TOP + number * (strip_height + _GAP)
         parts += _strip(name, counts, (top, wide, high), hottest)
         parts += _axis(found, top + strip_height, wide)
     parts.append("</svg>\n")
     return "\n".join(parts)
+
+
+def _scale(hottest: int, width: int) -> list[str]:
+    """What the colours mean, at the right of the title."""
+    left = max(_LEFT + 420, width - 24 - _SCALE_STEPS * _SCALE_WIDE - 30)
+    if left + _SCALE_STEPS * _SCALE_WIDE + 30 > width:
+        return []
+    parts = [f'<text x="{left - 6}" y="19" text-anchor="end" fill="#555555">1</text>']
+    for step in range(_SCALE_STEPS):
+        colour = css(heat((step + 1) / _SCALE_STEPS))
+        parts.append(f'<rect x="{left + step * _SCALE_WIDE}" y="9" width="{_SCALE_WIDE}" height="12" fill="{colour}"/>')
+    parts.append(f'<text x="{left + _SCALE_STEPS * _SCALE_WIDE + 4}" y="19" fill="#555555">{hottest}</text>')
+    return parts
 
 
 def _strip(name: str, counts: I64, place: tuple[int, int, int], hottest: int) -> list[str]:

@@ -172,8 +172,8 @@ def explain(capture: Capture, shape: Shape, moment: Moment) -> Explained:
 
 
 def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tuple[str, ...], float, str]:
-    """The kernel's part of the stacks alone, whoever called it: outermost first, the widest child while it holds half of its
-    parent; its share of the moment; and the thread that ran most."""
+    """The kernel's part of the stacks alone, whoever called it: outermost first, the widest way in, then the widest child while it
+    holds half of its parent; its share of the moment; and the thread that ran most."""
     rows = row_numbers(capture, during)
     if not len(rows):
         return (), 0.0, ""
@@ -195,7 +195,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
             if len(stack) > len(path):
                 children[stack[len(path)]] = children.get(stack[len(path)], 0) + count
         widest = max(children, key=children.__getitem__, default=None)
-        if widest is None or children[widest] * 2 < share:
+        if widest is None or (path and children[widest] * 2 < share):
             break
         share = children[widest]
         left = [(stack, count) for stack, count in left if len(stack) > len(path) and stack[len(path)] == widest]

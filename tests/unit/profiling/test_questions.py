@@ -15,14 +15,14 @@ from tests.unit.profiling.perf_files import TOOLS, small_capture
 from zombiescope.profiling.arrays import dense_ids, sequence_hashes
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import build_tree
-from zombiescope.profiling.capture import About, Capture
+from zombiescope.profiling.capture import KERNEL_MODE, About, Capture
 from zombiescope.profiling.capture_codec import decode, encode
 from zombiescope.profiling.flame_graph import FlameGraph, difference, flame_graph, shape_of
 from zombiescope.profiling.formats.stacks import Gathering, paths
 from zombiescope.profiling.heat_map import heat_map
 from zombiescope.profiling.interning import Interner
 from zombiescope.profiling.perf_import import import_perf
-from zombiescope.profiling.saturation import explain, find_moments
+from zombiescope.profiling.saturation import Moment, explain, find_moments
 from zombiescope.profiling.selection import Selection, rows_of
 
 STACKS = st.lists(st.lists(st.sampled_from("abcd"), max_size=6).map(tuple), min_size=1, max_size=60)
@@ -204,3 +204,20 @@ def test_the_moment_a_core_leaves_its_baseline_is_found_and_explained() -> None:
     assert found.stack == ("do_syscall_64", "vfs_read")
     assert found.stack_share == 1.0
     assert "vfs_read" in [risen.name for risen in found.risen]
+
+
+def test_a_moment_with_many_ways_into_the_kernel_names_the_widest() -> None:
+    gathering = Gathering()
+    ways = {"page fault": 4, "system call": 3, "interrupt": 3}
+    numbers = [
+        gathering.stack_number("reader", [("main", "/bin/reader"), (way, "[kernel]"), (f"end of {way}", "[kernel]")])
+        for way, count in ways.items()
+        for _ in range(count)
+    ]
+    for sample, number in enumerate(numbers):
+        gathering.add(number, "reader", time=sample * 10_000_000, cpu=0, thread=(10, 10))
+    made = gathering.capture(About("made", rate_hz=100.0))
+    capture = replace(made, mode=np.full(len(made), KERNEL_MODE, np.uint8))
+    found = explain(capture, shape_of(capture.tree), Moment(0, 0.0, 0.2, 1.0, 0.1, 9.0))
+    assert found.stack == ("page fault", "end of page fault")
+    assert found.stack_share == 0.4

@@ -151,7 +151,7 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
     found = pipeline.ask_difference(
         (first, selection_of(given, *first_range)), (second, selection_of(given, *second_range))
     )
-    title = f"{before} → {after}"
+    title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
     if svg:
         from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
 
