@@ -63,6 +63,7 @@ def watch(seconds: float = SECONDS) -> dict[str, Any]:
                 if named_after is None and any(MAKER in maker for maker in found):
                     named_after = passed
                 time.sleep(5)
+            watched = time.monotonic() - begun
             ledger = json.loads(fetch(address + "/api/v1/ledger")[1])
             busy = [each for each in ledger["makers"] if is_busy(each["maker"])]
         finally:
@@ -71,7 +72,7 @@ def watch(seconds: float = SECONDS) -> dict[str, Any]:
                 each.wait(60)
             lab("clean", "--name", run).wait(60)
     return {
-        "seconds": seconds,
+        "seconds": watched,
         "looks": looks,
         "verdicts": sorted(verdicts),
         "false_alarms": sorted(set(false_alarms)),

@@ -4,6 +4,7 @@ child; signals, the server and the children's answers through one selector."""
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import selectors
@@ -72,6 +73,8 @@ class Agent:
         try:
             self._keeper.happened("agent-began", f"events by {self._tier()}")
             self._tick_in_time()
+            gc.freeze()
+            gc.enable()
             self._notifier.say("READY=1", "STATUS=looking")
             if self._server:
                 say(f"serving on {self.config.text('listen')} (port {self._server.port}); events by {self._tier()}")

@@ -8,9 +8,7 @@ memory of a write-ahead log, which kills by SIGBUS when somebody truncates it.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-import tempfile
 from contextlib import suppress
 
 _JOURNAL, _WRITE_AHEAD = "-journal", "-wal"
@@ -40,6 +38,9 @@ def open_to_read(path: str) -> sqlite3.Connection:
 
 def _put_right(path: str) -> sqlite3.Connection:
     """The folder goes at once: the descriptors that are open keep what is needed."""
+    import shutil  # noqa: PLC0415 (after a kill only)
+    import tempfile  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="zombiescope-history-") as folder:
         copy = os.path.join(folder, os.path.basename(path))
         for more in ("", *JOURNALS):

@@ -2,7 +2,8 @@
 """The in-kernel ledger of births, deaths and releases (bpf/ledger.bpf.c): load, attach, read. It lives by descriptors alone, so
 that a killed agent leaves nothing behind. Between readings nothing runs here.
 
-A reading switches the side on which flows are counted, lets what is still counting end, then empties the other side.
+A reading switches the side on which flows are counted, lets what is still counting end, then empties the other side. The kernel's
+own totals run ahead of that by whatever happens meanwhile: what is told is what was booked, and they are the check (`Books`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import math
 import os
 import struct
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
@@ -29,6 +29,23 @@ _DEAD = struct.Struct("<QQII256s")
 _SECONDS_FOR_A_PROGRAM_TO_END = 0.02
 
 
+class Books:
+    """Totals that are the sum of their flows in every reading. What the kernel had counted before a reading is booked by the end
+    of the next one at the latest (its program may have been between the total and the flow); what is not by then is lost."""
+
+    def __init__(self) -> None:
+        self.total = Counts()
+        self.lost = 0
+        self._due = Counts()
+
+    def take(self, counted_before: Counts, booked: Counts) -> None:
+        """`counted_before`: the kernel's totals before the switch of sides; `booked`: flows and `other` of this reading."""
+        self.total = self.total.plus(booked)
+        missing = sum(max(due - there, 0) for due, there in zip(self._due, self.total, strict=True))
+        self.lost = max(self.lost, missing)
+        self._due = counted_before
+
+
 class BpfLedger:
     tier = EventTier.BPF
 
@@ -42,6 +59,7 @@ class BpfLedger:
         self._object = BpfObject(parse_blob(_NAME, _read_object()), entries)
         self._wait, self._wall_clock = wait, wall_clock
         self._other = Counts()
+        self._books = Books()
         self._links: list[int] = []
         try:
             self._state = self._object.map_memory("bss", _STATE.size, writable=True)
@@ -54,26 +72,31 @@ class BpfLedger:
 
     def read(self) -> Lifecycle:
         at = self._wall_clock()
-        (side,) = struct.unpack_from("<I", self._state, 4)
+        side, *counted = struct.unpack_from("<I3Q", self._state, 4)
         struct.pack_into("<I", self._state, 4, 1 - side)
         self._wait(_SECONDS_FOR_A_PROGRAM_TO_END)
         flows = self._drain("flows_b" if side else "flows_a")
         values = _STATE.unpack_from(self._state)
-        total, other = Counts(*values[2:5]), Counts(*values[5:8])
-        since = Counts(*(now - before for now, before in zip(other, self._other, strict=True)))
-        self._other = other
+        other = Counts(*values[5:8])
+        since, self._other = other.less(self._other), other
+        self._books.take(Counts(*counted), sum_of(since, flows))
         dead_full = values[8]
         missed = sum(self._object.missed_runs(name) for name in ("on_mkdir", "on_rmdir", "on_release"))
         return Lifecycle(
             EventTier.BPF,
             at,
-            total,
+            self._books.total,
             tuple(flows),
             since,
-            dead_full + missed,
+            dead_full + missed + self._books.lost,
             Histogram(values[11 : 11 + _BUCKETS]),
             Histogram(values[11 + _BUCKETS :]),
         )
+
+    def moved(self) -> int:
+        """Births and deaths so far, without a system call: as long as it stays the same, so does the tree."""
+        births, deaths = struct.unpack_from("<2Q", self._state, 8)
+        return int(births + deaths)
 
     def catch_up(self) -> float:
         """The kernel counts by itself: there is nothing to take in between."""
@@ -94,12 +117,19 @@ class BpfLedger:
         self._object.close()
 
     def _drain(self, side: str) -> list[Flow]:
-        found: dict[bytes, Counts] = defaultdict(Counts)
+        found: dict[bytes, Counts] = {}
         for _, value in drained(self._object.map_descriptor(side), _FLOW_KEY_BYTES, _FLOW.size):
             births, deaths, releases, size, _, path = _FLOW.unpack(value)
-            name = _path(path, size)
-            found[name] = found[name].plus(Counts(births, deaths, releases))
+            name, counts = _path(path, size), Counts(births, deaths, releases)
+            found[name] = found[name].plus(counts) if name in found else counts
         return [Flow(path, counts) for path, counts in found.items()]
+
+
+def sum_of(first: Counts, flows: Sequence[Flow]) -> Counts:
+    births, deaths, releases = first
+    for _, counts in flows:
+        births, deaths, releases = births + counts[0], deaths + counts[1], releases + counts[2]
+    return Counts(births, deaths, releases)
 
 
 def _read_object() -> bytes:

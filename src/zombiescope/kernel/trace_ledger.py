@@ -64,6 +64,9 @@ class TraceLedger:
         times = Histogram(tuple(self._zombie_times))
         return Lifecycle(EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times)
 
+    def moved(self) -> None:
+        """What is still in the buffers is not known."""
+
     def catch_up(self) -> float:
         """Take what waits before the buffer is full; seconds until that should be done again."""
         filled = self._drain()

@@ -6,17 +6,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Look
+from zombiescope.facts.cgroups import HierarchyVersion, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier, Lifecycle
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import Host
+from zombiescope.probes.proc_cgroups import read_controller_row
 from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.node_image import read_node_image
 from zombiescope.probes.readers.node_memory import read_memory_bytes
+
+_MOST_REUSED = 30
 
 
 class Tick(NamedTuple):
@@ -27,6 +30,14 @@ class Tick(NamedTuple):
     lifecycle_seconds: float
     clock: float
     """Seconds on a clock that only goes forward; `at` may jump."""
+
+
+class Walked(NamedTuple):
+    """The directories as they were counted, and how often that was used since."""
+
+    moved: int
+    live: int
+    reused: int
 
 
 class Follower:
@@ -43,13 +54,28 @@ class Follower:
         self.image: str = read_node_image(host)
         tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
         self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
+        self._walked: Walked | None = None
 
     def tick(self) -> Tick:
         at, start = self.host.wall_clock(), self.host.monotonic()
-        look = read_one_look(self.host, self.hierarchy)
+        look = self._look()
         middle = self.host.monotonic()
         lifecycle = self.ledger if isinstance(self.ledger, Gap) else self.ledger.read()
         return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle, start)
+
+    def _look(self) -> Look | Gap:
+        """On v1 the directories are counted again only when one was made or removed since: the ledger knows. Now and then they
+        are counted all the same."""
+        if self.hierarchy.version is not HierarchyVersion.V1 or isinstance(self.ledger, Gap):
+            return read_one_look(self.host, self.hierarchy)
+        row = read_controller_row(self.host)
+        moved, before = self.ledger.moved(), self._walked
+        if before and moved == before.moved and before.reused < _MOST_REUSED and not isinstance(row, Gap):
+            self._walked = before._replace(reused=before.reused + 1)
+            return Look(max(row.cgroups, before.live), before.live)
+        look = read_one_look(self.host, self.hierarchy)
+        self._walked = None if isinstance(look, Gap) or moved is None else Walked(moved, look.live, 0)
+        return look
 
     def close(self) -> None:
         if not isinstance(self.ledger, Gap):

@@ -42,6 +42,9 @@ class PollingLedger:
         self._total = self._total.plus(Counts(len(born), len(died), 0))
         return Lifecycle(EventTier.POLLING, at, self._total, flows, Counts(), 0, gaps=self._gaps)
 
+    def moved(self) -> None:
+        """Not without a look."""
+
     def catch_up(self) -> float:
         return float("inf")
 

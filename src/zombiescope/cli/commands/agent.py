@@ -29,6 +29,9 @@ def agent(*, listen: str | None, state: str | None, textfile: str | None, file: 
 
     Reads only; listens on the loopback address unless told otherwise. Runs until SIGTERM; SIGHUP reads the configuration again.
     """
+    import gc  # noqa: PLC0415
+
+    gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 
     flags = {"listen": listen, "state": state, "textfile": textfile}

@@ -31,6 +31,10 @@ class Ledger(Protocol):
         """What happened since the reading before."""
         ...
 
+    def moved(self) -> int | None:
+        """A number that changes with every birth and death, if that costs nothing to know."""
+        ...
+
     def catch_up(self) -> float:
         """Between two readings: empties what could overflow. Seconds until that should be done again; infinite where never."""
         ...

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between two looks on v1 the directories are counted again only when the ledger says that one was made or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+from tests.build import V1_MOUNT, Cgroup, ScriptedHost, proc_cgroups, v1_machine
+
+from zombiescope.facts.cgroups import Look
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Lifecycle
+from zombiescope.host.access import Host
+from zombiescope.pipeline import follow
+from zombiescope.pipeline.follow import Follower
+
+
+class Told:
+    """A ledger that says what the test wants."""
+
+    tier = EventTier.BPF
+
+    def __init__(self) -> None:
+        self.said: int | None = 0
+
+    def moved(self) -> int | None:
+        return self.said
+
+    def read(self) -> Lifecycle:
+        return Lifecycle(EventTier.BPF, 0.0, Counts(), (), Counts(), 0)
+
+    def catch_up(self) -> float:
+        return 1.0
+
+    def dead(self) -> Iterator[Dead]:
+        return iter(())
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+class Followed:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.walks, self.ledger = 0, Told()
+        machine = v1_machine({b"/a": Cgroup(zombies=3), b"/b": Cgroup()})
+        self.host = ScriptedHost(machine, after_walk=self._walked)
+        monkeypatch.setattr(follow, "open_ledger", lambda *_: self.ledger)
+        self.follower = Follower(cast("Host", self.host))
+
+    def _walked(self, _: ScriptedHost) -> None:
+        self.walks += 1
+
+    def looks(self) -> Look | Gap:
+        return self.follower.tick().look
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> Followed:
+    return Followed(monkeypatch)
+
+
+def test_a_tree_that_did_not_move_is_counted_once_and_its_zombies_every_time(followed: Followed) -> None:
+    assert followed.looks() == Look(6, 3)
+    followed.host.change({b"/proc/cgroups": proc_cgroups(5)})
+    assert followed.looks() == Look(5, 3), "one was released, which moves no directory"
+    followed.host.change({b"/proc/cgroups": proc_cgroups(2)})
+    assert followed.looks() == Look(3, 3), "never fewer than there are directories"
+    assert followed.walks == 1
+
+
+def test_a_birth_or_death_makes_it_count_again(followed: Followed) -> None:
+    followed.looks()
+    followed.host.change({V1_MOUNT + b"/c/memory.stat": b"", b"/proc/cgroups": proc_cgroups(7)})
+    followed.ledger.said = 1
+    assert followed.looks() == Look(7, 4)
+    assert followed.walks == 2
+
+
+def test_it_is_counted_all_the_same_now_and_then_and_where_nobody_knows(followed: Followed) -> None:
+    for _ in range(32):
+        followed.looks()
+    assert followed.walks == 2
+    followed.ledger.said = None
+    for _ in range(3):
+        followed.looks()
+    assert followed.walks == 5
+
+
+def test_what_cannot_be_read_is_a_gap_and_is_counted_anew(followed: Followed) -> None:
+    followed.looks()
+    followed.host.change({b"/proc/cgroups": 13})
+    assert isinstance(followed.looks(), Gap)
+    followed.host.change({b"/proc/cgroups": proc_cgroups(6)})
+    assert followed.looks() == Look(6, 3)
+    assert followed.walks == 2
