@@ -17,6 +17,11 @@ WALK_SECONDS = 0.02
 """On a core, for one call of reclaim."""
 HEALTHY_PAGES_PER_SECOND = 20_000
 """That reclaim gives back for each second on a core; one that finds pages gives ten times as many."""
+MANY_ZOMBIES = 5000
+"""Enough to be most of a call that is shorter or still finds some pages: about a microsecond each (bench/bench_reclaim_walk.py)."""
+SHORT_WALK_SECONDS = 0.004
+POOR_PAGES_PER_SECOND = 100_000
+"""A task at its limit finds a page of its own at each turn: a sixth of what the same task is given without zombies."""
 
 
 class Payer(StrEnum):
@@ -41,16 +46,19 @@ def derive_sweep_cost(sweep: Sweep) -> SweepCost:
     return SweepCost(sweep.seconds, each, each >= HEALTHY_READ_SECONDS)
 
 
-def is_walk(calls: ReclaimCalls) -> bool:
-    """Long on a core and hardly a page for it: it walked over what it could not free."""
-    if not calls.calls or calls.cpu_seconds / calls.calls < WALK_SECONDS:
+def is_walk(calls: ReclaimCalls, zombies: int = 0) -> bool:
+    """Long on a core and hardly a page for it: it walked over what it could not free. Beside many zombies less is enough."""
+    if not calls.calls:
         return False
-    return calls.pages < HEALTHY_PAGES_PER_SECOND * calls.cpu_seconds
+    each, seconds = calls.cpu_seconds / calls.calls, calls.cpu_seconds
+    if each >= WALK_SECONDS and calls.pages < HEALTHY_PAGES_PER_SECOND * seconds:
+        return True
+    return zombies >= MANY_ZOMBIES and each >= SHORT_WALK_SECONDS and calls.pages < POOR_PAGES_PER_SECOND * seconds
 
 
-def derive_payer(sweep: Sweep | Gap, reclaim: ReclaimSeen | Gap) -> Payer:
+def derive_payer(sweep: Sweep | Gap, reclaim: ReclaimSeen | Gap, zombies: int = 0) -> Payer:
     slow_sweep = None if isinstance(sweep, Gap) else derive_sweep_cost(sweep).is_slow
-    walks = None if isinstance(reclaim, Gap) else any(is_walk(kind) for kind in reclaim.kinds)
+    walks = None if isinstance(reclaim, Gap) else any(is_walk(kind, zombies) for kind in reclaim.kinds)
     match slow_sweep, walks:
         case True, True:
             return Payer.BOTH

@@ -99,3 +99,27 @@ def test_sweepers_are_added_up_by_name_and_a_number_used_again_counts_from_nough
     before = {7: ("kubelet", 100, 200), 8: ("kubelet", 50, 50), 9: ("dockerd", 900, 900)}
     after = {7: ("kubelet", 150, 300), 8: ("kubelet", 10, 10), 9: ("crio", 30, 0)}
     assert derive_sweepers(before, after, 100) == (Sweeper("kubelet", 2, 0.6, 1.1), Sweeper("crio", 1, 0.3, 0.0))
+
+
+POOR = reclaim(142, 52_096, 1.15, 0.244)
+"""A task at its limit beside 10,000 zombies, as bench/bench_reclaim_walk.py saw it: 14 times slower, and still given some pages."""
+RICH = reclaim(2658, 1_352_704, 2.27, 0.087)
+"""The same task without zombies."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "zombies", "verdict"),
+    [
+        (POOR, 10_000, Verdict.PRESENT),
+        (POOR, 4_000, Verdict.ABSENT),
+        (RICH, 10_000, Verdict.ABSENT),
+        (WORK, 10_000, Verdict.ABSENT),
+    ],
+)
+def test_beside_many_zombies_a_call_that_finds_few_pages_is_a_walk(
+    seen: ReclaimSeen, zombies: int, verdict: Verdict
+) -> None:
+    finding = judge_costly_reclaim_walk(case(snapshot(zombies))._replace(reclaim=seen))
+    assert finding.verdict is verdict
+    if verdict is Verdict.PRESENT:
+        assert "8 ms each (longest 0.24 s), and gave back 52,096 pages, over 10,000 zombies" in finding.summary

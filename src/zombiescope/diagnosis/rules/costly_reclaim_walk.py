@@ -19,7 +19,8 @@ def judge_costly_reclaim_walk(case: Case) -> Finding:
     seen, population = case.reclaim, case.last.scan.population
     if isinstance(seen, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, seen.reason, ())
-    walks = [kind for kind in seen.kinds if is_walk(kind)]
+    known = 0 if isinstance(population, Gap) else population.zombies
+    walks = [kind for kind in seen.kinds if is_walk(kind, known)]
     at = case.last.snapshot.taken_at
     if not walks:
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, _calm(seen), _evidence(seen, at))
@@ -31,7 +32,7 @@ def judge_costly_reclaim_walk(case: Case) -> Finding:
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, why, _evidence(seen, at))
     worst = max(walks, key=lambda kind: kind.longest_seconds)
     severity = case.thresholds.of_reclaim_pass(worst.longest_seconds)
-    payer = Evidence("pays_for_zombies", str(derive_payer(case.first.snapshot.sweep, seen)), "", "behaviour", at)
+    payer = Evidence("pays_for_zombies", str(derive_payer(case.first.snapshot.sweep, seen, known)), "", "behaviour", at)
     summary = f"{_words(worst)}, over {population.zombies:,} zombies"
     return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*_evidence(seen, at), payer))
 
@@ -39,9 +40,13 @@ def judge_costly_reclaim_walk(case: Case) -> Finding:
 def _words(calls: ReclaimCalls) -> str:
     times = "once" if calls.calls == 1 else f"{calls.calls:,} times"
     return (
-        f"reclaim ({calls.kind}) ran {times}, {calls.mean_seconds:.2f} s each (longest {calls.longest_seconds:.2f} s), "
+        f"reclaim ({calls.kind}) ran {times}, {_each(calls.mean_seconds)} each (longest {calls.longest_seconds:.2f} s), "
         f"and gave back {calls.pages:,} pages"
     )
+
+
+def _each(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.0f} ms"
 
 
 def _calm(seen: ReclaimSeen) -> str:

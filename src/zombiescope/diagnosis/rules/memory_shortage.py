@@ -37,7 +37,7 @@ def judge_memory_shortage(case: Case) -> Finding:
         if stall is None:
             return _finding(Verdict.UNKNOWN, "nothing tells how long tasks stalled on memory")
         return _finding(Verdict.ABSENT, f"not seen in {seen.seconds:.0f} s", evidence)
-    if may_walk and any(map(is_walk, reclaim.kinds)):
+    if may_walk and any(is_walk(kind, population.zombies) for kind in reclaim.kinds):
         return _finding(
             Verdict.ABSENT, "reclaim is dear because it walks over zombies, not for want of memory", evidence
         )
