@@ -83,7 +83,7 @@ def _boot(
     ]
     command += ["--timeout", f"{order.processor_seconds:.0f}", "--", "sh", "-c", inside]
     last = ""
-    told = out.with_suffix(".words")
+    told = out.parent / f"{order.cell}.words"
     with _machine(command, checkout, told) as machine:
         began = time.monotonic()
         lines = _Growing(out / "live")
