@@ -69,6 +69,7 @@ class Sibling:
         return int(values[name])
 
     def end(self) -> None:
+        os.write(self._orders, b"q")  # a sibling made later keeps this pipe open too
         os.close(self._orders)
         os.close(self._answers)
         os.waitpid(self._child, 0)
@@ -78,7 +79,7 @@ class Sibling:
 def _serve(file: Path, orders: int, answers: int) -> None:
     buffer = bytearray(1 << 20)
     with file.open("rb", buffering=0) as source:
-        while os.read(orders, 1):
+        while os.read(orders, 1) == b"r":
             began, used = time.monotonic(), time.process_time()
             source.seek(0)
             while source.readinto(buffer):
