@@ -16,7 +16,11 @@ import pytest
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 
+from zombiescope.analysis.reaping import State
 from zombiescope.execution.eviction import resident_count
+from zombiescope.facts.reaping import Budget
+from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.reap import Reaper, Scope
 
 COUNT = 60
 
@@ -71,6 +75,18 @@ def test_shared_memory_is_named_and_left(lab: LabDriver, witness: Witness, tmp_p
     assert [(left["reason"], left["zombies"]) for left in answer["left"]] == [("tmpfs", COUNT)]
     assert answer["freed"] == {"zombies": 0, "pages": 0}
     assert not witness.ids("release", truth["subtree"])
+
+
+@pytest.mark.kernel
+def test_while_it_rests_it_still_says_what_it_cannot_free(lab: LabDriver) -> None:
+    truth = lab.zombies("tmpfs", COUNT)
+    # Others may press the machine: the limits are for another test.
+    budget = Budget(leave=0, memory_pressure=100.0, io_pressure=100.0, refaults_per_second=1e9)
+    reaper = Reaper(LiveHost(), budget, Scope(None, os.fsencode(truth["subtree"])), None)
+    first, second = reaper.run_pass(), reaper.run_pass()
+    assert first.state is State.NOTHING_EVICTABLE
+    assert second.state in {State.RESTING, State.NOTHING_EVICTABLE}, "others may have made more zombies meanwhile"
+    assert dict(first.choice.left) == dict(second.choice.left) == {"tmpfs": COUNT}
 
 
 @pytest.mark.kernel

@@ -74,6 +74,7 @@ class Reaper:
         self._harmful = 0
         self._idle = 0
         self._barren_at: tuple[int, float] | None = None
+        self._barren = _NOTHING
         self._began = host.monotonic()
         self._identity = read_identity(host)
         self.tally = Tally()
@@ -127,7 +128,7 @@ class Reaper:
         if why:
             return State.PRESSED, why, _NOTHING, ()
         if self._is_known_barren(zombies, now):
-            return State.RESTING, "nothing could be evicted the last time, and no more have come", _NOTHING, ()
+            return State.RESTING, "nothing could be evicted the last time, and no more have come", self._barren, ()
         return self._evict(zombies, now)
 
     def _judge(self, health: Health) -> str | None:
@@ -153,7 +154,7 @@ class Reaper:
         most = max(int(self._budget.pages_per_second * self._budget.interval_seconds), 1)
         choice = choose(bodies, self._levers(bodies), self._lessons, now, most)
         if not choice.orders:
-            self._barren_at = zombies, now + self._budget.longest_seconds
+            self._barren_at, self._barren = (zombies, now + self._budget.longest_seconds), choice
             total = sum(choice.left.values())
             return State.NOTHING_EVICTABLE, f"eviction cannot free any of the {total:,} in question", choice, ()
         self._barren_at = None
