@@ -135,7 +135,10 @@ class _Growing:
 
 def _failure(code: int, cell: str, words: str) -> ObservationError | ActionUndoneError:
     """The machine is gone whatever happened: nothing is left to undo."""
-    said = " | ".join(words.splitlines()[-6:])[-900:] or f"exit code {code}"
+    lines = words.splitlines()
+    errors = [at for at, line in enumerate(lines) if line.startswith("error:")]
+    picked = lines[errors[-1] : errors[-1] + 2] if errors else lines[-3:]
+    said = "; ".join(" ".join(line.split()) for line in picked)[-600:] or f"exit code {code}"
     if code in {_NOT_BUILT, _NEVER_STARTED} or "invalid choice" in words:
         return ObservationError(f"cannot boot the throw-away machine {cell}", said, "tests/vm/README.md")
     if code == _NOT_FINISHED:

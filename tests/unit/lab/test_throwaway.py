@@ -19,7 +19,10 @@ out = pathlib.Path(asked["--out"])
 out.mkdir(parents=True, exist_ok=True)
 (out / "live").write_text("    1.0 s  before: fast\\n    2.0 s  after: fa")
 (out / "document.json").write_text('{"inside": "%s"}' % sys.argv[-1].replace('"', ""))
+print("   1.0 s  before: fast")
 print("error: it went wrong")
+print("  why: too slow")
+print("vm: status")
 sys.exit(STATUS)
 """
 
@@ -48,7 +51,7 @@ def test_its_document_and_its_lines_come_back(checkout: Path) -> None:
     [(3, ObservationError), (125, ObservationError), (124, ActionUndoneError), (4, ActionUndoneError)],
 )
 def test_how_it_failed_is_told(checkout: Path, status: int, kind: type[ZombiescopeError]) -> None:
-    with pytest.raises(kind, match="it went wrong"):
+    with pytest.raises(kind, match=r"error: it went wrong; why: too slow$"):
         boot(checkout, status)
 
 
