@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from zombiescope import __version__
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
@@ -20,6 +21,7 @@ from zombiescope.host.scrub import scrubber_for
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.evidence import Evidence, gather
 from zombiescope.pipeline.kept_evidence import NAME, keep, recall
+from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.restart_times import read_restart_times
 
 _RESTARTS_SECONDS = 3600.0
@@ -45,12 +47,20 @@ def record(host: Host, file: str, seconds: float, progress: Callable[[float], No
     evidence = _evidence(host)
     if evidence is not None:
         recorder.keep_outcome(NAME, keep(evidence, scrubber.path))
+        _keep_levers(recorder, seen.case, evidence)
     size = write_bundle(file, Header(__version__, host.label), recorder.answers)
     path = file.encode("utf-8", "surrogateescape")
     again = examine(open_bundle(path), seconds)
     snapshot = seen.case.observations[0].snapshot
     replays = _gist(seen) == _gist(again) and _bodies(evidence) == _bodies(recall(open_bundle(path)))
     return Recorded(snapshot, size, len(recorder.answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+
+
+def _keep_levers(recorder: RecordingHost, case: Case, evidence: Evidence) -> None:
+    """So that `plan --root FILE` knows what could be pulled there."""
+    hierarchy = case.last.snapshot.hierarchy
+    if isinstance(hierarchy, Hierarchy):
+        read_levers(recorder, hierarchy, sorted({zombie.parent for zombie in evidence.walk.zombies}))
 
 
 def _evidence(host: Host) -> Evidence | None:

@@ -7,8 +7,8 @@ from html import escape
 
 from zombiescope.diagnosis.engine import Diagnosis
 
-_WIDE, _HIGH, _SPACE, _ROW = 168, 58, 34, 84
-_MOST_IN_A_ROW = 5
+_WIDE, _HIGH, _SPACE, _ROW = 190, 58, 30, 84
+_MOST_IN_A_ROW = 4
 
 
 def render_chains(diagnosis: Diagnosis) -> str:

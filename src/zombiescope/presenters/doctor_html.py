@@ -12,7 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_axis_svg import render_axis
 from zombiescope.presenters.doctor_chain_svg import render_chains
 from zombiescope.presenters.doctor_json import case_gaps, last_gaps
-from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
+from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.page_style import STYLE
 from zombiescope.remedies.plan import AskHuman, Plan, Step
@@ -59,11 +59,8 @@ def _section(title: str, inside: str) -> str:
 
 
 def _first(report: Report) -> str:
-    remedy, maker = report.diagnosis.first_remedy, report.diagnosis.maker
-    if remedy in ("", "none"):
-        return ""
-    whom = f" <code>{escape(maker)}</code>" if maker else ""
-    return f"<p>First: <b>{escape(remedy)}</b>{whom}</p>"
+    first = told_first(report.diagnosis, report.plan)
+    return f"<p>First: <b>{escape(first)}</b></p>" if first else ""
 
 
 def _finding(finding: Finding) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.finding import Evidence, Verdict
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
+from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
 from zombiescope.presenters.document import rfc3339
 from zombiescope.remedies.plan import Plan
 
@@ -17,6 +17,8 @@ def render_doctor_markdown(report: Report) -> str:
     host = snapshot.identity
     lines = [f"# {plain(diagnosis.verdict)}", ""]
     lines.append(f"Host {code(host.name or '?')}, kernel {code(host.kernel or '?')}, {rfc3339(snapshot.taken_at)}")
+    if first := told_first(diagnosis, report.plan):
+        lines += ["", f"First: **{plain(first)}**"]
     if diagnosis.chains:
         lines += ["", *(f"- {' ← '.join(code(name) for name in chain)}" for chain in diagnosis.chains)]
     lines += ["", "## What to do", "", *_plan(report.plan)]

@@ -7,13 +7,36 @@ from typing import NamedTuple
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.engine import LOOK_FROM_THE_HOST, NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.timeline import Timeline
 from zombiescope.presenters.figures import size
 from zombiescope.remedies.plan import Plan, Step
 
+_FIRST = {
+    "stop-unit": "stop {whom} and keep it from starting again",
+    "limit-restarts": "limit the restarts of {whom}",
+    "reclaim-parent": "let the cached pages go that hold them",
+    "flush": "write everything back, then let one cgroup die",
+    "delete-file": "delete the files in memory that hold them",
+    "remove-segment": "remove the System V segments that hold them",
+    "restart-process": "restart the process that holds their memory",
+    "reap-process": "have the dead processes waited for",
+    "close-socket": "have the sockets closed that hold them",
+    "unmount": "let the namespaces go that hold them",
+    "swap-in": "bring their memory back from swap",
+    "wait": "wait: the kernel lets them go by itself",
+    "reboot": "drain and reboot: no lever of ours reaches them",
+    "remove-directories": "remove the empty directories, and find who makes them",
+    "give-memory": "give more memory, or a higher limit, to what is short of it",
+    "raise-cpu-limit": "raise the CPU limit that is used up",
+    "find-cpu": "find what uses the CPUs: it is no matter of cgroups",
+    "lower-priority": "lower the real-time priority",
+    "move-host": "move away from this hypervisor: it takes the CPUs",
+    LOOK_FROM_THE_HOST: "look from the host, not from inside a container",
+}
+"""What each remedy means, where no plan says it better."""
 _NO_PLAN = Gap("plan", "no plan was made", "zombiescope plan")
 
 
@@ -38,6 +61,22 @@ def told_correlation(found: Correlation) -> str:
     lift = f"{found.lift:.1f} times as often as by chance" if found.lift is not None else "never by chance"
     verdict = "they belong together" if found.is_telling else "this may be chance"
     return f"{text}, {lift} ({by_chance}; p = {found.p_value:.3f}): {verdict}"
+
+
+def told_first(diagnosis: Diagnosis, plan: Plan | Gap) -> str:
+    """What to do first, in words; empty where nothing is to be done. The plan's own step against the origin where there is one."""
+    remedy = diagnosis.first_remedy
+    if remedy in ("", NONE):
+        return ""
+    steps = () if isinstance(plan, Gap) else plan.own_steps
+    step = next((each for each in steps if each.finding == diagnosis.origin), None)
+    if step is not None:
+        return f"{step.title}{f' (frees {frees(step)})' if frees(step) else ''}: zombiescope apply"
+    whom = diagnosis.maker.removeprefix("unit:")
+    told = _FIRST.get(remedy, remedy)
+    if "{whom}" in told:
+        return told.format(whom=whom or "it")
+    return f"{told} ({whom})" if whom else told
 
 
 def value_of(item: Evidence) -> str:

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.engine import NONE, Diagnosis
+from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.doctor_json import last_gaps
-from zombiescope.presenters.doctor_report import Report, frees, told_correlation, value_of
+from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.fitting import Column, Fitting
 from zombiescope.presenters.scan_text import STYLES, gap_lines
@@ -25,9 +25,9 @@ _LABEL_WIDTH = 10
 _MOST_STEPS = 8
 
 
-def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]:
+def render_doctor_text(case: Case, diagnosis: Diagnosis, first: str = "") -> list[RenderableType]:
     parts: list[RenderableType] = [Text(diagnosis.verdict, style=STYLES[diagnosis.worst])]
-    parts += _summary(diagnosis)
+    parts += _summary(diagnosis, first)
     for finding in diagnosis.present:
         parts += [Text(), _headline(finding), *([_evidence_table(finding.evidence)] if finding.evidence else [])]
     parts += _others(diagnosis)
@@ -39,7 +39,8 @@ def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]
 
 def render_report_text(report: Report, page: str | None = None) -> list[RenderableType]:
     """With the plan in short, whether failures follow, and where the page is."""
-    parts = render_doctor_text(report.case, report.diagnosis)
+    first = told_first(report.diagnosis, report.plan)
+    parts = render_doctor_text(report.case, report.diagnosis, first)
     if report.correlations:
         lines = (Text(told_correlation(each)) for each in report.correlations)
         parts += [Text(), _labelled("follows", lines)]
@@ -55,16 +56,15 @@ def _frees(step: Step) -> str:
     return f" (frees {frees(step)})" if frees(step) else ""
 
 
-def _summary(diagnosis: Diagnosis) -> list[RenderableType]:
+def _summary(diagnosis: Diagnosis, first: str) -> list[RenderableType]:
     if not diagnosis.chains:
         return []
     rows: list[RenderableType] = [Text()]
     for number, chain in enumerate(diagnosis.chains):
         line = Text(" <- ".join(chain), style="" if number else "bold")
         rows.append(_labelled("chain" if number == 0 else "", (line,)))
-    if diagnosis.first_remedy not in ("", NONE):
-        whom = f" ({diagnosis.maker})" if diagnosis.maker else ""
-        rows.append(_labelled("first", (Text(f"{diagnosis.first_remedy}{whom}"),)))
+    if first:
+        rows.append(_labelled("first", (Text(first),)))
     return rows
 
 

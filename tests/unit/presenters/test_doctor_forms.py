@@ -8,8 +8,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.scenarios.asked import diagnosis_of
 from tests.scenarios.built import BUILT
 from tests.scenarios.facts import NOW, case, loop, services
+from tests.scenarios.labels import read_labels
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
@@ -19,7 +21,7 @@ from zombiescope.pipeline.timeline import Past, tell
 from zombiescope.presenters.doctor_html import render_doctor_html
 from zombiescope.presenters.doctor_json import render_report
 from zombiescope.presenters.doctor_markdown import code, render_doctor_markdown
-from zombiescope.presenters.doctor_report import Report
+from zombiescope.presenters.doctor_report import Report, told_first
 from zombiescope.presenters.document import null_fields
 from zombiescope.remedies.plan import AskHuman, Expected, Plan, Risk, Step, StopUnit, Undo
 
@@ -118,6 +120,20 @@ def test_failures_that_follow_are_told_with_their_numbers(tmp_path: Path) -> Non
     assert document["correlations"][-1]["cases"] == 5
     gaps = {gap["fact"] for gap in document["gaps"]}
     assert {field for field in null_fields(document) if field not in gaps} == set()
+
+
+def test_what_to_do_first_is_said_in_words() -> None:
+    """Of every remedy that a rule can name, with and without a plan."""
+    incident = diagnose(BUILT["incident"]())
+    assert incident.origin == STOP.finding
+    assert told_first(incident, PLAN) == "stop a.service (frees 40 zombies): zombiescope apply"
+    assert told_first(incident, Gap("plan", "recorded")) == "stop ecs.service and keep it from starting again"
+    for label in read_labels().values():
+        found = diagnosis_of(label.name)
+        assert found is not None
+        words = told_first(found, Gap("plan", "recorded"))
+        assert bool(words) == (label.first_remedy != "none")
+        assert words.split(" (")[0] != label.first_remedy, "an id is no sentence"
 
 
 def test_a_plan_that_could_not_be_made_is_a_gap() -> None:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.services import UnitRestart
+from zombiescope.host.live import LiveHost
 from zombiescope.host.programs import Ran
+from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost
 from zombiescope.probes.readers import restart_times
 from zombiescope.probes.readers.restart_times import read_restart_times
@@ -22,8 +24,8 @@ from zombiescope.probes.readers.restart_times import read_restart_times
 class Asking(ReplayHost):
     """Does the experiment."""
 
-    def __init__(self) -> None:
-        super().__init__("this host", [])
+    def __init__(self, *machines: str) -> None:
+        super().__init__("this host", [Answer(0.0, "subdirectories", b"/var/log/journal", list(machines))])
 
     def experiment(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         assert name == "restart-times"
@@ -48,7 +50,10 @@ def answering(monkeypatch: pytest.MonkeyPatch, ran: Ran | None) -> list[tuple[st
 def test_they_come_in_order_with_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line(200_500_000, "b.service"), line(100_000_000, "a\n.service"), line(150_000_000, ["x"]), b"{", b"3"]
     asked = answering(monkeypatch, Ran(0, b"\n".join(lines), ""))
-    assert read_restart_times(Asking(), 90.0) == (UnitRestart(100.0, "a\\x0a.service"), UnitRestart(200.5, "b.service"))
+    assert read_restart_times(Asking("4f"), 90.0) == (
+        UnitRestart(100.0, "a\\x0a.service"),
+        UnitRestart(200.5, "b.service"),
+    )
     assert "--since=@90" in asked[0]
 
 
@@ -62,14 +67,28 @@ def test_they_come_in_order_with_their_times(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_no_journal_is_a_gap(monkeypatch: pytest.MonkeyPatch, ran: Ran | None, why: str) -> None:
     answering(monkeypatch, ran)
-    found = read_restart_times(Asking(), 0.0)
+    found = read_restart_times(Asking("4f"), 0.0)
     assert isinstance(found, Gap)
     assert why in found.reason
 
 
+def test_a_journal_that_nobody_keeps_is_a_gap_and_not_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Ran(0, b"", ""))
+    found = read_restart_times(Asking(), 0.0)
+    assert isinstance(found, Gap)
+    assert "no journal is kept" in found.reason
+
+
 def test_an_empty_journal_is_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, Ran(1, b"\n", ""))
-    assert read_restart_times(Asking(), 0.0) == ()
+    assert read_restart_times(Asking("4f"), 0.0) == ()
+
+
+def test_the_journal_of_this_machine_is_not_asked_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answering(monkeypatch, Ran(0, line(200_500_000, "b.service"), ""))
+    found = read_restart_times(LiveHost(b"/mnt"), 0.0)
+    assert isinstance(found, Gap)
+    assert asked == []
 
 
 @given(st.binary(max_size=200))
