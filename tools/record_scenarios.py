@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remakes tests/scenarios/recorded/NAME from real runs in a test machine: `tools/record_scenarios.py [NAME...]`, all without names.
+"""Remakes tests/scenarios/recorded/NAME.tar.gz from real runs in a test machine: `tools/record_scenarios.py [NAME...]`.
 
-One boot makes one scenario after the other (`tests/scenarios/runs.py`); the recording of each is unpacked beside its label.
+All of them where none is named. One boot makes one scenario after the other (`tests/scenarios/runs.py`) and records each.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -33,17 +32,10 @@ def record(cell_name: str, names: list[str]) -> int:
         outcome = run_job(store, cell, job, Path(folder) / "out", TIMEOUT_SECONDS)
         say(f"{cell.name}: status {outcome.status} in {outcome.wall_seconds:.0f} s, {outcome.reason}")
         say(outcome.log()[-2000:])
+        RECORDED.mkdir(exist_ok=True)
         for archive in sorted(outcome.folder.glob("*.tar.gz")):
-            keep(archive)
+            shutil.copyfile(archive, RECORDED / archive.name)
     return outcome.status
-
-
-def keep(archive: Path) -> None:
-    target = RECORDED / archive.name.removesuffix(".tar.gz")
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    with tarfile.open(archive) as opened:
-        opened.extractall(target, filter="data")
 
 
 def main() -> int:

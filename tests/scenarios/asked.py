@@ -16,7 +16,7 @@ from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.host.bundle import open_bundle
 from zombiescope.pipeline.doctor import examine
 
-RECORDED = {folder.name: folder for folder in sorted((FOLDER / "recorded").glob("*")) if folder.is_dir()}
+RECORDED = {file.name.removesuffix(".tar.gz"): file for file in sorted((FOLDER / "recorded").glob("*.tar.gz"))}
 SECONDS = 3.0
 
 
@@ -25,9 +25,9 @@ def diagnosis_of(name: str) -> Diagnosis | None:
     """None: there is no such scenario yet."""
     if name in BUILT:
         return diagnose(BUILT[name]())
-    folder = RECORDED.get(name)
-    if folder is not None:
-        return examine(open_bundle(bytes(folder)), SECONDS).diagnosis
+    file = RECORDED.get(name)
+    if file is not None:
+        return examine(open_bundle(bytes(file)), SECONDS).diagnosis
     return diagnose(STAND_INS[name]()) if name in STAND_INS else None
 
 

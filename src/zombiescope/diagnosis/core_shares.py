@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all cores together did in the window, as shares: for the rules that blame the hypervisor or plain work."""
+"""What all cores together did in the window, as shares: for the rules that blame the hypervisor or plain work.
+
+Shares are of the time that the kernel accounts for: of a machine that stood still half of the time nothing else can be said.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ class CoreShares(NamedTuple):
     """With waiting for disks: nobody wanted the core."""
     worst_steal: float
     worst_steal_core: int
+    lost: float
+    """Of all time: accounted to nobody."""
 
 
 def shares_of(seen: CoresSeen | Gap) -> CoreShares | Gap:
@@ -28,15 +33,22 @@ def shares_of(seen: CoresSeen | Gap) -> CoreShares | Gap:
     total = CoreTime()
     for use in seen.uses:
         total = total.plus(use.time)
-    if total.total <= 0:
+    accounted = total.total - total.lost
+    if accounted <= 0:
         return Gap("cores", "no time passed")
-    worst = max(seen.uses, key=lambda use: use.time.steal / (use.time.total or 1.0))
+    worst = max(seen.uses, key=lambda use: _steal(use.time))
     return CoreShares(
         seen.began_at + seen.seconds,
         seen.seconds,
-        total.user / total.total,
-        total.steal / total.total,
-        (total.idle + total.iowait) / total.total,
-        worst.time.steal / (worst.time.total or 1.0),
+        total.user / accounted,
+        total.steal / accounted,
+        (total.idle + total.iowait) / accounted,
+        _steal(worst.time),
         worst.core,
+        total.lost / total.total,
     )
+
+
+def _steal(time: CoreTime) -> float:
+    accounted = time.total - time.lost
+    return time.steal / accounted if accounted > 0 else 0.0

@@ -14,7 +14,9 @@ from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import propose
 
 _REPLAYED = Gap(
-    "plan", "a recording cannot be mended, and does not keep what a plan needs", "zombiescope plan, on the host"
+    "plan",
+    "a recording cannot be mended, and without its unit files a plan would leave out who makes them",
+    "zombiescope plan, on the host; zombiescope plan --root FILE tells what would free them",
 )
 
 

@@ -89,6 +89,7 @@ def frees(step: Step) -> str:
     """What a step is expected to free, in few words; empty for a step that frees nothing itself."""
     if step.expected is None:
         return ""
-    if step.expected.zombies_freed is None:
-        return f"at most {step.expected.up_to:,} zombies"
-    return f"{step.expected.zombies_freed:,} zombies"
+    count, least = step.expected.zombies_freed, ""
+    if count is None:
+        count, least = step.expected.up_to, "at most "
+    return f"{least}{count:,} zombie{'s' if count != 1 else ''}"

@@ -22,7 +22,8 @@ _MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
 def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableType]:
     done = [step for step in steps if step.status == "done"]
     freed = sum(step.zombies_freed or 0 for step in done)
-    parts: list[RenderableType] = [Text(f"{len(done)} steps done, {freed:,} zombies freed", style="bold"), Text()]
+    told = f"{len(done)} step{'s' if len(done) != 1 else ''} done, {freed:,} zombies freed"
+    parts: list[RenderableType] = [Text(told, style="bold"), Text()]
     for step in steps:
         line = Text(f"{_MARKS[step.status]:<8}", style="green" if step.status == "done" else "dim")
         line.append(step.step.title)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.build import Cgroup, v1_machine, write_machine
+from tests.scenarios.asked import RECORDED
 
 from zombiescope.cli.main import main
 
@@ -69,3 +70,17 @@ def test_a_history_that_is_not_there_is_a_gap(root: str, tmp_path: Path, capsys:
 def test_two_forms_at_once_are_refused(root: str, capsys: Capture) -> None:
     assert main(["doctor", "--root", root, "--json", "--markdown"]) == 2
     assert "choose one" in capsys.readouterr().err
+
+
+def test_a_recording_of_a_real_machine_gives_the_doctor_its_answer_and_the_plan_its_steps(capsys: Capture) -> None:
+    """300 zombies of a 6.1 kernel on v2, held by files on a tmpfs."""
+    bundle = str(RECORDED["tmpfs"])
+    assert main(["doctor", "--root", bundle, "--seconds", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["origin"], told["first_remedy"]) == ("pinned-shared-memory", "delete-file")
+    assert told["plan"] is None
+    assert "cannot be mended" in {gap["fact"]: gap["reason"] for gap in told["gaps"]}["plan"]
+    assert main(["plan", "--root", bundle, "--below", "/zombiescope-lab/scenario", "--json"]) == 0
+    (step, *_) = json.loads(capsys.readouterr().out)["steps"]
+    assert step["change"]["kind"] == "delete_files"
+    assert 290 <= step["expected"]["zombies_freed"] <= 300

@@ -27,3 +27,8 @@ def test_a_scenario_is_what_its_label_says_it_is() -> None:
     assert set(BUILT) <= {name for name, label in LABELS.items() if not label.real}
     assert set(RECORDED) | set(STAND_INS) <= {name for name, label in LABELS.items() if label.real}
     assert set(BUILT) | set(RECORDED) | set(STAND_INS) == set(LABELS)
+
+
+def test_enough_of_them_were_recorded_on_real_kernels_and_each_is_small() -> None:
+    assert len(RECORDED) >= 7
+    assert all(file.stat().st_size < 100_000 for file in RECORDED.values())

@@ -11,6 +11,7 @@ from zombiescope.facts.gap import Gap
 
 ID = "cpu-shortage"
 TITLE = "All cores are busy with user programs"
+_WORTH_TELLING = 0.05
 
 
 def judge_cpu_shortage(case: Case) -> Finding:
@@ -19,10 +20,12 @@ def judge_cpu_shortage(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
     limits = case.thresholds
     is_short = shares.idle <= limits.shortage_most_idle and shares.user >= limits.shortage_least_user
-    summary = f"{shares.user:.0%} of all CPU time was in user mode, {shares.idle:.0%} idle, in {shares.seconds:.0f} s"
+    summary = f"{shares.user:.0%} of CPU time was in user mode, {shares.idle:.0%} idle, in {shares.seconds:.0f} s"
+    if shares.lost >= _WORTH_TELLING:
+        summary += f"; {shares.lost:.0%} more was accounted to nobody"
     evidence = (
-        Evidence("user", round(shares.user, 3), "of all CPU time", "/proc/stat", shares.at),
-        Evidence("idle", round(shares.idle, 3), "of all CPU time", "/proc/stat", shares.at),
+        Evidence("user", round(shares.user, 3), "of CPU time", "/proc/stat", shares.at),
+        Evidence("idle", round(shares.idle, 3), "of CPU time", "/proc/stat", shares.at),
     )
     if not is_short:
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)

@@ -23,11 +23,11 @@ def judge_cpu_steal(case: Case) -> Finding:
     verdict = Verdict.PRESENT if worst >= limits.steal_warning else Verdict.ABSENT
     if verdict is Verdict.ABSENT:
         severity = Severity.OK
-    summary = f"{shares.steal:.0%} of all CPU time was stolen in {shares.seconds:.0f} s"
+    summary = f"{shares.steal:.0%} of CPU time was stolen in {shares.seconds:.0f} s"
     if verdict is Verdict.PRESENT:
         summary += f", {shares.worst_steal:.0%} of core {shares.worst_steal_core}"
     evidence = (
-        Evidence("steal", round(shares.steal, 3), "of all CPU time", "/proc/stat", shares.at),
+        Evidence("steal", round(shares.steal, 3), "of CPU time", "/proc/stat", shares.at),
         Evidence(
             f"core[{shares.worst_steal_core}].steal",
             round(shares.worst_steal, 3),
