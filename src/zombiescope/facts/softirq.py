@@ -86,4 +86,6 @@ class SoftirqSeen(NamedTuple):
     squeezed: int | None
     dropped: int | None
     latencies: tuple[CoreLatency, ...] | Gap
-    """In the kernel; the gap where BPF is refused."""
+    """In the kernel; the gap where BPF and hist triggers are refused."""
+    is_least: bool = False
+    """Waits may have been longer than `latencies` say: hist triggers know the last raise alone."""

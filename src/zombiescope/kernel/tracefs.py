@@ -17,7 +17,7 @@ _PLACES = (b"/sys/kernel/tracing", b"/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CREATE = 6
 _CLOEXEC = 1
-_OURS = re.compile(r"zombiescope-([0-9]+)-([0-9]+)")
+_OURS = re.compile(r"zombiescope-([0-9]+)-([0-9]+)(?:-[a-z]+)?")
 
 
 class TracefsError(ObservationError):
@@ -52,9 +52,9 @@ def _refused(step: str) -> TracefsError:
 
 
 class Instance:
-    def __init__(self) -> None:
+    def __init__(self, purpose: str = "") -> None:
         self._top = open_tracefs()
-        self.name = f"zombiescope-{os.getpid()}-{_start_time(os.getpid())}"
+        self.name = f"zombiescope-{os.getpid()}-{start_time(os.getpid())}" + (f"-{purpose}" if purpose else "")
         try:
             self.leftovers = self._remove_leftovers()
             with suppress(FileExistsError):
@@ -73,6 +73,15 @@ class Instance:
     def write(self, file: str, text: str) -> None:
         # Not through a text file opened for appending: these files refuse to seek.
         descriptor = os.open(self._path(file), os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._top)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+    def append(self, file: str, text: str, *, shared: bool = False) -> None:
+        """A line to a list that others may have lines in: without O_APPEND the kernel empties it first."""
+        path = self._path(file, shared=shared)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=self._top)
         try:
             os.write(descriptor, text.encode())
         finally:
@@ -105,14 +114,14 @@ class Instance:
             os.close(descriptor)
         removed = 0
         for name, match in found:
-            if name != self.name and _start_time(int(match[1])) != int(match[2]):
+            if name != self.name and start_time(int(match[1])) != int(match[2]):
                 with suppress(OSError):
                     os.rmdir(f"instances/{name}", dir_fd=self._top)
                     removed += 1
         return removed
 
 
-def _start_time(process: int) -> int:
+def start_time(process: int) -> int:
     """In ticks since boot; 0 for a process that does not exist. With it a process number used again is told from the first."""
     try:
         descriptor = os.open(f"/proc/{process}/stat", os.O_RDONLY | os.O_CLOEXEC)

@@ -81,6 +81,23 @@ def test_without_bpf_ksoftirqds_wait_is_a_suspicion_that_takes_a_second_witness(
     assert (calm.verdict, calm.summary) == (Verdict.UNKNOWN, "no softirq waited; more is not known: bpf refused")
 
 
+def test_hist_triggers_can_say_that_it_starved_and_never_that_it_did_not() -> None:
+    """They know the last raise alone: a wait is at least so long."""
+
+    def told(seconds: float) -> Finding:
+        times = Times(Histogram((1,)), seconds)
+        core = CoreLatency(2, times, Times(), Times(), Times())
+        return judged(derive_softirq(QUIET, (core,))._replace(is_least=True))
+
+    assert (told(0.25).verdict, told(0.25).severity) == (Verdict.PRESENT, Severity.WARNING)
+    assert told(1.5).severity is Severity.CRITICAL
+    short = told(0.001)
+    assert short.verdict is Verdict.UNKNOWN
+    assert "it may have been longer" in short.summary
+    (item,) = [item for item in short.evidence if item.fact.startswith("core[2]")]
+    assert (item.fact, item.value, item.source) == ("core[2].network.longest", 0.001, "hist triggers")
+
+
 def test_a_gap_is_unknown() -> None:
     assert judged(Gap("softirq", "no such view")).summary == "no such view"
     assert judge_starved_softirq(case(snapshot())).verdict is Verdict.UNKNOWN

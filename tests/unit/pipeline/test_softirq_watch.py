@@ -95,6 +95,15 @@ def test_a_recording_gives_the_latencies_back() -> None:
     ]
 
 
+def test_what_hist_triggers_told_is_known_to_be_the_least() -> None:
+    host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
+    for by, is_least in (("hist", True), ("bpf", False)):
+        host.outcome = {**PLAIN, "by": by}
+        seen = SoftirqWindow(host).seen()
+        assert isinstance(seen, SoftirqSeen)
+        assert seen.is_least is is_least
+
+
 @pytest.mark.parametrize("outcome", [None, {}, {"cores": 1}, {"cores": {"x": {}}}, {"gap": ["softirq", "no", ""]}])
 def test_what_a_stranger_recorded_is_a_gap_and_the_files_remain(outcome: Any) -> None:
     host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)

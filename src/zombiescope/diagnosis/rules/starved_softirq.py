@@ -13,7 +13,7 @@ from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
 
 ID = "starved-softirq"
 TITLE = "Softirqs were starved of their core"
-_BPF, _FILES = "bpf", "/proc/PID/schedstat"
+_BPF, _HIST, _FILES = "bpf", "hist triggers", "/proc/PID/schedstat"
 _MOST_SHOWN = 5
 
 
@@ -27,6 +27,9 @@ def judge_starved_softirq(case: Case) -> Finding:
         return _suspected(seen, summary, seen.latencies)
     if severity is not Severity.OK:
         return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
+    if seen.is_least:
+        told = f"{summary} as far as hist triggers tell, which know the last raise alone: it may have been longer"
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
     if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
         gap = seen.latencies if isinstance(seen.latencies, Gap) else seen.waited_seconds
         assert isinstance(gap, Gap)
@@ -87,14 +90,19 @@ def _evidence(seen: SoftirqSeen) -> tuple[Evidence, ...]:
             found.append(Evidence(name, value, "in the window", "/proc/net/softnet_stat", end))
     if isinstance(seen.latencies, Gap):
         return tuple(found)
+    source = _HIST if seen.is_least else _BPF
     worst = sorted(seen.latencies, key=lambda core: -core.worst.longest_seconds)[:_MOST_SHOWN]
     for core in worst:
         kinds = (("network", core.network), ("others", core.others), ("poll", core.poll), ("ksoftirqd", core.queue))
         found += [
             Evidence(
-                f"core[{core.core}].{name}.longest", round(times.longest_seconds, 6), "seconds", _BPF, times.longest_at
+                f"core[{core.core}].{name}.longest",
+                round(times.longest_seconds, 6),
+                "seconds",
+                source,
+                times.longest_at or end,
             )
             for name, times in kinds
-            if times.longest_at is not None
+            if times.longest_at is not None or (seen.is_least and times.longest_seconds)
         ]
     return tuple(found)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softirq latencies of a window, counted in the kernel by BPF from begin to end. A recording keeps what was told."""
+"""Softirq latencies of a window, counted in the kernel from begin to end: by BPF, or by hist triggers where it is refused. A
+recording keeps what was told."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.softirq import CoreLatency, Times
 from zombiescope.host.access import Host
 from zombiescope.kernel.bpf_softirq import SoftirqLatency
+from zombiescope.kernel.hist_softirq import SoftirqHist
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "softirq.latencies"
@@ -22,6 +24,9 @@ _NOT_HERE = Gap(
 
 
 class LatencyWindow:
+    is_least = False
+    """They may have been longer: told by hist triggers."""
+
     def __init__(self, host: Host, ksoftirqd: Mapping[int, int] | Gap) -> None:
         self._host = host
         self._watch = _begin(host, {} if isinstance(ksoftirqd, Gap) else ksoftirqd)
@@ -31,12 +36,13 @@ class LatencyWindow:
         if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
             return watch
         outcome = self._host.experiment("softirq_latency", lambda: _told(watch))
-        if isinstance(watch, SoftirqLatency):
+        if not isinstance(watch, Gap):
             watch.close()
+        self.is_least = outcome is not None and outcome.get("by") == "hist"
         return _NOT_HERE if outcome is None else _checked(outcome)
 
 
-def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> SoftirqLatency | Gap:
+def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> SoftirqLatency | SoftirqHist | Gap:
     try:
         host.read(_PRESENCE)
     except OSError as error:
@@ -46,10 +52,14 @@ def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> SoftirqLatency | Gap:
     try:
         return SoftirqLatency(host.wall_clock, ksoftirqd)
     except ObservationError as error:
-        return Gap(FACT, error.why, error.hint)
+        refused = Gap(FACT, error.why, error.hint)
+    try:
+        return SoftirqHist()
+    except ObservationError as error:
+        return refused._replace(reason=f"{refused.reason}; hist triggers: {error.why}")
 
 
-def _told(watch: SoftirqLatency | Gap) -> dict[str, Any]:
+def _told(watch: SoftirqLatency | SoftirqHist | Gap) -> dict[str, Any]:
     return {"gap": list(watch)} if isinstance(watch, Gap) else watch.read()
 
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From raise to run of the network's softirqs by the kernel's hist triggers, where BPF is refused: in a private tracefs instance,
+for a bounded window.
+
+Triggers and the synthetic event that carries the wait outlive their process, so a child of ours takes them away: when the window
+ends, when we are killed, and after an hour at the latest. One that was killed too is cleaned up after by the next run. A trigger
+stamps every raise: of a softirq raised again while it waited only the last is told, so that a wait is *at least* this long.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+from contextlib import suppress
+from typing import Any
+
+from zombiescope.kernel.tracefs import Instance, TracefsError, open_tracefs, start_time
+
+_RAISE, _ENTRY = "events/irq/softirq_raise", "events/irq/softirq_entry"
+_FILTER = "if vec==2||vec==3"
+_CPU_KEYS = ("common_cpu", "cpu")
+"""The key of the core, and what it was called before 5.14 and its stable relatives."""
+_MOST_SECONDS = 3900.0
+_NAME = re.compile(r"zombiescope_([0-9]+)_([0-9]+)")
+_BUCKET = re.compile(rb"\{ c: +([0-9]+), lat: ~ 2\^([0-9]+) +\} hitcount: +([0-9]+)")
+_LONGEST = re.compile(rb"\{ (?:common_)?cpu: +([0-9]+), vec: +[0-9]+ \} hitcount: +[0-9]+\s+max: +([0-9]+)")
+_DROPPED = re.compile(rb"(?m)^ +Dropped: ([0-9]+)")
+_KINDS = ("network", "others", "poll", "queue")
+_WHAT = "cannot count softirqs by hist triggers"
+_MOST_POWER = 31
+
+
+class SoftirqHist:
+    """Counts from when it is made. Raises TracefsError where the kernel has no such triggers or refuses them."""
+
+    def __init__(self) -> None:
+        remove_leftovers()
+        self._instance = Instance("hist")
+        self._event = f"zombiescope_{os.getpid()}_{start_time(os.getpid())}"
+        self._guard: tuple[int, int] | None = None
+        try:
+            self._instance.read(f"{_ENTRY}/hist")
+            self._guard = _begin_guard(self._instance.name, self._event)
+            self._begin()
+        except OSError as error:
+            self.close()
+            why = f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes"
+            raise TracefsError(_WHAT, why, "a kernel with CONFIG_HIST_TRIGGERS, as root") from error
+
+    def read(self) -> dict[str, Any]:
+        """As BPF tells it; when the longest began is not known."""
+        text = self._instance.read(f"events/synthetic/{self._event}/hist")
+        buckets, dropped = buckets_by_core(text)
+        longest = longest_by_core(self._instance.read(f"{_ENTRY}/hist"))
+        nothing = [[], 0.0, None, False]
+        cores = {
+            str(core): {
+                kind: [buckets.get(core, []), longest.get(core, 0.0), None, False] if kind == "network" else nothing
+                for kind in _KINDS
+            }
+            for core in sorted({*buckets, *longest})
+        }
+        return {"cores": cores, "missed": dropped, "by": "hist"}
+
+    def close(self) -> None:
+        """Waits until everything is taken away."""
+        if self._guard is not None:
+            child, pipe = self._guard
+            self._guard = None
+            os.close(pipe)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+        self._instance.close()
+
+    def _begin(self) -> None:
+        self._instance.append("synthetic_events", f"{self._event} u64 lat; unsigned int c", shared=True)
+        for number, cpu in enumerate(_CPU_KEYS):
+            try:
+                self._instance.write(f"{_RAISE}/trigger", f"hist:keys={cpu},vec:ts0=common_timestamp.usecs {_FILTER}")
+            except OSError:
+                if number + 1 == len(_CPU_KEYS):
+                    raise
+                continue
+            self._instance.write(
+                f"{_ENTRY}/trigger",
+                f"hist:keys={cpu},vec:lat=common_timestamp.usecs-$ts0,c={cpu}"
+                f":onmatch(irq.softirq_raise).trace({self._event},$lat,$c):onmax($lat).save(vec) {_FILTER}",
+            )
+            break
+        self._instance.write(f"events/synthetic/{self._event}/trigger", "hist:keys=c,lat.log2")
+
+
+def buckets_by_core(text: bytes) -> tuple[dict[int, list[int]], int]:
+    """In our powers (the kernel's 2^n holds what is more than 2^(n-1) microseconds and at most 2^n), and how many it dropped."""
+    dropped = _DROPPED.search(text)
+    found: dict[int, list[int]] = {}
+    for core, power, count in _BUCKET.findall(text):
+        row = found.setdefault(int(core), [])
+        place = min(int(power), _MOST_POWER)
+        row.extend([0] * (place + 1 - len(row)))
+        row[place] += int(count)
+    return found, int(dropped[1]) if dropped else 0
+
+
+def longest_by_core(text: bytes) -> dict[int, float]:
+    """In seconds, of both softirqs of the network."""
+    longest: dict[int, float] = {}
+    for core, micros in _LONGEST.findall(text):
+        longest[int(core)] = max(longest.get(int(core), 0.0), int(micros) / 1e6)
+    return longest
+
+
+def remove_leftovers() -> int:
+    """Of runs that were killed together with the child that should have cleaned up."""
+    top = open_tracefs()
+    try:
+        with suppress(OSError):
+            text = _read(top, "synthetic_events")
+            owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
+            gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
+            for process, begun in gone:
+                _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
+            return len(gone)
+        return 0
+    finally:
+        os.close(top)
+
+
+def _begin_guard(instance: str, event: str) -> tuple[int, int]:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child:
+        os.close(reading)
+        return child, writing
+    try:
+        os.close(writing)
+        _guard(reading, instance, event)
+    finally:
+        os._exit(0)
+
+
+def _guard(reading: int, instance: str, event: str) -> None:
+    """In the child: waits for the end of its parent, whatever that was, and takes everything away."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    top = open_tracefs()
+    select.select([reading], [], [], _MOST_SECONDS)
+    _remove(top, instance, event)
+
+
+def _remove(top: int, instance: str, event: str) -> None:
+    """Those that read a variable before the one that has it; then the instance, then the event, which is of the whole machine."""
+    for place in (f"events/synthetic/{event}", _ENTRY, _RAISE):
+        with suppress(OSError):
+            path = f"instances/{instance}/{place}/trigger"
+            for line in _read(top, path).split("\n"):
+                if line and not line.startswith("#"):
+                    _write(top, path, f"!{line.removesuffix(' [active]')}")
+    with suppress(OSError):
+        os.rmdir(f"instances/{instance}", dir_fd=top)
+    with suppress(OSError):
+        _write(top, "synthetic_events", f"!{event}")
+
+
+def _read(top: int, path: str) -> str:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top), "rb", buffering=0) as file:
+        return (file.read() or b"").decode(errors="replace")
+
+
+def _write(top: int, path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=top)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
