@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from zombiescope.profiling.capture import is_kernel_file
+
 Rgb = tuple[int, int, int]
 
 _HEAT: tuple[Rgb, ...] = ((255, 247, 236), (253, 212, 158), (252, 141, 89), (215, 48, 31), (127, 0, 0))
@@ -30,7 +32,7 @@ def kind_of(name: str, file: str) -> str:
         return "thread"
     if name == "[unknown]" or file == "[unknown]":
         return "unknown"
-    return "kernel" if file.startswith("[") else "user"
+    return "kernel" if is_kernel_file(file) else "user"
 
 
 def frame(name: str, file: str) -> Rgb:

@@ -14,6 +14,7 @@ from zombiescope.presenters.colours import css, heat
 from zombiescope.presenters.figures import duration
 from zombiescope.presenters.flame_layout import Key
 from zombiescope.profiling.arrays import I64, Numbers
+from zombiescope.profiling.capture import is_kernel_file
 from zombiescope.profiling.flame_graph import FlameGraph
 from zombiescope.profiling.heat_map import HeatMap
 from zombiescope.profiling.saturation import Explained
@@ -108,7 +109,7 @@ def _chain_lines(graph: FlameGraph, frames: list[Key], chain: list[int], indent:
     for place, (name, file) in enumerate(kept):
         if place:
             line.append(" > ", style="dim")
-        line.append(name, style="bold" if not file and not place else "dark_orange" if file.startswith("[") else "")
+        line.append(name, style="bold" if not file and not place else "dark_orange" if is_kernel_file(file) else "")
     return [line]
 
 

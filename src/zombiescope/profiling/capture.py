@@ -14,6 +14,7 @@ from zombiescope.profiling.call_tree import CallTree
 from zombiescope.profiling.perf_file import Clock
 
 KERNEL_MODE, USER_MODE, GUEST_KERNEL_MODE, GUEST_USER_MODE = 1, 2, 4, 5
+_OF_PROCESSES = ("[unknown]", "[vdso]", "[vsyscall]", "[stack", "[heap]", "[anon", "[uprobes]")
 _IDLE_ROUTINES = frozenset(
     (
         "pv_native_safe_halt",
@@ -92,6 +93,11 @@ class Capture:
     @property
     def seconds(self) -> float:
         return (int(self.time[-1]) - int(self.time[0])) / 1e9 if len(self.time) else 0.0
+
+
+def is_kernel_file(file: str) -> bool:
+    """The kernel itself, a module (`[ena]`) or a program of it (`[bpf]`); some of a process's own maps are written so too."""
+    return file.startswith("[") and not file.startswith(_OF_PROCESSES)
 
 
 def judge_idle(pid: U32, node: U32, tree: CallTree, names: list[str]) -> Flags:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zombiescope.profiling.arrays import I64
 from zombiescope.profiling.broken import BrokenCapture
-from zombiescope.profiling.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture
+from zombiescope.profiling.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture, is_kernel_file
 from zombiescope.profiling.flame_graph import FlameGraph, Shape, difference
 from zombiescope.profiling.selection import Selection, row_numbers
 
@@ -178,14 +178,8 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
     if not len(rows):
         return (), 0.0, ""
     nodes, counts = np.unique(capture.node[rows], return_counts=True)
-    stacks = [
-        [
-            frame
-            for frame in path
-            if capture.frame_files[frame].startswith("[kernel") or capture.frame_files[frame] == "[bpf]"
-        ]
-        for path in _paths(capture, shape, nodes.astype(np.int64))
-    ]
+    in_kernel = [is_kernel_file(file) for file in capture.frame_files]
+    stacks = [[frame for frame in path if in_kernel[frame]] for path in _paths(capture, shape, nodes.astype(np.int64))]
     left = [(stack, int(count)) for stack, count in zip(stacks, counts.tolist(), strict=True) if stack]
     path: list[str] = []
     share = whole = sum(count for _, count in left)

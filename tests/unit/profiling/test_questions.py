@@ -15,7 +15,7 @@ from tests.unit.profiling.perf_files import TOOLS, small_capture
 from zombiescope.profiling.arrays import dense_ids, sequence_hashes
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import build_tree
-from zombiescope.profiling.capture import KERNEL_MODE, About, Capture
+from zombiescope.profiling.capture import KERNEL_MODE, About, Capture, is_kernel_file
 from zombiescope.profiling.capture_codec import decode, encode
 from zombiescope.profiling.flame_graph import FlameGraph, difference, flame_graph, shape_of
 from zombiescope.profiling.formats.stacks import Gathering, paths
@@ -210,7 +210,7 @@ def test_a_moment_with_many_ways_into_the_kernel_names_the_widest() -> None:
     gathering = Gathering()
     ways = {"page fault": 4, "system call": 3, "interrupt": 3}
     numbers = [
-        gathering.stack_number("reader", [("main", "/bin/reader"), (way, "[kernel]"), (f"end of {way}", "[kernel]")])
+        gathering.stack_number("reader", [("main", "/bin/reader"), (way, "[kernel]"), (f"end of {way}", "[ena]")])
         for way, count in ways.items()
         for _ in range(count)
     ]
@@ -221,3 +221,19 @@ def test_a_moment_with_many_ways_into_the_kernel_names_the_widest() -> None:
     found = explain(capture, shape_of(capture.tree), Moment(0, 0.0, 0.2, 1.0, 0.1, 9.0))
     assert found.stack == ("page fault", "end of page fault")
     assert found.stack_share == 0.4
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("[kernel]", True),
+        ("[ena]", True),
+        ("[bpf]", True),
+        ("[vdso]", False),
+        ("[unknown]", False),
+        ("/bin/a", False),
+        ("", False),
+    ],
+)
+def test_modules_are_kernel_and_maps_of_a_process_are_not(file: str, expected: bool) -> None:
+    assert is_kernel_file(file) is expected

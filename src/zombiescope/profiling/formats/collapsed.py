@@ -10,7 +10,7 @@ import numpy as np
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
-from zombiescope.profiling.capture import About, Capture
+from zombiescope.profiling.capture import About, Capture, is_kernel_file
 from zombiescope.profiling.formats.stacks import Gathering, paths, taken
 from zombiescope.profiling.selection import Selection
 
@@ -46,7 +46,7 @@ def write_collapsed(capture: Capture, selection: Selection) -> Iterator[bytes]:
     chosen = taken(capture, selection)
     counts = np.bincount(chosen.node_of, chosen.weights).astype(np.int64).tolist()
     names = [
-        name.replace(";", ":").replace("\n", " ") + ("_[k]" if file.startswith("[kernel") else "")
+        name.replace(";", ":").replace("\n", " ") + ("_[k]" if is_kernel_file(file) else "")
         for name, file in zip(capture.frame_names, capture.frame_files, strict=True)
     ]
     for path, count in zip(paths(capture, chosen.nodes), counts, strict=True):

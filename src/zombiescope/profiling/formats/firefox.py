@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from zombiescope.profiling.arrays import dense_ids
-from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.capture import Capture, is_kernel_file
 from zombiescope.profiling.formats.stacks import Taken, parents_of, taken
 from zombiescope.profiling.selection import Selection
 
@@ -129,4 +129,4 @@ def _frame_tables(capture: Capture, numbers: list[int]) -> dict[str, Any]:
 
 
 def _kind(file: str) -> int:
-    return _NAME if not file else _KERNEL if file.startswith("[") and file != "[unknown]" else _USER
+    return _NAME if not file else _KERNEL if is_kernel_file(file) else _USER

@@ -11,7 +11,7 @@ import numpy as np
 from zombiescope.profiling.arrays import I64, U64, dense_ids
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import build_tree
-from zombiescope.profiling.capture import KERNEL_MODE, USER_MODE, About, Capture, judge_idle
+from zombiescope.profiling.capture import KERNEL_MODE, USER_MODE, About, Capture, is_kernel_file, judge_idle
 from zombiescope.profiling.selection import Selection, row_numbers
 from zombiescope.profiling.symbolise import Frames
 
@@ -66,7 +66,7 @@ class Gathering:
         node = leaves[np.array(self.stack, np.int64)[order]].astype(np.uint32)
         pid = np.array(self.pid, np.int64)[order].astype(np.uint32)
         weight = np.array(self.weight, np.uint64)[order]
-        kernel_file = np.array([file.startswith("[") and file != "[unknown]" for file in self.frames.files], bool)
+        kernel_file = np.array([is_kernel_file(file) for file in self.frames.files], bool)
         return Capture(
             about,
             time[order],

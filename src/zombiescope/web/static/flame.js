@@ -2,6 +2,7 @@
 // The flame graph: boxes laid out once, drawn from flat arrays, so that tens of thousands stay quick.
 const ROW = 18;
 const KINDS = { kernel: [240, 160, 90], user: [140, 190, 220], thread: [200, 205, 210], unknown: [225, 225, 225] };
+const OF_PROCESSES = /^\[(vdso|vsyscall|stack|heap|anon|uprobes)/; // written as the kernel's modules are, and none of them
 
 export class FlameGraph {
   constructor(canvas, onSelect) {
@@ -69,7 +70,7 @@ export class FlameGraph {
       return mix([236, 236, 236], to, strength);
     }
     const [name, file] = this.data.frames[number];
-    const kind = !file ? "thread" : name === "[unknown]" || file === "[unknown]" ? "unknown" : file.startsWith("[") ? "kernel" : "user";
+    const kind = !file ? "thread" : name === "[unknown]" || file === "[unknown]" ? "unknown" : file.startsWith("[") && !OF_PROCESSES.test(file) ? "kernel" : "user";
     let shade = 0;
     for (let place = 0; place < Math.min(24, name.length); place++) shade += name.charCodeAt(place) * (place + 1);
     shade = shade % 9 - 4;
