@@ -25,6 +25,7 @@ _HOOK = """\
 # Runs inside the unit's own cgroup when the last process of a run has ended, just before systemd removes it: what page cache
 # the run was charged for is let go, so that no zombie stays. v2: memory.reclaim (5.19); v1: memory.force_empty. A kernel that
 # has neither, or cannot free all of it, does not fail the unit. Shared memory that is left behind is not freed by this.
+# Without swap meanwhile: reclaim would swap out the hook itself, and its swap entries would keep the cgroup as a zombie.
 MemoryAccounting=yes
 ExecStopPost=-/bin/sh -c '{command}'
 """
@@ -35,8 +36,11 @@ _FIND = (
     'done </proc/self/cgroup; g="$${g:-$$u}"; '
 )
 _RECLAIM = (
+    'k="$$g/memory.swap.max"; [ -w "$$k" ] || k="$$g/memory.swappiness"; '
+    's=; [ -w "$$k" ] && read -r s <"$$k" && echo 0 >"$$k"; '
     'if [ -w "$$g/memory.reclaim" ]; then echo 1G >"$$g/memory.reclaim"; '
-    'elif [ -w "$$g/memory.force_empty" ]; then echo 0 >"$$g/memory.force_empty"; fi'
+    'elif [ -w "$$g/memory.force_empty" ]; then echo 0 >"$$g/memory.force_empty"; fi; '
+    '[ -z "$$s" ] || echo "$$s" >"$$k"'
 )
 
 
