@@ -93,10 +93,9 @@ class BpfLedger:
             Histogram(values[11 + _BUCKETS :]),
         )
 
-    def moved(self) -> int:
-        """Births and deaths so far, without a system call: as long as it stays the same, so does the tree."""
+    def moved(self) -> tuple[int, int]:
         births, deaths = struct.unpack_from("<2Q", self._state, 8)
-        return int(births + deaths)
+        return births, deaths
 
     def catch_up(self) -> float:
         """The kernel counts by itself: there is nothing to take in between."""

@@ -33,9 +33,10 @@ class Tick(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """The directories as they were counted, and how often that was used since."""
+    """The directories as they were counted while none came or went, and how often that was used since."""
 
-    moved: int
+    births: int
+    deaths: int
     live: int
     reused: int
 
@@ -64,17 +65,18 @@ class Follower:
         return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle, start)
 
     def _look(self) -> Look | Gap:
-        """On v1 the directories are counted again only when one was made or removed since: the ledger knows. Now and then they
-        are counted all the same."""
+        """On v1 the directories are counted once; what was made and removed since the ledger knows. Now and then, and as long as
+        some came or went while they were counted, they are counted again."""
         if self.hierarchy.version is not HierarchyVersion.V1 or isinstance(self.ledger, Gap):
             return read_one_look(self.host, self.hierarchy)
-        row = read_controller_row(self.host)
-        moved, before = self.ledger.moved(), self._walked
-        if before and moved == before.moved and before.reused < _MOST_REUSED and not isinstance(row, Gap):
+        row, moved, before = read_controller_row(self.host), self.ledger.moved(), self._walked
+        if before and moved and before.reused < _MOST_REUSED and not isinstance(row, Gap):
             self._walked = before._replace(reused=before.reused + 1)
-            return Look(max(row.cgroups, before.live), before.live)
+            live = before.live + (moved[0] - before.births) - (moved[1] - before.deaths)
+            return Look(max(row.cgroups, live), live)
         look = read_one_look(self.host, self.hierarchy)
-        self._walked = None if isinstance(look, Gap) or moved is None else Walked(moved, look.live, 0)
+        is_still = moved is not None and moved == self.ledger.moved()
+        self._walked = Walked(*moved, look.live, 0) if moved and is_still and isinstance(look, Look) else None
         return look
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Births, deaths and releases by maker, live: `top`. The ledger is opened when it begins and closed when it ends."""
+"""Births, deaths and releases by maker, live: `top`. The ledger is opened when it begins and closed when it ends. Above them what
+zombies do to the machine: `top_signs.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.host.access import Host
 from zombiescope.pipeline.follow import Follower, read_backlog
+from zombiescope.pipeline.top_signs import Signs, SignsWatch
 
 
 class Row(NamedTuple):
@@ -28,12 +30,14 @@ class Picture(NamedTuple):
     """Since the picture before."""
     rows: tuple[Row, ...]
     gaps: tuple[Gap, ...]
+    signs: Signs | None = None
 
 
 class Watching:
     def __init__(self, host: Host) -> None:
         self._follower = Follower(host)
         self._host = host
+        self._signs = SignsWatch(host, self._follower.hierarchy)
         self._accounts = Accounts()
         self._before: dict[str, Counts] = {}
         self._last = host.monotonic()
@@ -60,9 +64,10 @@ class Watching:
         self._before = dict(self._accounts.counts)
         tier = events.tier if isinstance(events, Lifecycle) else None
         lost = events.lost if isinstance(events, Lifecycle) else 0
-        return Picture(tick.at, tick.look, tier, lost, seconds, rows, tuple(gaps))
+        return Picture(tick.at, tick.look, tier, lost, seconds, rows, tuple(gaps), self._signs.read())
 
     def close(self) -> None:
+        self._signs.close()
         self._follower.close()
 
     def _then(self, maker: str) -> Counts:

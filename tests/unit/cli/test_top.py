@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
-from textual.widgets import DataTable
+import pytest
+from tests.build import V1, V1_MOUNT, Cgroup, ScriptedHost, v1_machine
+from textual.widgets import DataTable, Static
 
 from zombiescope.analysis.ledger import Account
 from zombiescope.cli.screens.makers import MakersScreen
-from zombiescope.facts.cgroups import Look
+from zombiescope.facts.cgroups import Look, Sweep
+from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier
+from zombiescope.host.access import Host
 from zombiescope.pipeline.top import Picture, Row, sorted_rows
-from zombiescope.presenters.screen import cells, headline
+from zombiescope.pipeline.top_signs import Signs, SignsWatch
+from zombiescope.presenters.screen import cells, headline, signs_of
+
+SYSTEM, SOFTIRQ = CoreMode.SYSTEM, CoreMode.SOFTIRQ
 
 ROWS = (
     Row(Account("unit:a.service", 50, Counts(9, 9, 0)), Counts(1, 1, 0)),
     Row(Account("path:/[b]*", 2, Counts(99, 99, 97)), Counts(20, 18, 30)),
 )
-PICTURE = Picture(1e9, Look(60, 8), EventTier.BPF, 0, 2.0, ROWS, (Gap("releases", "none"),))
+SEEN = CoresSeen(1e9, 60.0, 1.0, 4, ())
+SIGNS = Signs(SEEN, Sweep(0.0421, 8, 8, "/memory.stat", 0.01), 1e9, ())
+PICTURE = Picture(1e9, Look(60, 8), EventTier.BPF, 0, 2.0, ROWS, (Gap("releases", "none"),), SIGNS)
 
 
 def test_rows_in_any_order_and_rates_of_the_interval() -> None:
@@ -31,6 +41,44 @@ def test_rows_in_any_order_and_rates_of_the_interval() -> None:
     assert "no row" in headline(1e9, Gap("memcg.counted", "no row"), None, 0)
 
 
+def test_cores_sweep_and_resets_in_a_few_words() -> None:
+    assert signs_of(SIGNS) == ("4 cores, none saturated in 60 s", "sweep 0.0421 s of 8", "no resets")
+    long, short = (Stretch(3, 1e9, seconds, mode, 0.97) for seconds, mode in ((12.0, SYSTEM), (0.6, SOFTIRQ)))
+    held = SEEN._replace(stretches=(long, short, short._replace(core=0)))
+    resets = (("eth0", "poll starvation", 2), ("eth1", "transmit timeout", 1))
+    found = signs_of(SIGNS._replace(cores=held, sweep=Sweep(0.0421, 900, 8, "/memory.stat", 0.01), resets=resets))
+    assert found == (
+        "core 3 and 1 more saturated: 12.6 s in 60 s, most by system",
+        "sweep about 0.0421 s of 900",
+        "3 resets, eth0 poll starvation 2",
+    )
+    gap = Gap("x", "may not be read")
+    assert all("may not be read" in words for words in signs_of(Signs(gap, gap, 0.0, gap)))
+
+
+def test_the_signs_of_this_host_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a machine in memory: a core that is held while it is watched, and a sweep that is timed once."""
+    ticks = [b"cpu0 0 0 %d %d 0 0 0 0 0 0\nintr 0\n" % (busy, 100) for busy in range(100, 1300, 100)]
+    host = ScriptedHost(v1_machine({b"/a": Cgroup(zombies=3)}))
+    host.change({b"/proc/stat": [*ticks]})
+    monkeypatch.setattr("zombiescope.pipeline.nic_watch.open_kernel_log", lambda *_, **__: Gap("log", "refused"))
+    watch = SignsWatch(cast("Host", host), V1)
+    signs = watch.read()
+    for _ in range(8):
+        host.wait(1.0)
+        signs = watch.read()
+    watch.close()
+    assert isinstance(signs.cores, CoresSeen)
+    assert [stretch.core for stretch in signs.cores.stretches] == [0]
+    assert isinstance(signs.sweep, Sweep)
+    assert signs.sweep.cgroups == 2
+    assert signs.resets == Gap("resets", "refused")
+    before = len(host.reads)
+    host.waited += 301
+    watch.read()
+    assert V1_MOUNT + b"/a/memory.stat" in host.reads[before:], "timed again after five minutes"
+
+
 def test_the_screen_draws_and_sorts_by_key() -> None:
     async def story() -> list[str]:
         screen = MakersScreen(lambda: PICTURE, 3600, "zombies")
@@ -38,10 +86,15 @@ def test_the_screen_draws_and_sorts_by_key() -> None:
         async with screen.run_test() as pilot:
             table = screen.query_one(DataTable)
             seen.append(str(table.get_row_at(0)[4]))
+            seen.append(str(screen.query_one("#signs", Static).render()))
             await pilot.press("b")
             await pilot.pause()
             seen.append(str(table.get_row_at(0)[4]))
             await pilot.press("q")
         return seen
 
-    assert asyncio.run(story()) == ["unit:a.service", "path:/[b]*"]
+    assert asyncio.run(story()) == [
+        "unit:a.service",
+        "4 cores, none saturated in 60 s  sweep 0.0421 s of 8  no resets",
+        "path:/[b]*",
+    ]

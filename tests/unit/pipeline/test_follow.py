@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between two looks on v1 the directories are counted again only when the ledger says that one was made or removed."""
+"""On v1 the directories are counted once; what was made and removed since is added from the ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from tests.build import V1_MOUNT, Cgroup, ScriptedHost, proc_cgroups, v1_machine
+from tests.build import Cgroup, ScriptedHost, proc_cgroups, v1_machine
 
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
@@ -23,9 +23,9 @@ class Told:
     tier = EventTier.BPF
 
     def __init__(self) -> None:
-        self.said: int | None = 0
+        self.said: tuple[int, int] | None = (0, 0)
 
-    def moved(self) -> int | None:
+    def moved(self) -> tuple[int, int] | None:
         return self.said
 
     def read(self) -> Lifecycle:
@@ -43,7 +43,7 @@ class Told:
 
 class Followed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.walks, self.ledger = 0, Told()
+        self.walks, self.births_while_walking, self.ledger = 0, 0, Told()
         machine = v1_machine({b"/a": Cgroup(zombies=3), b"/b": Cgroup()})
         self.host = ScriptedHost(machine, after_walk=self._walked)
         monkeypatch.setattr(follow, "open_ledger", lambda *_: self.ledger)
@@ -51,6 +51,8 @@ class Followed:
 
     def _walked(self, _: ScriptedHost) -> None:
         self.walks += 1
+        if self.births_while_walking:
+            self.ledger.said = (self.births_while_walking, 0)
 
     def looks(self) -> Look | Gap:
         return self.follower.tick().look
@@ -70,11 +72,20 @@ def test_a_tree_that_did_not_move_is_counted_once_and_its_zombies_every_time(fol
     assert followed.walks == 1
 
 
-def test_a_birth_or_death_makes_it_count_again(followed: Followed) -> None:
+def test_births_and_deaths_since_are_added_without_counting_again(followed: Followed) -> None:
     followed.looks()
-    followed.host.change({V1_MOUNT + b"/c/memory.stat": b"", b"/proc/cgroups": proc_cgroups(7)})
-    followed.ledger.said = 1
-    assert followed.looks() == Look(7, 4)
+    followed.ledger.said = (5, 3)
+    followed.host.change({b"/proc/cgroups": proc_cgroups(11)})
+    assert followed.looks() == Look(11, 5)
+    assert followed.walks == 1
+
+
+def test_a_count_during_which_some_came_is_not_built_upon(followed: Followed) -> None:
+    followed.births_while_walking = 1
+    followed.looks()
+    followed.births_while_walking = 0
+    followed.looks()
+    followed.looks()
     assert followed.walks == 2
 
 

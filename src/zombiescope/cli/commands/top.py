@@ -10,7 +10,7 @@ import click
 
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
-from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline
+from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, signs_of
 
 EPILOG = """\b
 Examples:
@@ -31,7 +31,8 @@ _MOST_ROWS = 30
 )
 @click.option("--plain", is_flag=True, help="A plain table, also where the full screen could be drawn.")
 def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
-    """Births, deaths, releases and zombies by maker, as they happen. Reads only; q or Ctrl-C ends it."""
+    """Births, deaths, releases and zombies by maker, as they happen; saturated cores, the time of one sweep and resets of network
+    cards above them. Reads only; q or Ctrl-C ends it."""
     host = open_host(None)
     watching = Watching(host)
     try:
@@ -58,6 +59,8 @@ def _draw(picture: Picture, order: str) -> None:
     if console.is_terminal:
         console.clear()
     console.print(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
+    if picture.signs:
+        console.print(Text("  ".join(signs_of(picture.signs))))
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "maker" else "right", no_wrap=True, overflow="ellipsis")

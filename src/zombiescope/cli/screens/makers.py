@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.widgets import DataTable, Footer, Static
 
 from zombiescope.pipeline.top import Picture, sorted_rows
-from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline
+from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, signs_of
 
 
 class MakersScreen(App[None]):
@@ -33,6 +33,7 @@ class MakersScreen(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
+        yield Static(id="signs")
         yield DataTable(cursor_type="row", zebra_stripes=True)
         yield Static(id="gaps")
         yield Footer()
@@ -56,6 +57,8 @@ class MakersScreen(App[None]):
         if picture is None:
             return
         self.query_one("#headline", Static).update(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
+        if picture.signs:
+            self.query_one("#signs", Static).update(Text("  ".join(signs_of(picture.signs))))
         gaps = "\n".join(f"gap: {gap.fact}: {gap.reason}" for gap in picture.gaps[:3])
         self.query_one("#gaps", Static).update(Text(gaps))
         table = self.query_one(DataTable)

@@ -31,8 +31,8 @@ class Ledger(Protocol):
         """What happened since the reading before."""
         ...
 
-    def moved(self) -> int | None:
-        """A number that changes with every birth and death, if that costs nothing to know."""
+    def moved(self) -> tuple[int, int] | None:
+        """Births and deaths at this very moment, where knowing costs nothing."""
         ...
 
     def catch_up(self) -> float:
