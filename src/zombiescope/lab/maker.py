@@ -66,7 +66,10 @@ def _enter_and_end(hierarchy: MemoryHierarchy, path: str) -> None:
 
 
 def hop(pin: Pin, tell: Tell) -> None:
-    """Charges one cgroup after the other and removes each as soon as the next is entered; the last one is left."""
+    """Charges one cgroup after the other and removes each as soon as the next is entered; the last one is left.
+
+    Of a pin that dies last all are left.
+    """
     bench = pin.bench
     gc.disable()
     previous: str | None = None
@@ -77,7 +80,7 @@ def hop(pin: Pin, tell: Tell) -> None:
         pin.arm(folder)
         bench.hierarchy.enter(inside)
         pin.charge(index, folder)
-        if previous is not None:
+        if previous is not None and not pin.dies_last:
             bury(bench, pin, previous)
         tell(made)
         previous = path

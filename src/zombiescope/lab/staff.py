@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from zombiescope.errors import ActionFailedError, ZombiescopeError
+from zombiescope.lab.draining import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.journal import Journal
 from zombiescope.lab.maker import bury, hop, make_unreaped, make_visible, read_mapped_files
@@ -208,7 +209,17 @@ def _hop_in_a_child(pin: Pin, report: Report) -> None:
         raise ActionFailedError(
             "cannot finish the lab run", "its hopping process was ended from outside", "zombiescope lab clean"
         )
-    bury(pin.bench, pin, f"{pin.bench.subtree}/{zombie_name(pin.bench.count - 1)}")
+    _bury_what_is_left(pin)
+
+
+def _bury_what_is_left(pin: Pin) -> None:
+    bench = pin.bench
+    if pin.dies_last:
+        drain_pages()  # what the hopping process had in a CPU's batch is charged to these cgroups until then
+    for index in range(0 if pin.dies_last else bench.count - 1, bench.count):
+        path = f"{bench.subtree}/{zombie_name(index)}"
+        pin.finish(index, bench.hierarchy.folder(path))
+        bury(bench, pin, path)
 
 
 def _hop_and_end(pin: Pin, report: Report, staff: int) -> NoReturn:

@@ -9,7 +9,7 @@ import pytest
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.lab.accounts import dead_bytes, dead_count
-from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
+from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy, squeeze
 
 V1 = r"""35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
@@ -94,3 +94,20 @@ def test_v1_residual_leaves_out_own_and_live(tmp_path: Path) -> None:
 def test_v2_count_prefers_the_memory_controllers_own(tmp_path: Path, text: str, count: int | None) -> None:
     (tmp_path / "cgroup.stat").write_text(text)
     assert dead_count(MemoryHierarchy("v2", str(tmp_path)), "/") == count
+
+
+@pytest.mark.parametrize(
+    ("files", "written"),
+    [
+        (("memory.reclaim", "memory.high"), {"memory.reclaim": "1M", "memory.high": ""}),
+        (("memory.high",), {"memory.high": "max"}),  # v2 before 5.19: down to nothing, and the limit taken away again
+        (("memory.force_empty",), {"memory.force_empty": "0"}),
+    ],
+)
+def test_a_cgroup_is_squeezed_by_the_lever_it_has(
+    tmp_path: Path, files: tuple[str, ...], written: dict[str, str]
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    squeeze(str(tmp_path))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == written

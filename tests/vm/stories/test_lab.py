@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tests.vm.cells import Cell, Init
 from tests.vm.stories.groves import dying, memory_mount, remove, settled, write
 from tests.vm.stories.pins import FILES, SHARED
-from tests.vm.stories.product import document, zombies_below
+from tests.vm.stories.product import bytes_below, document, zombies_below
 
 EACH = 3
 PAGES = ("page-cache", "mapped-file", "tmpfs", "memfd", "shared-anon", "sysv-shm")
@@ -123,3 +124,5 @@ def check_counts(cell: Cell) -> None:
     )
     answer = document("scan")
     assert {kind: zombies_below(answer, f"/{LAB}/{kind}") for kind in expected} == expected
+    if "swap" in expected:
+        assert bytes_below(answer, f"/{LAB}/swap")["swap"] == EACH * mmap.PAGESIZE, "none of the lab's own memory"

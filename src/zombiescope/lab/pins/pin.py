@@ -44,6 +44,8 @@ class Pin:
     """A process must stay alive outside the dead cgroups."""
     is_nested = False
     """Each zombie has a dead child, and the child has the pin."""
+    dies_last = False
+    """The cgroups are removed only when the hopping process has ended and its memory has left them: see `finish`."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -65,6 +67,9 @@ class Pin:
 
     def hand_over(self) -> None:
         """In the hopping process, after the last charge."""
+
+    def finish(self, index: int, folder: str) -> None:
+        """In the staying process, just before the cgroup is removed. Where the pin dies last nothing but it is charged there."""
 
     def adopt(self) -> None:
         """In the staying process, while the hopping one hands over."""
