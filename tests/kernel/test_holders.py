@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import pytest
 from tests.kernel.exact_tiers import PAGES_PIN, told_if
@@ -57,27 +58,35 @@ def test_shared_memory_without_a_name_is_given_its_holder(lab: LabDriver, witnes
 
 @contextmanager
 def namespace_made_in(directory: str, then: str) -> Iterator[int]:
-    """A process in `then` that keeps the cgroup namespace it made while it was in `directory`."""
+    """A process in `then` that keeps the cgroup namespace it made while it was in `directory`.
+
+    It is moved from here: where v2 is mounted with nsdelegate, as systemd does, nobody leaves the root of its own namespace.
+    """
     ready, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"{directory}/cgroup.procs", "w") as procs:
-            procs.write("0")
-        failed = libc.unshare(NEW_CGROUP_NAMESPACE)
-        with open(f"{then}/cgroup.procs", "w") as procs:
-            procs.write("0")
-        os.write(tell, b"-" if failed else b"+")
-        time.sleep(60)
-        os._exit(0)
+        _make_a_namespace(directory, tell)
+    os.close(tell)
     try:
         assert os.read(ready, 1) == b"+"
+        with open(f"{then}/cgroup.procs", "w") as procs:
+            procs.write(str(child))
         yield child
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
         os.close(ready)
-        os.close(tell)
+
+
+def _make_a_namespace(directory: str, tell: int) -> NoReturn:
+    try:
+        with open(f"{directory}/cgroup.procs", "w") as procs:
+            procs.write("0")
+        if ctypes.CDLL(None).unshare(NEW_CGROUP_NAMESPACE) == 0:
+            os.write(tell, b"+")
+            time.sleep(60)
+    finally:
+        os._exit(1)
 
 
 def test_a_namespace_made_inside_is_named(hierarchy: MemoryHierarchy, witness: Witness) -> None:
