@@ -11,6 +11,7 @@ from tests.vm.archive import BuildError, mirrors
 from tests.vm.build import NEWEST, newest_of
 from tests.vm.cells import CELLS
 from tests.vm.kernel_tier import TIER
+from tests.vm.machine import Listener
 from tests.vm.mutations import MUTATIONS, Mutation, mutate
 from tools.write_kernels_page import PAGE, TABLE, render
 
@@ -76,3 +77,14 @@ def test_the_newest_of_a_series_by_number_not_by_letters() -> None:
     assert newest_of(NEWEST, OFFERED) == OFFERED[3]
     with pytest.raises(BuildError, match=r"kernel 5\.4: none of"):
         newest_of("5.4", OFFERED)
+
+
+def test_a_machine_that_hangs_is_told_from_one_that_is_starved(tmp_path: Path) -> None:
+    hears = Listener(tmp_path)
+    (tmp_path / "live").write_text(".")
+    assert not hears.nothing(10, 5)
+    assert not hears.nothing(600, 6)
+    assert not hears.nothing(700, 90), "slow beside other work, but working"
+    assert hears.nothing(700, 6)
+    (tmp_path / "live").write_text("..")
+    assert not hears.nothing(701, 6)

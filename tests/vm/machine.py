@@ -28,6 +28,9 @@ _MEGABYTE = 1 << 20
 _RESULT_MEGABYTES = 64
 _STARVED = 4
 """A machine that has not had its processor time after so many times as long is cut off as well: it sleeps for good."""
+_SILENT_SECONDS = 600
+_IDLE_SHARE = 0.1
+"""One that says nothing for so long and takes less than this of a CPU meanwhile hangs: it is cut off as well."""
 _END = re.compile(r"VM-JOB-END (\S+) status=(\d+) tar=(\d+)")
 
 
@@ -82,7 +85,7 @@ def _boot(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: fl
         _grow(disks / "result", _RESULT_MEGABYTES)
         if cell.swap_megabytes:
             _grow(disks / "spare", cell.swap_megabytes)
-        finished, spent = _run_qemu(_command(store, cell, folder), folder / "qemu", timeout_seconds)
+        finished, spent = _run_qemu(_command(store, cell, folder), folder, timeout_seconds)
         return *_read_result(folder, finished, timeout_seconds), spent
     finally:
         shutil.rmtree(disks, ignore_errors=True)
@@ -93,20 +96,40 @@ def _grow(path: Path, megabytes: int) -> None:
         disk.truncate(megabytes * _MEGABYTE)
 
 
-def _run_qemu(command: list[str], words: Path, timeout_seconds: float) -> tuple[bool, float]:
+def _run_qemu(command: list[str], folder: Path, timeout_seconds: float) -> tuple[bool, float]:
     """Whether it ended by itself, and the processor time it had."""
     spent = 0.0
-    with words.open("wb") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as machine:
+    hears = Listener(folder)
+    with (
+        (folder / "qemu").open("wb") as output,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as machine,
+    ):
         started = time.monotonic()
         try:
             while machine.poll() is None:
-                spent = _processor_seconds(machine.pid)
-                if spent > timeout_seconds or time.monotonic() - started > _STARVED * timeout_seconds:
+                spent, waited = _processor_seconds(machine.pid), time.monotonic() - started
+                if spent > timeout_seconds or waited > _STARVED * timeout_seconds or hears.nothing(waited, spent):
                     return False, spent
                 time.sleep(0.2)
         finally:
             machine.kill()
     return True, spent
+
+
+class Listener:
+    """Knows when a machine last spoke, and what it had had of a CPU by then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ports = (folder / "console", folder / "live")
+        self._heard, self._at, self._spent = -1, 0.0, 0.0
+
+    def nothing(self, waited: float, spent: float) -> bool:
+        """Whether it is silent and idle for too long."""
+        heard = sum(port.stat().st_size for port in self._ports if port.exists())
+        if heard != self._heard:
+            self._heard, self._at, self._spent = heard, waited, spent
+        silence = waited - self._at
+        return silence > _SILENT_SECONDS and spent - self._spent < _IDLE_SHARE * silence
 
 
 def _processor_seconds(process: int) -> float:
@@ -124,7 +147,7 @@ def _read_result(folder: Path, finished: bool, timeout_seconds: float) -> tuple[
     if not end:
         return (
             NOT_FINISHED,
-            f"cut off after {timeout_seconds:.0f} s"
+            f"cut off: more than {timeout_seconds:.0f} s of a CPU, or nothing said for long (see live)"
             if not finished
             else "the machine stopped in mid-job (see console)",
         )

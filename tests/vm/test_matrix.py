@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = {"required": 900, "all": 2400}
 RESULTS = REPOSITORY / "build" / "vm"
 LOCKED_DOWN_IN_CI = ("5.10-v2", "7.2-v2")
 """The oldest and the newest kernel."""
-PYTEST = ["python3", "-m", "pytest", "-rfEs", "--tb=short", "--durations=5"]
+PYTEST = ["python3", "-m", "pytest", "-rfEs", "--tb=short", "--durations=5", "-o", "faulthandler_timeout=600"]
 
 
 def asked() -> str:
@@ -79,9 +79,19 @@ def run_cell(store: Store, cell: Cell, *, is_second: bool = False) -> Outcome:
     shutil.rmtree(job)
     say(f"{cell.name}: status {outcome.status} in {outcome.cost()}, {outcome.reason}")
     if outcome.status != 0 and not is_second:
-        say(f"{cell.name}: once more, for a moment may be too short under emulation; what fails twice fails")
+        kept = keep_first(outcome)
+        say(f"{cell.name}: once more, for a moment may be too short under emulation; what fails twice fails ({kept})")
         return run_cell(store, cell, is_second=True)
     return outcome
+
+
+def keep_first(outcome: Outcome) -> str:
+    """What failed at first, in words, and where all of it is kept: the second run would write over it."""
+    failed = [line for line in outcome.log().splitlines() if line.startswith(("FAILED ", "ERROR ", "NOT CAUGHT"))]
+    place = outcome.folder.with_name(f"{outcome.folder.name}-first")
+    shutil.rmtree(place, ignore_errors=True)
+    outcome.folder.rename(place)
+    return "; ".join([*failed[:5], f"see {place.relative_to(REPOSITORY)}"])
 
 
 @pytest.fixture(scope="session")
