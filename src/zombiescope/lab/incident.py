@@ -67,8 +67,15 @@ class Incident:
         self._state = f"{folder}/state"
         self._has_line = False
         self._before: Pace | None = None
+        self._doing: Callable[[str], None] = lambda _: None
 
-    def play(self, advance: Callable[[int], None]) -> None:
+    def play(self, doing: Callable[[str], None]) -> None:
+        """`doing` is told what begins, and how far it is."""
+
+        def advance(made: int) -> None:
+            doing(f"an unused agent crash-loops: {made:,} of {self._order.zombies:,}")
+
+        self._doing = doing
         self._stage("the neighbour before", self._measure_before)
         self._stage("an unused agent crash-loops", lambda: self._crash_loop(advance))
         self._stage("a sweep as kubelet does it", self._sweep)
@@ -80,6 +87,7 @@ class Incident:
         self._stage("the neighbour after the cure", self._measure_after)
 
     def _stage(self, name: str, work: Callable[[], Told]) -> None:
+        self._doing(name)
         began = time.monotonic()
         told, figures, outputs = work()
         self._say(Stage(name, time.monotonic() - began, told, figures, outputs))

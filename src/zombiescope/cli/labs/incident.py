@@ -12,7 +12,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.labs.ending import complain, signals_interrupt
 from zombiescope.cli.options import json_option
-from zombiescope.cli.progress import count_shown, stage_shown
+from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.lab.truth import stamp
 
@@ -74,14 +74,12 @@ def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[
         click.echo(_line(stage.seconds, stage.name, stage.told), err=as_json)
 
     def work() -> Setting:
-        scene_told = ""
-        with count_shown("crash-looping", order.zombies) as advance:
+        with stage_shown() as doing:
             played = Incident(run, order, say)
-            scene_told = played.scene.told
-            played.play(advance)
+            played.play(doing)
         kernel = stamp()["host"]["kernel"]
         cpus = len(os.sched_getaffinity(0))
-        return Setting(_typed(order, account), kernel, run.hierarchy.version, cpus, round(load, 2), scene_told)
+        return Setting(_typed(order, account), kernel, run.hierarchy.version, cpus, round(load, 2), played.scene.told)
 
     setting = runs.guarded(run, work)
     complain(run.undo())
