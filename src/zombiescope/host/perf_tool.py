@@ -42,7 +42,7 @@ class PerfRecord:
         return _BEGUN.encode() in os.pread(self._complaints.fileno(), _MOST_COMPLAINT, 0)
 
     def end(self) -> str:
-        """Lets it write what it has. What it complained about when it failed, else nothing."""
+        """Lets it write what it has. The first sentence of its complaint when it failed, else nothing."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -54,7 +54,8 @@ class PerfRecord:
         with self._complaints as complaints:
             complaints.seek(0)
             said = complaints.read(_MOST_COMPLAINT).decode("utf-8", "replace").replace(_BEGUN, "")
-        return (" ".join(said.split()) or f"it ended with {status}") if status else ""
+        first = " ".join(said.split()).removeprefix("Error: ").partition(". ")[0].rstrip(".")
+        return (first or f"it ended with {status}") if status else ""
 
 
 def start_perf_record(path: bytes, rate_hz: int) -> PerfRecord:

@@ -66,10 +66,12 @@ def test_perf_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_what_perf_complains_about_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    perf_is(monkeypatch, tmp_path, "echo 'No permission to enable\n  cpu-clock event.' >&2; exit 255")
+    perf_is(
+        monkeypatch, tmp_path, "echo 'Error:\nNo permission to enable\n  cpu-clock event. Consider more.' >&2; exit 255"
+    )
     with pytest.raises(ObservationError) as raised:
         open_source("perf", 99).segment(bytes(tmp_path), lambda _: False, lambda: True)
-    assert "No permission to enable" in raised.value.why
+    assert raised.value.why == "No permission to enable cpu-clock event"
     assert not list(tmp_path.glob("*.recording"))
 
 
