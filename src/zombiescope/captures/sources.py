@@ -65,8 +65,11 @@ class OwnSource:
         written = 0
         with open(path, "wb", buffering=0) as file:  # noqa: PTH123 (bytes are the name)
             file.write(b"".join(head(self.sampler.attr)))
-            while not is_over(written):
-                time.sleep(_LOOK_SECONDS)
+            over = False
+            while not over:
+                # Looked at before the rings are: what came until the end is in the file, however long its head took.
+                over = is_over(written)
+                time.sleep(0 if over else _LOOK_SECONDS)
                 content = b"".join(self.sampler.drain())
                 file.write(content)
                 written += len(content)
