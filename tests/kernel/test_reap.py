@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
+from tests.kernel.zombie_maker import wait_until
 
 from zombiescope.analysis.reaping import State
 from zombiescope.execution.eviction import resident_count
@@ -108,6 +109,12 @@ def test_a_file_that_the_living_use_is_left(lab: LabDriver, tmp_path: Path) -> N
     ]
 
 
+def has_handler(pid: int, number: signal.Signals) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 @pytest.mark.kernel
 def test_watching_keeps_a_leak_down_and_ends_on_a_signal(lab: LabDriver, tmp_path: Path) -> None:
     name = lab.new_name()
@@ -127,6 +134,7 @@ def test_watching_keeps_a_leak_down_and_ends_on_a_signal(lab: LabDriver, tmp_pat
     )  # fmt: skip
     assert leak.wait(timeout=120) == 0
     time.sleep(2)
+    assert wait_until(lambda: has_handler(watch.pid, signal.SIGTERM)), "on a pressed machine it may not have begun yet"
     watch.send_signal(signal.SIGTERM)
     out, _ = watch.communicate(timeout=60)
     answer = json.loads(out)
