@@ -23,6 +23,7 @@ from tests.server.running import free_port
 
 ZOMBIES, LIVE = 20_000, 1_000
 PACE_SECONDS = 15.0
+START_SECONDS = 30.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -73,11 +74,18 @@ def main(seconds: float) -> None:
             watched.append(Watched("node_exporter", command, f"http://127.0.0.1:{other}/metrics"))
         try:
             time.sleep(5)
+            settled: list[tuple[float, float]] = []
             while time.monotonic() - begun < seconds:
                 for each in watched:
                     each.scrape()
+                if not settled and time.monotonic() - begun >= START_SECONDS:
+                    settled = [(time.monotonic(), each.cpu_seconds()) for each in watched]
                 time.sleep(PACE_SECONDS)
             took = time.monotonic() - begun
+            later = [
+                100 * (each.cpu_seconds() - cpu) / (time.monotonic() - at)
+                for each, (at, cpu) in zip(watched, settled, strict=False)
+            ]
             figures = [(each.peak_megabytes(), 100 * each.cpu_seconds() / took, each.series) for each in watched]
         finally:
             for each in watched:
@@ -86,6 +94,8 @@ def main(seconds: float) -> None:
     print(f"{ZOMBIES:,} zombies, {LIVE:,} live, {took:.0f} s, a scrape every {PACE_SECONDS:.0f} s")
     for each, (peak, share, series) in zip(watched, figures, strict=True):
         print(f"{each.name:<14} peak {peak:5.1f} MB   {share:5.3f} % of a core   {series} series")
+    for each, share in zip(watched, later, strict=False):
+        print(f"{each.name:<14} after the first {START_SECONDS:.0f} s, starting up left out: {share:5.3f} % of a core")
     if len(figures) == 2:
         ratios = [mine / theirs for mine, theirs in zip(figures[0], figures[1], strict=True)]
         print(f"ours/other     peak {ratios[0]:5.2f}      cpu {ratios[1]:5.2f}              series {ratios[2]:4.2f}")
