@@ -98,9 +98,15 @@ def test_a_closed_standard_output_is_a_clear_error(root: str) -> None:
 
 
 def test_ctrl_c_while_it_looks() -> None:
-    child = subprocess.Popen(
-        [*COMMAND, "doctor", "--seconds", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a suite in the background ignores it, and children inherit that
+    try:
+        child = subprocess.Popen(
+            [*COMMAND, "doctor", "--seconds", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     wait_until_it_sleeps(child.pid)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
