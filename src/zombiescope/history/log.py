@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +17,8 @@ from contextlib import suppress
 from zombiescope.facts.history import Happening, Sample
 
 Record = Sample | Happening
+_LONGEST_TORN_LINE = 1 << 20
+_BEGUN = re.compile(rb"[0-9a-f]{1,8}\Z|[0-9a-f]{8} (?:\[|\Z)")
 
 
 def encode(record: Record) -> bytes:
@@ -71,6 +74,7 @@ class AppendLog:
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._take_back_a_torn_line()
         self._end_the_last_line()
         self._size = self.size()
 
@@ -134,8 +138,17 @@ class AppendLog:
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def _take_back_a_torn_line(self) -> None:
+        """A kill can cut a write where a page ends: what was being written is no damage. A whole record that only lacks its end
+        stays."""
+        size = self.size()
+        tail = os.pread(self._descriptor, _LONGEST_TORN_LINE, max(size - _LONGEST_TORN_LINE, 0))
+        begin = tail.rfind(b"\n") + 1
+        if _BEGUN.match(tail, begin) and (begin or size <= len(tail)) and decode(tail[begin:]) is None:
+            self._take_back(size - len(tail) + begin)
+
     def _end_the_last_line(self) -> None:
-        """A torn line of a killed writer, or what a stranger wrote, must not swallow the next one."""
+        """A record that lacks its end, or what a stranger wrote, must not swallow the next one."""
         size = self.size()
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")

@@ -113,6 +113,23 @@ def test_a_damaged_log_is_put_aside_and_what_is_whole_is_kept(tmp_path: Path) ->
     store.close()
 
 
+@pytest.mark.parametrize("kept", [1, 8, 9, 30, -2])
+def test_a_record_that_a_kill_cut_is_taken_back_and_is_no_damage(tmp_path: Path, kept: int) -> None:
+    store = Store(str(tmp_path))
+    for n in range(4):
+        store.add_sample(1e6 + n, "boot", {"zombies": n})
+    log = tmp_path / LOG
+    whole = log.read_bytes()
+    *first, last = whole.splitlines(keepends=True)
+    log.write_bytes(b"".join(first) + last[:kept])
+    store.close()
+    again = Store(str(tmp_path))
+    again.add_sample(1e6 + 10, "boot", {"zombies": 10})
+    again.add_sample(1e6 + 4000, "boot", {"zombies": 11})
+    assert [sample.values["zombies"] for sample in remember(os.fsencode(tmp_path)).samples] == [0, 1, 2, 10, 11]
+    assert not list(tmp_path.glob("*.damaged*")), "nobody damaged it"
+
+
 def test_a_database_that_is_none_is_put_aside(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     fill(store, 500)

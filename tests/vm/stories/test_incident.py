@@ -10,10 +10,10 @@ from tests.vm.cells import Cell
 from tests.vm.stories.groves import memory_mount
 from tests.vm.stories.product import document
 
-COUNT = 200
+COUNT = 400
 
-# Minutes under emulation: where everything runs, not in CI.
-pytestmark = pytest.mark.cells.with_args(lambda cell: cell.name in {"6.12-v2-trixie", "6.18-v2"})
+# Minutes under emulation: where everything runs, not in CI. So few zombies slow a neighbour down on an older kernel only.
+pytestmark = [pytest.mark.cells.with_args(lambda cell: cell.name == "6.1-v2"), pytest.mark.in_ci()]
 
 
 def test_a_looping_unit_is_found_stopped_and_the_neighbour_recovers(cell: Cell) -> None:
