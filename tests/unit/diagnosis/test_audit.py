@@ -58,6 +58,13 @@ def test_the_agent_of_the_case(tmp_path: Path, text: str) -> None:
     assert unit(found, "kubelet.service").need == "needed"
 
 
+def test_only_our_own_units_are_us() -> None:
+    """A name that merely begins like ours, the lab's looping unit among them, is judged like any other."""
+    ours = KNOWN.agent_of("zombiescope.service")
+    assert ours is not None and ours.id == "zombiescope"
+    assert KNOWN.agent_of("zombiescope-lab-run-unused-agent.service") is None
+
+
 def test_with_the_limit_mended_it_cannot_loop_by_systemd(tmp_path: Path) -> None:
     row = unit(audit(tmp_path, {**enabled("ecs.service", ECS_DEB), **DOCKER, **KUBELET, **FIXED}), "ecs.service")
     assert (row.policy.can_loop, row.policy.can_trip) == (False, True)
