@@ -63,8 +63,17 @@ def _blamed(samples: Iterable[KernelSample], stretch: Stretch, threads: Mapping[
         stretch.begin,
         len(mine),
         _shares(functions, len(mine)),
-        _shares(why, len(mine)),
+        _by_cause(_shares(why, len(mine)), causes),
         _shares(processes, len(mine)),
+    )
+
+
+def _by_cause(shares: tuple[Share, ...], causes: Causes) -> tuple[Share, ...]:
+    """Among causes that weigh alike the one that comes first in the table: whoever reads a file while memory is reclaimed over
+    dead cgroups pays for the walk, not for the reading."""
+    order = {name: place for place, name in enumerate(causes.words)}
+    return tuple(
+        sorted(shares, key=lambda each: (-round(each.share, 1), order.get(each.name, len(order)), -each.share))
     )
 
 

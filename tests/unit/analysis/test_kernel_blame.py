@@ -70,6 +70,16 @@ def test_only_the_samples_of_the_stretch_count() -> None:
     assert found.processes == (Share("kubelet", 2 / 3), Share("thread 9", 1 / 3))
 
 
+def test_a_reader_that_waits_for_reclaim_over_the_dead_is_blamed_on_the_walk() -> None:
+    walk = ("mem_cgroup_iter", "shrink_node", "try_charge_memcg", "filemap_read", "do_syscall_64")
+    blame = derive_blame(
+        taken(*((100.5, 3, 7, walk) for _ in range(98)), (101.0, 3, 7, walk[3:]), (101.0, 3, 7, walk[3:])),
+        [STRETCH],
+        causes(),
+    )
+    assert [each.name for each in blame.stretches[0].causes] == ["memcg walk", "reclaim", "files"]
+
+
 def test_a_stretch_without_a_sample_is_told_as_that() -> None:
     assert derive_blame(taken(), [STRETCH], causes()).stretches[0].samples == 0
 
