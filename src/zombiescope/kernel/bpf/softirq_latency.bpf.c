@@ -31,7 +31,10 @@ struct cores cores;
 static __always_inline struct core *own_core(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	return cpu < CORES ? &cores.core[cpu] : 0;
+	if (cpu >= CORES)
+		return 0;
+	asm volatile("" : "+r"(cpu));   /* else the place is reckoned before the check, which verifiers up to 6.1 refuse */
+	return &cores.core[cpu & (CORES - 1)];
 }
 
 static __always_inline void note(struct times *t, u64 from, u64 to)
