@@ -89,3 +89,5 @@ class SoftirqSeen(NamedTuple):
     """In the kernel; the gap where BPF and hist triggers are refused."""
     is_least: bool = False
     """Waits may have been longer than `latencies` say: hist triggers know the last raise alone."""
+    refused: str = ""
+    """Why BPF was refused, where hist triggers stand in for it."""

@@ -38,7 +38,8 @@ class SoftirqWindow:
         if isinstance(self._ksoftirqd, Gap) and isinstance(latencies, Gap):
             return self._ksoftirqd.about("softirq")
         self.look()
-        return derive_softirq(self._looks, latencies)._replace(is_least=self._latency.is_least)
+        seen = derive_softirq(self._looks, latencies)
+        return seen._replace(is_least=self._latency.is_least, refused=self._latency.refused)
 
 
 class SoftirqProbe:

@@ -87,13 +87,14 @@ def test_hist_triggers_can_say_that_it_starved_and_never_that_it_did_not() -> No
     def told(seconds: float) -> Finding:
         times = Times(Histogram((1,)), seconds)
         core = CoreLatency(2, times, Times(), Times(), Times())
-        return judged(derive_softirq(QUIET, (core,))._replace(is_least=True))
+        return judged(derive_softirq(QUIET, (core,))._replace(is_least=True, refused="bpf(2) is not allowed"))
 
     assert (told(0.25).verdict, told(0.25).severity) == (Verdict.PRESENT, Severity.WARNING)
     assert told(1.5).severity is Severity.CRITICAL
     short = told(0.001)
     assert short.verdict is Verdict.UNKNOWN
     assert "it may have been longer" in short.summary
+    assert "bpf(2) is not allowed" in short.summary, "the reason is not swallowed"
     (item,) = [item for item in short.evidence if item.fact.startswith("core[2]")]
     assert (item.fact, item.value, item.source) == ("core[2].network.longest", 0.001, "hist triggers")
 

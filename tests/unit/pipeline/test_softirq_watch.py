@@ -98,10 +98,10 @@ def test_a_recording_gives_the_latencies_back() -> None:
 def test_what_hist_triggers_told_is_known_to_be_the_least() -> None:
     host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
     for by, is_least in (("hist", True), ("bpf", False)):
-        host.outcome = {**PLAIN, "by": by}
+        host.outcome = {**PLAIN, "by": by, "refused": "bpf(2) is not allowed"}
         seen = SoftirqWindow(host).seen()
         assert isinstance(seen, SoftirqSeen)
-        assert seen.is_least is is_least
+        assert (seen.is_least, seen.refused) == (is_least, "bpf(2) is not allowed")
 
 
 @pytest.mark.parametrize("outcome", [None, {}, {"cores": 1}, {"cores": {"x": {}}}, {"gap": ["softirq", "no", ""]}])

@@ -29,6 +29,8 @@ def judge_starved_softirq(case: Case) -> Finding:
         return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
     if seen.is_least:
         told = f"{summary} as far as hist triggers tell, which know the last raise alone: it may have been longer"
+        if seen.refused:
+            told += f" (BPF, which knows: {seen.refused})"
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
     if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
         gap = seen.latencies if isinstance(seen.latencies, Gap) else seen.waited_seconds

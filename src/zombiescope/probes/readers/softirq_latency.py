@@ -29,34 +29,36 @@ class LatencyWindow:
 
     def __init__(self, host: Host, ksoftirqd: Mapping[int, int] | Gap) -> None:
         self._host = host
-        self._watch = _begin(host, {} if isinstance(ksoftirqd, Gap) else ksoftirqd)
+        self._watch, self.refused = _begin(host, {} if isinstance(ksoftirqd, Gap) else ksoftirqd)
 
     def end(self) -> tuple[CoreLatency, ...] | Gap:
         watch = self._watch
         if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
             return watch
-        outcome = self._host.experiment("softirq_latency", lambda: _told(watch))
+        outcome = self._host.experiment("softirq_latency", lambda: {**_told(watch), "refused": self.refused})
         if not isinstance(watch, Gap):
             watch.close()
         self.is_least = outcome is not None and outcome.get("by") == "hist"
+        self.refused = str(outcome.get("refused", "")) if outcome is not None else ""
         return _NOT_HERE if outcome is None else _checked(outcome)
 
 
-def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> SoftirqLatency | SoftirqHist | Gap:
+def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> tuple[SoftirqLatency | SoftirqHist | Gap, str]:
+    """And why BPF was refused, where it was."""
     try:
         host.read(_PRESENCE)
     except OSError as error:
-        return refusal(FACT, _PRESENCE, error)
+        return refusal(FACT, _PRESENCE, error), ""
     if not host.is_live:
-        return _NOT_HERE
+        return _NOT_HERE, ""
     try:
-        return SoftirqLatency(host.wall_clock, ksoftirqd)
+        return SoftirqLatency(host.wall_clock, ksoftirqd), ""
     except ObservationError as error:
         refused = Gap(FACT, error.why, error.hint)
     try:
-        return SoftirqHist()
+        return SoftirqHist(), refused.reason
     except ObservationError as error:
-        return refused._replace(reason=f"{refused.reason}; hist triggers: {error.why}")
+        return refused._replace(reason=f"{refused.reason}; hist triggers: {error.why}"), refused.reason
 
 
 def _told(watch: SoftirqLatency | SoftirqHist | Gap) -> dict[str, Any]:
