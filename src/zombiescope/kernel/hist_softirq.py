@@ -16,7 +16,7 @@ import signal
 from contextlib import suppress
 from typing import Any
 
-from zombiescope.kernel.tracefs import Instance, TracefsError, open_tracefs, start_time
+from zombiescope.kernel.tracefs import Instance, TracefsError, append_below, open_tracefs, read_below, start_time
 
 _RAISE, _ENTRY = "events/irq/softirq_raise", "events/irq/softirq_entry"
 _FILTER = "if vec==2||vec==3"
@@ -117,7 +117,7 @@ def remove_leftovers() -> int:
     top = open_tracefs()
     try:
         with suppress(OSError):
-            text = _read(top, "synthetic_events")
+            text = read_below(top, "synthetic_events").decode(errors="replace")
             owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
             gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
             for process, begun in gone:
@@ -156,23 +156,10 @@ def _remove(top: int, instance: str, event: str) -> None:
     for place in (f"events/synthetic/{event}", _ENTRY, _RAISE):
         with suppress(OSError):
             path = f"instances/{instance}/{place}/trigger"
-            for line in _read(top, path).split("\n"):
+            for line in read_below(top, path).decode(errors="replace").split("\n"):
                 if line and not line.startswith("#"):
-                    _write(top, path, f"!{line.removesuffix(' [active]')}")
+                    append_below(top, path, f"!{line.removesuffix(' [active]')}")
     with suppress(OSError):
         os.rmdir(f"instances/{instance}", dir_fd=top)
     with suppress(OSError):
-        _write(top, "synthetic_events", f"!{event}")
-
-
-def _read(top: int, path: str) -> str:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top), "rb", buffering=0) as file:
-        return (file.read() or b"").decode(errors="replace")
-
-
-def _write(top: int, path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=top)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+        append_below(top, "synthetic_events", f"!{event}")

@@ -51,6 +51,21 @@ def _refused(step: str) -> TracefsError:
     )
 
 
+def read_below(top: int, path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
+    with os.fdopen(descriptor, "rb", buffering=0) as opened:
+        return opened.read()
+
+
+def append_below(top: int, path: str, text: str) -> None:
+    """A line to a list that others may have lines in: without O_APPEND the kernel empties it first."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=top)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
 class Instance:
     def __init__(self, purpose: str = "") -> None:
         self._top = open_tracefs()
@@ -66,9 +81,7 @@ class Instance:
 
     def read(self, file: str, *, shared: bool = False) -> bytes:
         """A file of the instance, or of tracefs itself."""
-        descriptor = os.open(self._path(file, shared=shared), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._top)
-        with os.fdopen(descriptor, "rb", buffering=0) as opened:
-            return opened.read()
+        return read_below(self._top, self._path(file, shared=shared))
 
     def write(self, file: str, text: str) -> None:
         # Not through a text file opened for appending: these files refuse to seek.
@@ -79,13 +92,7 @@ class Instance:
             os.close(descriptor)
 
     def append(self, file: str, text: str, *, shared: bool = False) -> None:
-        """A line to a list that others may have lines in: without O_APPEND the kernel empties it first."""
-        path = self._path(file, shared=shared)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=self._top)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        append_below(self._top, self._path(file, shared=shared), text)
 
     def open(self, file: str) -> int:
         return os.open(self._path(file), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._top)
