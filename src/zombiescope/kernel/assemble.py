@@ -10,7 +10,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
-from zombiescope.kernel.pins import PinNamer, pins_without_folios, without_explained
+from zombiescope.kernel.pins import PinNamer, in_swap_cache, pins_without_folios, without_explained
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, RawMemcg, RawPin, RawWalk
 
 _PAGE_BYTES = 4096
@@ -109,9 +109,12 @@ def _by_css(pins: list[RawPin]) -> dict[int, list[RawPin]]:
 
 
 def _pages(memcg: RawMemcg) -> Pages:
-    """Followed lists give each folio's nature; list sizes alone cannot tell shared from private anonymous memory."""
+    """Followed lists give each folio's nature; list sizes alone cannot tell shared from private anonymous memory.
+
+    What is in the swap cache the kernel counts as swap, no longer as shared memory: so do we.
+    """
     swap = memcg.swap if memcg.swap >= 0 else None
-    if memcg.walked and not memcg.bare:
+    if memcg.walked and (not memcg.bare or in_swap_cache(memcg)):
         return Pages(memcg.file, memcg.shmem, memcg.anon, memcg.unevictable, swap)
     none_or_unknown = None if memcg.lru_anon else 0
     return Pages(memcg.lru_file, none_or_unknown, none_or_unknown, memcg.unevictable, swap)

@@ -12,6 +12,7 @@ from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
 from zombiescope.kernel.same_file import leads_to
 
 _ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.SWAPBACKED)
+_BARE = int(PinFlag.BARE)
 _PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
 _SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
 _MINOR_BITS = 20
@@ -41,6 +42,8 @@ class PinNamer:
 
     def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
         found = memcg.pins
+        if memcg.bare and in_swap_cache(memcg):
+            found = tuple(pin._replace(flags=pin.flags | _SWAPBACKED) if pin.flags & _BARE else pin for pin in found)
         if len(found) == 1:
             (only,) = found
             return (self._name(only, not memcg.walked or only.pages < memcg.lru_anon + memcg.lru_file),)
@@ -57,7 +60,7 @@ class PinNamer:
     def _name(self, raw: RawPin, sampled: bool) -> Pin:
         _, _, inode, device, _, nlink, flags, pages, _, dirty, mapped, names, _ = raw
         if not flags & _INODE:
-            kind = PinKind.ANON if flags & _ANON else PinKind.OTHER
+            kind = PinKind.ANON if flags & _ANON else PinKind.SWAP if flags & _SWAPBACKED else PinKind.OTHER
             return Pin(kind, None, None, None, None, None, pages, sampled, mapped, dirty)
         leaf, _, above = names.partition(b"\0")
         number, fstype, in_fs, opened, hides = self._folders.get((device, above)) or self._folder(raw, above)
@@ -95,6 +98,15 @@ class PinNamer:
         folder = _Folder(device, fstype, in_fs, None if opened is None else opened + b"/", hides)
         self._folders[raw.device, above] = folder
         return folder
+
+
+def in_swap_cache(memcg: RawMemcg) -> bool:
+    """Whether its folios without a file are shared memory that was swapped out and is still in memory, too.
+
+    Such a folio lies on a list of anonymous memory, has no mapping any more, and its swap entry carries the zombie's id. Reading
+    it back gives the same folio, with its charge, to its file again: only reclaim takes this reference away.
+    """
+    return 0 < memcg.bare <= min(memcg.swap, memcg.lru_anon - memcg.anon - memcg.shmem)
 
 
 def pins_without_folios(memcg: RawMemcg, references: References) -> tuple[Pin, ...]:

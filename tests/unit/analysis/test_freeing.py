@@ -69,6 +69,15 @@ def test_tmpfs_without_a_name_is_its_holders() -> None:
     assert remedies(pin(PinKind.TMPFS)) == (Remedy(Action.RESTART_PROCESS, "the holder of its tmpfs memory"),)
 
 
+def test_what_is_in_the_swap_cache_takes_reclaim_as_well_as_swapping_in() -> None:
+    entries = pin(PinKind.SWAP)._replace(mapped=None, dirty=None)
+    assert remedies(entries) == (Remedy(Action.SWAP_IN, "all swap"),)
+    assert remedies(pin(PinKind.SWAP), entries) == (
+        Remedy(Action.RECLAIM_PARENT, "/a", together=True),
+        Remedy(Action.SWAP_IN, "all swap", together=True),
+    )
+
+
 def test_what_nobody_can_name_ends_in_a_reboot() -> None:
     assert remedies(pin(PinKind.OTHER), pin(PinKind.TMPFS, b"/t")) == (Remedy(Action.REBOOT, "host"),)
 

@@ -140,6 +140,20 @@ def test_pins_that_are_no_folios() -> None:
     assert [named.kind for named in unknown.pins] == [PinKind.OTHER]
 
 
+def test_shared_memory_in_the_swap_cache_is_swap_and_a_folio_of_no_file_elsewhere_is_unknown() -> None:
+    bare = pin(flags=int(PinFlag.BARE), pages=2, folios=2)
+    cached = only(memcg(css=2, parent=1, refs=3, swap=5, lru_anon=2, bare=2, folios=2, pins=(bare,)))
+    assert [(each.kind, each.pages, each.mapped) for each in cached.pins] == [
+        (PinKind.SWAP, 2, 0),
+        (PinKind.SWAP, 5, None),
+    ]
+    assert cached.pages == Pages(file=0, shmem=0, anon=0, unevictable=0, swap=5)
+    assert cached.references == References(3, 2, 0, 1, 0)
+    for unlike in ({"swap": 1}, {"swap": 0}, {"swap": -1}, {"lru_anon": 0, "lru_file": 2}, {"lru_anon": 3, "anon": 2}):
+        other = only(memcg(**{"css": 2, "parent": 1, "swap": 5, "lru_anon": 2, "bare": 2, "pins": (bare,)} | unlike))
+        assert other.pins[0].kind is PinKind.OTHER
+
+
 def test_writeback_structures_hold_files_but_no_pages() -> None:
     held = pin(css=2, flags=FILE | PinFlag.WRITEBACK, device=_DISK, inode=9, names=b"log\0var\0", fstype=b"ext4")
     zombie = only(memcg(css=2, parent=1, refs=1), writeback=(held,))
