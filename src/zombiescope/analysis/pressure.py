@@ -19,12 +19,20 @@ def derive_pressure(
     looks: Sequence[PressureLook], throttled: tuple[ThrottledGroup, ...] | Gap, cores: int | None
 ) -> PressureSeen:
     """At least one look."""
-    first, last = looks[0], looks[-1]
-    points = tuple(point for before, after in pairwise(looks) if (point := _between(before, after)) is not None)
+    points = tuple(point for before, after in pairwise(looks) if (point := point_between(before, after)) is not None)
+    return pressure_of(points, looks[0].at, looks[-1], throttled, cores)
+
+
+def pressure_of(
+    points: tuple[PressurePoint, ...],
+    begin: float,
+    last: PressureLook,
+    throttled: tuple[ThrottledGroup, ...] | Gap,
+    cores: int | None,
+) -> PressureSeen:
     gaps = [fact for fact in (last.vmstat, last.stalls, throttled) if isinstance(fact, Gap)]
-    return PressureSeen(
-        first.at, max(last.at - first.at, 0.0), cores, points, throttled, tuple(gaps), _groups(last, points)
-    )
+    seconds = max(last.at - begin, 0.0)
+    return PressureSeen(begin, seconds, cores, points, throttled, tuple(gaps), _groups(last, points))
 
 
 def _groups(last: PressureLook, points: Sequence[PressurePoint]) -> tuple[bytes, ...] | Gap:
@@ -51,7 +59,7 @@ def derive_throttled(
     return tuple(sorted(found, key=lambda group: (-group.share, -group.seconds, group.path)))
 
 
-def _between(before: PressureLook, after: PressureLook) -> PressurePoint | None:
+def point_between(before: PressureLook, after: PressureLook) -> PressurePoint | None:
     """By the wall clock, which a recording keeps; None when somebody set it meanwhile, or no time passed."""
     seconds, steady = after.at - before.at, after.steady - before.steady
     if seconds <= 0 or abs(seconds - steady) > max(_CLOCK_MOVED * seconds, 0.05):

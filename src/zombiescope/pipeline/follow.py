@@ -95,14 +95,14 @@ class Backlog(NamedTuple):
 def read_backlog(host: Host) -> Backlog | Gap:
     """By a walk of the kernel's own tree."""
     from zombiescope.analysis.maker import Makers  # noqa: PLC0415 (only the short-lived child pays for a walk)
-    from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415
+    from zombiescope.probes.readers.zombie_walk import read_former_paths  # noqa: PLC0415
 
-    walk = read_zombie_walk(host)
-    if isinstance(walk, Gap):
-        return walk
-    makers, found, swapped = Makers(), dict[str, int](), list[int | None]()
-    for zombie in walk.zombies:
-        maker = makers.of(zombie.path)
+    zombies = read_former_paths(host)
+    if isinstance(zombies, Gap):
+        return zombies
+    makers, found, swapped = Makers(), dict[str, int](), list[bool | None]()
+    for path, is_swapped in zombies:
+        maker = makers.of(path)
         found[maker] = found.get(maker, 0) + 1
-        swapped.append(zombie.references.swap)
+        swapped.append(is_swapped)
     return Backlog(found, None if None in swapped else sum(map(bool, swapped)))

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from zombiescope.analysis.pressure import derive_pressure
+from zombiescope.analysis.pressure import point_between, pressure_of
 from zombiescope.analysis.reclaim_since import reclaim_since
 from zombiescope.facts.agent import Occurrence, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
-from zombiescope.facts.pressure import PressureLook
+from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.quota_watch import QuotaWatch
@@ -35,11 +35,12 @@ class ReclaimProbe:
         self._window = ReclaimWindow(host)
         self._quotas = QuotaWatch(host)
         self._calls: deque[ReclaimSeen] = deque(maxlen=_KEPT)
-        self._looks: deque[PressureLook] = deque(maxlen=_KEPT)
+        self._last: PressureLook | None = None
+        self._spans: deque[tuple[float, PressurePoint | None]] = deque(maxlen=_KEPT - 1)
+        """When the look before began it, and what happened until the next one."""
 
     def read(self) -> Reading:
-        self._looks.append(read_reclaim_rates(self._host, self._kswapd))
-        facts: dict[str, Any] = {"pressure": derive_pressure(tuple(self._looks), self._quotas.throttled(), self._cores)}
+        facts: dict[str, Any] = {"pressure": self._pressure()}
         seen = self._window.seen()
         if isinstance(seen, Gap):
             return Reading(gap=seen, facts={**facts, "reclaim": seen})
@@ -51,6 +52,15 @@ class ReclaimProbe:
 
     def close(self) -> None:
         self._window.close()
+
+    def _pressure(self) -> PressureSeen:
+        look = read_reclaim_rates(self._host, self._kswapd)
+        if self._last is not None:
+            self._spans.append((self._last.at, point_between(self._last, look)))
+        self._last = look
+        begin = self._spans[0][0] if self._spans else look.at
+        points = tuple(point for _, point in self._spans if point is not None)
+        return pressure_of(points, begin, look, self._quotas.throttled(), self._cores)
 
 
 def _remembered(lately: ReclaimSeen | None) -> Mapping[str, float]:

@@ -66,6 +66,22 @@ def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None
     probe.close()
 
 
+def test_pressure_is_that_of_the_last_ten_minutes_each_span_told_once() -> None:
+    host = Told({}, is_live=False)
+    host.outcome = told(10.0)
+    probe, told_of = ReclaimProbe(host), list[PressureSeen]()
+    for number in range(70):
+        host.change({b"/proc/vmstat": b"pgscan_kswapd %d\nnr_free_pages 1\n" % (number * number)})
+        told_of.append(probe.read().facts["pressure"])
+        host.wait(10)
+    assert [len(seen.points) for seen in told_of] == [*range(60), *[60] * 10]
+    seen = told_of[-1]
+    pages = [round((point.kswapd_pages or 0.0) * point.seconds) for point in seen.points]
+    assert pages == [number**2 - (number - 1) ** 2 for number in range(10, 70)]
+    assert seen.began_at == seen.points[0].at
+    assert round(seen.seconds, 6) == round(sum(point.seconds for point in seen.points), 6)
+
+
 def test_quotas_are_read_once_a_minute_and_judged_over_ten() -> None:
     stat = b"/c/x/cpu.stat"
 

@@ -7,7 +7,12 @@ import pytest
 
 from zombiescope.facts.gap import Gap
 from zombiescope.host.tree import TreeHost
-from zombiescope.probes.readers.zombie_walk import count_nodes, read_zombie_serials, read_zombie_walk
+from zombiescope.probes.readers.zombie_walk import (
+    count_nodes,
+    read_former_paths,
+    read_zombie_serials,
+    read_zombie_walk,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,3 +27,4 @@ def test_a_folder_has_no_kernel_to_walk(tmp_path: Path) -> None:
     assert isinstance(found, Gap)
     assert found.fact == "zombies" and found.reason and found.hint
     assert read_zombie_serials(TreeHost(bytes(tmp_path))) == found
+    assert read_former_paths(TreeHost(bytes(tmp_path))) == found

@@ -14,11 +14,9 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Tier, Walk
 from zombiescope.host.access import Host
-from zombiescope.kernel.assemble import assemble
 from zombiescope.kernel.bpf_walk import COUNT_ONLY, walk_memcgs
 from zombiescope.kernel.lru_batches import settle_batches
-from zombiescope.kernel.mount_paths import MountPaths, parse_mounts
-from zombiescope.kernel.raw import CSS_DYING
+from zombiescope.kernel.raw import CSS_DYING, RawWalk
 
 _RECORDED = "a recording holds files, not the kernel's memory"
 
@@ -45,26 +43,53 @@ def read_zombie_serials(host: Host) -> frozenset[int] | Gap:
     return walk if isinstance(walk, Gap) else frozenset(zombie.serial for zombie in walk.zombies)
 
 
+def read_former_paths(host: Host) -> list[tuple[bytes, bool | None]] | Gap:
+    """Only the former path of each zombie, and whether it has pages in swap (None: not told): no list of pages is followed."""
+    from zombiescope.kernel.former_paths import former_paths  # noqa: PLC0415 (only who counts by maker)
+
+    if not host.is_live:
+        return Gap("zombies", _RECORDED, "run zombiescope on the host itself")
+    with _collector_paused():
+        try:
+            raw = walk_memcgs(_nodes(host), host.wall_clock, COUNT_ONLY)
+        except ObservationError as error:
+            other = _raw_by_kcore(host, Gap("tier", error.why, error.hint))
+            if isinstance(other, Gap):
+                return other
+            raw = other
+        return list(former_paths(raw.memcgs))
+
+
 def _by_bpf(host: Host) -> Walk | Gap:
     try:
-        return assemble(walk_memcgs(_nodes(host), host.wall_clock), _mounts(host), Tier.BPF)
+        return _assembled(host, walk_memcgs(_nodes(host), host.wall_clock), Tier.BPF)
     except ObservationError as error:
         return Gap("tier", error.why, error.hint)
 
 
 def _by_kcore(host: Host, refused: Gap) -> Walk | Gap:
     """Where BPF was refused; the reason stays among the gaps."""
-    from zombiescope.kernel.kcore_walk import walk_kcore  # noqa: PLC0415 (most hosts do not pay for it)
-
-    try:
-        walk = assemble(walk_kcore(host, _nodes(host), host.wall_clock), _mounts(host), Tier.KCORE)
-    except ObservationError as error:
-        return Gap("zombies", f"{refused.reason}; {error.why}", refused.hint or error.hint)
+    raw = _raw_by_kcore(host, refused)
+    if isinstance(raw, Gap):
+        return raw
+    walk = _assembled(host, raw, Tier.KCORE)
     return walk._replace(gaps=(refused, *walk.gaps))
 
 
-def _mounts(host: Host) -> MountPaths:
-    return MountPaths(parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo")))
+def _raw_by_kcore(host: Host, refused: Gap) -> RawWalk | Gap:
+    from zombiescope.kernel.kcore_walk import walk_kcore  # noqa: PLC0415 (most hosts do not pay for it)
+
+    try:
+        return walk_kcore(host, _nodes(host), host.wall_clock)
+    except ObservationError as error:
+        return Gap("zombies", f"{refused.reason}; {error.why}", refused.hint or error.hint)
+
+
+def _assembled(host: Host, raw: RawWalk, tier: Tier) -> Walk:
+    from zombiescope.kernel.assemble import assemble  # noqa: PLC0415 (who only counts does not pay for it)
+    from zombiescope.kernel.mount_paths import MountPaths, parse_mounts  # noqa: PLC0415
+
+    return assemble(raw, MountPaths(parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo"))), tier)
 
 
 def _nodes(host: Host) -> int:
