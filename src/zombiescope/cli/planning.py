@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.facts.names import unshown
+from zombiescope.facts.names import shown, unshown
 from zombiescope.pipeline.plan import Scope
+
+if TYPE_CHECKING:
+    from zombiescope.presenters.plan_text import Asked
 
 
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,6 +26,17 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def scope_of(maker: str | None, below: str | None) -> Scope:
     return Scope(maker, None if below is None else unshown(below))
+
+
+def asked_of(scope: Scope, root: bytes | None) -> Asked:
+    """What a plan's last line repeats, so that what is done is what was planned."""
+    from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.presenters.plan_text import Asked  # noqa: PLC0415
+
+    below = None if scope.below is None else shown(scope.below)
+    if root is None or is_folder(root):
+        return Asked(scope.maker, below, None if root is None else shown(root))
+    return Asked(scope.maker, below, is_elsewhere=True)
 
 
 state_option = click.option(

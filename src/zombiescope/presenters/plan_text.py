@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -36,11 +37,25 @@ _UNDO = {
 _NAMED = 3
 
 
-def render_plan_text(plan: Plan, gaps: Iterable[Gap]) -> list[RenderableType]:
+class Asked(NamedTuple):
+    """How the plan was asked for: what does it must be asked for in the same way."""
+
+    maker: str | None = None
+    below: str | None = None
+    root: str | None = None
+    """The root folder of an image."""
+    is_elsewhere: bool = False
+    """It was made from a recording: it is to be done on the host that was recorded."""
+
+
+_HERE = Asked()
+
+
+def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
     if plan.own_steps:
         consents = [step.name for step in plan.own_steps if step.needs_consent]
-        parts += [Text(), Text(next_words(consents))]
+        parts += [Text(), Text(next_words(consents, asked))]
     return parts + gap_lines(one_per_field(gaps))
 
 
@@ -55,10 +70,13 @@ def headline(plan: Plan) -> str:
     return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
 
 
-def next_words(consents: list[str]) -> str:
-    given = "".join(f" --consent {_quoted(name)}" for name in consents)
-    asked = " (each --consent allows one step that needs it)" if consents else ""
-    return f"to do it: zombiescope apply --yes{given}{asked}"
+def next_words(consents: list[str], asked: Asked) -> str:
+    options = [("maker", asked.maker), ("below", asked.below), ("root", asked.root)]
+    options += [("consent", name) for name in consents]
+    given = "".join(f" --{option} {_quoted(value)}" for option, value in options if value is not None)
+    allowed = " (each --consent allows one step that needs it)" if consents else ""
+    where = ", on the host that was recorded" if asked.is_elsewhere else ""
+    return f"to do it{where}: zombiescope apply --yes{given}{allowed}"
 
 
 def _quoted(name: str) -> str:

@@ -16,7 +16,7 @@ from zombiescope.facts.levers import Levers, SwapArea
 from zombiescope.facts.zombies import PinKind
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import render_plan_text
+from zombiescope.presenters.plan_text import Asked, next_words, render_plan_text
 from zombiescope.remedies.plan import AskHuman, PlaceFile, Plan, Reclaim, ReclaimWay, RemoveLinks, Risk, Undo
 from zombiescope.remedies.planner import propose
 
@@ -172,7 +172,7 @@ def test_attached_segments_are_left_to_people() -> None:
 
 
 def test_swap_comes_back_only_where_memory_has_room() -> None:
-    swapped = autopsy(body(pin(PinKind.SWAP)))
+    swapped = autopsy(body(pin(PinKind.SWAP, mapped=None, dirty=None)))
     for available, planned in ((3 << 20, True), (1 << 20, False), (None, False)):
         here = levers(swaps=(SwapArea(b"/swap", 1 << 20),), available_bytes=available)
         plan = propose(diagnosis(), swapped, None, here, every_zombie=True)
@@ -195,6 +195,15 @@ def test_the_same_situation_gives_the_same_plan_in_any_order() -> None:
     first = propose(diagnosis(), autopsy(*bodies), None, levers(), every_zombie=True)
     random.Random(1).shuffle(bodies)
     assert propose(diagnosis(), autopsy(*bodies), None, levers(), every_zombie=True) == first
+
+
+def test_what_to_type_next_does_what_was_planned_and_no_more() -> None:
+    here = Asked("unit:ecs*", "/a b")
+    assert next_words([], Asked()) == "to do it: zombiescope apply --yes"
+    assert next_words([], here) == "to do it: zombiescope apply --yes --maker 'unit:ecs*' --below '/a b'"
+    assert next_words(["x"], Asked(root="/mnt")).startswith("to do it: zombiescope apply --yes --root /mnt --consent x")
+    recorded = next_words([], Asked(is_elsewhere=True))
+    assert recorded == "to do it, on the host that was recorded: zombiescope apply --yes"
 
 
 def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() -> None:

@@ -10,7 +10,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import scope_of, scope_options, state_option, window_option
+from zombiescope.cli.planning import asked_of, scope_of, scope_options, state_option, window_option
 from zombiescope.cli.progress import stage_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
@@ -85,7 +85,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
 
     from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
-    parts = render_plan_text(planned.plan, planned.gaps)
+    parts = render_plan_text(planned.plan, planned.gaps, asked_of(order.scope, order.root))
     return TextAnswer([Text("dry run: nothing was changed", style="yellow"), *parts])
 
 

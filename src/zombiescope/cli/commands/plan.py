@@ -7,7 +7,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import scope_of, scope_options
+from zombiescope.cli.planning import asked_of, scope_of, scope_options
 from zombiescope.cli.progress import window_shown
 
 EPILOG = """\b
@@ -38,12 +38,13 @@ def plan(*, maker: str | None, below: str | None, seconds: float, as_json: bool,
     """
     from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415 (--help does not pay for it)
 
+    scope = scope_of(maker, below)
     with window_shown(seconds if root is None else 0) as progress:
-        planned = make_plan(root, scope_of(maker, below), seconds, progress)
+        planned = make_plan(root, scope, seconds, progress)
     if as_json:
         from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
 
         return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps))
     from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
-    return TextAnswer(render_plan_text(planned.plan, planned.gaps))
+    return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)))
