@@ -39,3 +39,10 @@ def unshown(text: str) -> bytes:
         )
 
     return _ESCAPE.sub(restore, text).encode("utf-8", "surrogateescape")
+
+
+def zombies_said(count: int, verb: str = "") -> str:
+    """`2 zombies hold`, `1 zombie holds`."""
+    if count == 1:
+        return {"": "1 zombie", "are": "1 zombie is"}.get(verb, f"1 zombie {verb}s")
+    return f"{count:,} zombies {verb}".rstrip()

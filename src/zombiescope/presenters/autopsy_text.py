@@ -13,7 +13,7 @@ from rich.text import Text
 from zombiescope.analysis.autopsy import Autopsy, Body, pages_of
 from zombiescope.analysis.freeing import COSTS
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pin, Walk
@@ -66,13 +66,15 @@ def _headline(autopsy: Autopsy) -> str:
         walked = autopsy.reconciliation.walk
         return f"none of the {walked:,} zombies is of that choice" if walked else "no zombies"
     if not autopsy.bodies:
-        return f"{totals.zombies:,} zombies hold {count(totals.pages)} pages, but they could not be seen one by one"
+        return (
+            f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages, but they could not be seen one by one"
+        )
     parents = len({body.zombie.parent for body in autopsy.bodies})
     first = totals.by_maker[0]
     below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
     return (
-        f"{totals.zombies:,} zombies hold {count(totals.pages)} pages ({size((totals.pages or 0) * _PAGE_BYTES)}) below {below}; "
-        f"{first.share:.0%} are of {first.maker}"
+        f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * _PAGE_BYTES)}) "
+        f"below {below}; {first.share:.0%} are of {first.maker}"
     )
 
 

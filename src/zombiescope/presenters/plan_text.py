@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, zombies_said
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, size
 from zombiescope.presenters.scan_text import gap_lines
@@ -61,12 +61,12 @@ def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> l
 
 def headline(plan: Plan) -> str:
     if not plan.steps:
-        about = f" with {plan.zombies:,} zombies" if plan.zombies else ""
+        about = f" with {zombies_said(plan.zombies)}" if plan.zombies else ""
         return f"nothing to do{about}"
     sure = sum(step.expected.zombies_freed or 0 for step in plan.steps if step.expected)
     people = len(plan.steps) - len(plan.own_steps)
     tail = f"; {people} more for people" if people else ""
-    freed = f", which free {sure:,} of {plan.zombies:,} zombies" if plan.zombies else ""
+    freed = f", which free {sure:,} of {zombies_said(plan.zombies)}" if plan.zombies else ""
     return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
 
 
@@ -134,7 +134,7 @@ def _frees(step: Step) -> str:
     expected = step.expected
     assert expected is not None
     if expected.zombies_freed is None:
-        return f"at most {expected.up_to:,} zombies; {expected.why_unknown}"
+        return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
     return f"{count(expected.zombies_freed)} zombies, {size(expected.bytes_freed)}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Tally
 from zombiescope.facts import metric_names as names
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.reaping import Done, Lever, Order
 from zombiescope.presenters.metrics import Family
 
@@ -44,7 +44,7 @@ def render_tally(tally: Tally) -> str:
     took = f"{tally.cpu_seconds:.2f} s of CPU"
     if tally.passes > 1 and tally.core_share is not None:
         took += f" in {tally.seconds:,.0f} s: {100 * tally.core_share:.2f} % of a core"
-    return f"freed {tally.freed:,} zombies and {tally.pages:,} pages in {passes}; {took}"
+    return f"freed {zombies_said(tally.freed)} and {tally.pages:,} pages in {passes}; {took}"
 
 
 def render_left(left: Mapping[str, int]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.facts.names import zombies_said
 from zombiescope.facts.vitals import Vitals
 from zombiescope.presenters.figures import UNKNOWN, count, duration
 from zombiescope.presenters.fitting import Column, Fitting
@@ -22,7 +23,7 @@ _MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
 def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableType]:
     done = [step for step in steps if step.status == "done"]
     freed = sum(step.zombies_freed or 0 for step in done)
-    told = f"{len(done)} step{'s' if len(done) != 1 else ''} done, {freed:,} zombies freed"
+    told = f"{len(done)} step{'s' if len(done) != 1 else ''} done, {zombies_said(freed)} freed"
     parts: list[RenderableType] = [Text(told, style="bold"), Text()]
     for step in steps:
         line = Text(f"{_MARKS[step.status]:<8}", style="green" if step.status == "done" else "dim")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.names import shown, unshown, zombies_said
 
 HOSTILE = (
     b"\x1b[31mred\x1b[0m",
@@ -59,3 +59,12 @@ def test_a_backslash_that_starts_no_escape_is_taken_as_it_stands() -> None:
 @given(st.text())
 def test_any_text_a_person_types_is_read(text: str) -> None:
     assert isinstance(unshown(text), bytes)
+
+
+def test_one_zombie_is_not_several() -> None:
+    assert [zombies_said(1), zombies_said(1, "are"), zombies_said(1, "hold")] == [
+        "1 zombie",
+        "1 zombie is",
+        "1 zombie holds",
+    ]
+    assert [zombies_said(0), zombies_said(1200, "hold")] == ["0 zombies", "1,200 zombies hold"]

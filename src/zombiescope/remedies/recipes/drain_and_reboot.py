@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import Action
+from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
@@ -17,8 +18,8 @@ def propose_drain_and_reboot(situation: Situation) -> Iterator[Draft]:
             "reboot",
             "drain this node and reboot it, once the maker is stopped",
             AskHuman(("kubectl cordon NODE", "kubectl drain NODE --ignore-daemonsets", "systemctl reboot")),
-            f"{situation.choices.wanted[wanted[0]]:,} zombies are held by references that nobody could name; unless the maker is "
-            "stopped first they come back",
+            f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by references that nobody could name; unless the "
+            "maker is stopped first they come back",
             "pinned-other",
             "zombiescope scan after the boot",
             Risk.HIGH,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import Action
+from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.choice import Lever
 from zombiescope.remedies.plan import DropCaches, Risk, Undo
 from zombiescope.remedies.reclaiming import reclaim_file
@@ -21,8 +22,8 @@ def propose_drop_caches(situation: Situation) -> Iterator[Draft]:
             "drop-caches",
             "last resort: drop every clean cached page of the host",
             DropCaches(),
-            f"{zombies:,} zombies hold cached pages below parents that have no reclaim file; every program reads its files anew, "
-            "and mapped and dirty pages stay",
+            f"{zombies_said(zombies, 'hold')} cached pages below parents that have no reclaim file; every program reads its files "
+            "anew, and mapped and dirty pages stay",
             "pinned-page-cache",
             "zombiescope scan",
             Risk.HIGH,

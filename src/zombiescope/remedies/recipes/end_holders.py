@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, zombies_said
 from zombiescope.remedies.choice import may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
@@ -36,7 +36,7 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
             f"{action}".replace("_", "-"),
             f"{str(action).replace('_', ' ')}: {', '.join(who)}{more}",
             AskHuman(commands),
-            f"{zombies:,} zombies are held by them; the cost: {COSTS[action]}",
+            f"{zombies_said(zombies, 'are')} held by them; the cost: {COSTS[action]}",
             finding,
             "zombiescope autopsy --by pin",
             Risk.MEDIUM,

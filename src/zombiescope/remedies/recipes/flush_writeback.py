@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.plan import Flush, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
@@ -17,7 +18,7 @@ def propose_flush_writeback(situation: Situation) -> Iterator[Draft]:
             "flush",
             "write all dirty files back, then let one new cgroup die",
             Flush(b"/"),
-            f"{situation.choices.wanted[wanted[0]]:,} zombies are held by files that were not written back; the cost: "
+            f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by files that were not written back; the cost: "
             f"{COSTS[Action.FLUSH]}",
             "pinned-writeback",
             "zombiescope autopsy --by pin",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, zombies_said
 from zombiescope.remedies.plan import Reclaim, ReclaimWay, Risk, Undo
 from zombiescope.remedies.reclaiming import reclaim_file
 from zombiescope.remedies.situation import Draft, Situation
@@ -33,7 +33,7 @@ def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
             f"reclaim:{shown(lever.target)}",
             f"reclaim below {shown(lever.target)} ({way})",
             Reclaim(lever.target, way, files, situation.choices.pages[lever] * _PAGE_BYTES),
-            f"{situation.choices.wanted[lever]:,} zombies hold cached pages that no named file gives up; the cost: "
+            f"{zombies_said(situation.choices.wanted[lever], 'hold')} cached pages that no named file gives up; the cost: "
             f"{COSTS[Action.RECLAIM_PARENT]}; {_RISKS[way]}",
             "pinned-page-cache",
             "zombiescope scan",

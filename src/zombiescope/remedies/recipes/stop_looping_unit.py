@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.diagnosis.need import Need
+from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.situation import Draft, Situation
 from zombiescope.remedies.units import stop_and_keep_stopped
 
@@ -18,7 +19,7 @@ def propose_stop_looping_unit(situation: Situation) -> Iterator[Draft]:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind not in FINDINGS or unit.need is Need.NEEDED:
             continue
-        left = f" and has left {unit.zombies:,} zombies" if unit.zombies else ""
+        left = f" and has left {zombies_said(unit.zombies)}" if unit.zombies else ""
         why = f"{loop.name}: {loop.why}{left}; {unit.why}"
         steps = stop_and_keep_stopped(unit, situation.levers, FINDINGS[loop.kind], why)
         if loop.kind == "unit" and unit.need is Need.UNKNOWN:  # its restarts are limited: whoever starts it again may

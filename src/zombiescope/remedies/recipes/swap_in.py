@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
+from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.plan import Risk, SwapIn, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
@@ -23,7 +24,7 @@ def propose_swap_in(situation: Situation) -> Iterator[Draft]:
         "swap-in",
         "bring everything back from swap (swapoff, then swapon)",
         SwapIn(tuple(area.device for area in levers.swaps)),
-        f"{situation.choices.wanted[wanted[0]]:,} zombies are held by swap entries made while they lived; the cost: "
+        f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by swap entries made while they lived; the cost: "
         f"{COSTS[Action.SWAP_IN]}",
         "pinned-swap",
         "cat /proc/swaps",
