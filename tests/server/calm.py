@@ -2,8 +2,8 @@
 """Five real minutes of one agent with its usual settings, beside whatever else runs: churn that must not be called growth, and a
 leak of six a minute that must be, by its maker.
 
-`python -m tests.server.calm begin` starts it in the background and returns; what came of it is in build/calm/outcome.json, for
-`test_calm.py`. A session that begins it early and asks late pays only for the rest of the five minutes.
+What came of it is kept for an hour in build/calm/outcome.json: `make test` watches beside other tiers (`make test-calm`), and the
+server tier, later in the same run, reads what was seen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,8 +20,7 @@ from typing import Any
 from tests.server.running import PROGRAM, fetch, running_agent
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "calm"
-OUTCOME, PROCESS = FOLDER / "outcome.json", FOLDER / "process"
+OUTCOME = ROOT / "build" / "calm" / "outcome.json"
 SECONDS = 300.0
 _FRESH_SECONDS = 3600.0
 MAKER = "leaky-beside-churn"
@@ -82,49 +80,14 @@ def watch(seconds: float = SECONDS) -> dict[str, Any]:
     }
 
 
-def is_running() -> bool:
-    try:
-        process = int(PROCESS.read_text(encoding="ascii"))
-        return b"tests.server.calm" in Path(f"/proc/{process}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
-
-
-def begin() -> None:
-    if is_running() or os.geteuid() != 0:
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    OUTCOME.unlink(missing_ok=True)
-    with open(FOLDER / "log", "wb") as log:
-        command = [sys.executable, "-m", "tests.server.calm", "watch"]
-        started = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    PROCESS.write_text(str(started.pid), encoding="ascii")
-
-
 def outcome() -> dict[str, Any]:
-    """That of a watch in the last hour, of the one that runs, or of one that begins now."""
-    if not is_running() and not (OUTCOME.exists() and time.time() - OUTCOME.stat().st_mtime < _FRESH_SECONDS):
-        begin()
-    end = time.monotonic() + SECONDS + 120
-    while is_running() and time.monotonic() < end:
-        time.sleep(1)
-    log = FOLDER / "log"
-    assert OUTCOME.exists(), log.read_text(encoding="utf-8") if log.exists() else "it never began"
-    found: dict[str, Any] = json.loads(OUTCOME.read_text(encoding="utf-8"))
-    return found
-
-
-def main() -> None:
-    if sys.argv[1:] == ["begin"]:
-        begin()
-        return
+    """That of a watch in the last hour, or of one that is made now."""
+    if OUTCOME.exists() and time.time() - OUTCOME.stat().st_mtime < _FRESH_SECONDS:
+        found: dict[str, Any] = json.loads(OUTCOME.read_text(encoding="utf-8"))
+        return found
     found = watch()
+    OUTCOME.parent.mkdir(parents=True, exist_ok=True)
     beside = OUTCOME.with_suffix(".new")
     beside.write_text(json.dumps(found, indent=1), encoding="utf-8")
     beside.rename(OUTCOME)
-
-
-if __name__ == "__main__":
-    main()
+    return found

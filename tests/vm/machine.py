@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ _STARVED = 4
 _SILENT_SECONDS = 600
 _IDLE_SHARE = 0.1
 """One that says nothing for so long and takes less than this of a CPU meanwhile hangs: it is cut off as well."""
+STOP = threading.Event()
+"""Set when no more is wanted: what runs is cut off, and nothing is begun."""
 _END = re.compile(r"VM-JOB-END (\S+) status=(\d+) tar=(\d+)")
 
 
@@ -64,7 +67,7 @@ def run_job(store: Store, cell: Cell, job: Path, folder: Path, timeout_seconds: 
     started = time.monotonic()
     boots = 1
     status, reason, spent = _boot(store, cell, job, folder, timeout_seconds)
-    if status == NEVER_STARTED:
+    if status == NEVER_STARTED and not STOP.is_set():
         say(f"{cell.name}: {reason}; booting once more")
         boots = 2
         first = [(path.name, path.read_bytes()) for path in (folder / "console", folder / "qemu") if path.exists()]
@@ -108,7 +111,12 @@ def _run_qemu(command: list[str], folder: Path, timeout_seconds: float) -> tuple
         try:
             while machine.poll() is None:
                 spent, waited = _processor_seconds(machine.pid), time.monotonic() - started
-                if spent > timeout_seconds or waited > _STARVED * timeout_seconds or hears.nothing(waited, spent):
+                if (
+                    STOP.is_set()
+                    or spent > timeout_seconds
+                    or waited > _STARVED * timeout_seconds
+                    or hears.nothing(waited, spent)
+                ):
                     return False, spent
                 time.sleep(0.2)
         finally:

@@ -20,7 +20,7 @@ from tests.vm.build import Store, say
 from tests.vm.cells import CELLS, WHICH_VARIABLE, Cell, cell_named
 from tests.vm.job import stage
 from tests.vm.kernel_tier import selection
-from tests.vm.machine import Outcome, run_job
+from tests.vm.machine import STOP, Outcome, run_job
 from tests.vm.mutations import MUTATIONS
 from tests.vm.recipe import REPOSITORY
 
@@ -78,7 +78,7 @@ def run_cell(store: Store, cell: Cell, *, is_second: bool = False) -> Outcome:
     outcome = run_job(store, cell, job, RESULTS / cell.name, TIMEOUT_SECONDS[which()])
     shutil.rmtree(job)
     say(f"{cell.name}: status {outcome.status} in {outcome.cost()}, {outcome.reason}")
-    if outcome.status != 0 and not is_second:
+    if outcome.status != 0 and not is_second and not STOP.is_set():
         kept = keep_first(outcome)
         say(f"{cell.name}: once more, for a moment may be too short under emulation; what fails twice fails ({kept})")
         return run_cell(store, cell, is_second=True)
@@ -101,8 +101,12 @@ def outcomes() -> Iterator[dict[str, Future[Outcome]]]:
         (pytest.fail if "vm" in os.environ.get("ZOMBIESCOPE_REQUIRE", "") else pytest.skip)(reason)
     store = Store()
     store.ensure([cell.image for cell in chosen_cells()], [cell.kernel for cell in chosen_cells()])
-    with ThreadPoolExecutor(MACHINES_AT_A_TIME) as machines:
+    machines = ThreadPoolExecutor(MACHINES_AT_A_TIME)
+    try:
         yield {cell.name: machines.submit(run_cell, store, cell) for cell in chosen_cells()}
+    finally:
+        STOP.set()  # all are through, or Ctrl-C: then none is waited for
+        machines.shutdown(cancel_futures=True)
 
 
 def counts(outcome: Outcome, name: str) -> dict[str, int]:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two lines of targets at once: readable, failing when either fails, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[2] / "tools" / "side_by_side.py"
+RECIPES = """
+front: ; @echo front line; test -z "$$SLOW" || exec sleep 600
+wrong: ; @echo wrong; false
+behind: ; @printf 'first words\\n..vm: half way\\n'; until test -e go; do sleep 0.05; done; echo last words
+broken: ; @echo torn; false
+stuck: ; @echo $$$$ > began; trap '' INT; while :; do sleep 0.05; done
+clean-up: ; @echo $$$$ > began; trap 'echo tidy > tidied; exit 3' INT; while :; do sleep 0.05; done
+let-go: ; @touch go
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+    Path("Makefile").write_text(RECIPES)
+
+
+def begin(*targets: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(PROGRAM), *targets]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    give_up = time.monotonic() + 60
+    while not is_so() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return is_so()
+
+
+def is_gone(place: str) -> bool:
+    """The process that wrote its number there."""
+    return not Path("/proc", Path(place).read_text().strip()).exists()
+
+
+def test_what_is_behind_is_shown_in_one_piece_and_its_progress_at_once() -> None:
+    out, _ = (done := begin("behind", "--", "front", "let-go")).communicate(timeout=60)
+    assert done.returncode == 0, out
+    lines = out.splitlines()
+    assert lines.count("vm: half way") == 1, "at once, without the dots before it"
+    piece = lines.index("first words")
+    assert lines[piece : piece + 3] == ["first words", "..vm: half way", "last words"]
+    assert lines[piece - 1].startswith("== behind:") and lines.index("front line") < piece
+
+
+@pytest.mark.parametrize("line", ["broken -- front", "behind -- let-go wrong", "broken behind -- let-go"])
+def test_either_failure_fails(line: str) -> None:
+    out, _ = (done := begin(*line.split())).communicate(timeout=60)
+    assert done.returncode == 1, out
+    assert "torn" in out or "wrong" in out, "what it said is shown"
+
+
+def test_a_failure_in_front_ends_what_is_behind() -> None:
+    out, _ = (done := begin("clean-up", "--", "front", "wrong")).communicate(timeout=60)
+    assert done.returncode == 1 and "wrong failed" in out
+    assert not Path("began").exists() or is_gone("began")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_both_and_lets_them_clean_up(number: signal.Signals) -> None:
+    running = begin("clean-up", "--", "front", SLOW="1")
+    assert eventually(Path("began").exists)
+    running.send_signal(number)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "nothing of it runs any more" in out
+    assert Path("tidied").exists() and is_gone("began")
+
+
+def test_killed_itself_it_leaves_nothing_running() -> None:
+    running = begin("stuck", "--", "front", SLOW="1")
+    assert eventually(Path("began").exists)
+    assert eventually(lambda: bool(Path("began").read_text()))
+    running.kill()
+    running.wait()
+    assert eventually(lambda: is_gone("began"))
