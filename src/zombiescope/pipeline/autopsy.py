@@ -44,12 +44,12 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     snapshot = Snapshot(seen.taken_at, host.label, read_identity(host), read_shape(host), *counts, *(_UNUSED,) * 2)
     residuals = seen.residuals if isinstance(seen.residuals, Residuals) else None
     autopsy = derive_autopsy(seen.walk, seen.population, residuals, PAGE_BYTES)
-    chosen = _chosen(autopsy, choice, seen.taken_at)
-    if any(share.maker.startswith("pod:") for share in chosen.totals.by_maker):
+    wanted = chosen(autopsy, choice, seen.taken_at)
+    if any(share.maker.startswith("pod:") for share in wanted.totals.by_maker):
         from zombiescope.probes.readers.pod_names import read_pod_names  # noqa: PLC0415 (most hosts have none)
 
-        chosen = with_pod_names(chosen, read_pod_names(host))
-    return Dissected(snapshot, seen.walk, chosen, seen.gaps, seen.beside)
+        wanted = with_pod_names(wanted, read_pod_names(host))
+    return Dissected(snapshot, seen.walk, wanted, seen.gaps, seen.beside)
 
 
 def _recalled(host: Host, progress: Progress) -> Evidence:
@@ -66,7 +66,8 @@ def _recalled(host: Host, progress: Progress) -> Evidence:
     return seen._replace(walk=walk)
 
 
-def _chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
+def chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
+    """Of all zombies those that are wanted."""
     if choice == ALL:
         return autopsy
     bodies = tuple(body for body in autopsy.bodies if _is_wanted(body, choice, now))

@@ -19,7 +19,7 @@ from zombiescope.facts.units import UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
-from zombiescope.pipeline.autopsy import Choice, dissect
+from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
@@ -72,11 +72,12 @@ def make_plan(
     host = open_host(root)
     taken_at = host.wall_clock()
     audited, audit_gap = _audit(root, host, seconds, progress)
-    diagnosis = examine(host, 0).diagnosis
+    examined = examine(host, 0)
+    diagnosis = examined.diagnosis
     if audited:
         diagnosis = _joined(diagnosis, audited)
     hierarchy = read_memory_hierarchy(host)
-    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope)
+    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy)
     levers = _levers(host, hierarchy, autopsy, audited)
     plan = propose(
         diagnosis, autopsy, audited.audit if audited else None, levers, every_zombie=scope.is_narrow, makers=makers
@@ -108,11 +109,15 @@ def _audit(
     return found, ()
 
 
-def _autopsy(host: Host, hierarchy: Hierarchy | Gap, scope: Scope) -> tuple[Autopsy | None, tuple[Gap, ...]]:
+def _autopsy(
+    host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None
+) -> tuple[Autopsy | None, tuple[Gap, ...]]:
+    """`seen`: what the diagnosis saw a moment ago; the host is looked at once more only where it saw none."""
+    choice = Choice(scope.maker)
     if isinstance(hierarchy, Gap):
         return None, (hierarchy.about("zombies"),)
     try:
-        found = dissect(host, Choice(scope.maker)).autopsy
+        found = chosen(seen, choice, host.wall_clock()) if seen else dissect(host, choice).autopsy
     except ObservationError as error:
         return None, (Gap("zombies", error.why, error.hint),)
     if not found.bodies and found.totals.zombies:
