@@ -23,6 +23,7 @@ from zombiescope.probes.reparenting import hands_pages_on
 SAMPLES = 3
 SECONDS_BETWEEN_SAMPLES = 1.0
 _FACT = "parents[].bytes"
+_ADD_UP = "write 1 to memory.use_hierarchy at the top before any cgroup is made; a newer kernel knows no other way"
 
 # file, shmem, anon, unevictable, swap: plain tuples, for a host may have ten thousand live cgroups. Swap is last and may be absent.
 _Use = tuple[int, ...]
@@ -39,6 +40,8 @@ class _Parent(NamedTuple):
 
 def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | None) -> Residuals | Gap:
     """By nearest live parent. `parents` are those known to have zombies; v1 looks everywhere, and needs none."""
+    if hierarchy.version is HierarchyVersion.V1 and not _adds_up(host, hierarchy):
+        return Gap(_FACT, "memory.use_hierarchy is 0: a parent's account leaves out those below it", _ADD_UP)
     reader = _V1(host, hierarchy) if hierarchy.version is HierarchyVersion.V1 else _V2(host, hierarchy)
     try:
         found = reader.search(parents)
@@ -54,6 +57,14 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
     if hierarchy.version is HierarchyVersion.V2 and any(any(parent.residual) for parent in found.values()):
         uses = _without_pages_handed_on(host, uses)
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
+
+
+def _adds_up(host: Host, hierarchy: Hierarchy) -> bool:
+    """Up to 5.10 a v1 hierarchy did so only when told, which systemd does at boot; later ones always do."""
+    try:
+        return host.read(hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
+    except OSError:
+        return True
 
 
 def _without_pages_handed_on(host: Host, uses: dict[bytes, MemoryUse]) -> dict[bytes, MemoryUse]:

@@ -57,6 +57,16 @@ def test_v1_is_total_less_own_less_the_totals_of_live_children() -> None:
     assert found == Residuals({b"/a": memory_use(DEAD), b"/c/d": memory_use(Use(shmem=4096))}, frozenset())
 
 
+@pytest.mark.parametrize(("content", "is_known"), [(b"0\n", False), (b"1\n", True), (b"", True)])
+def test_v1_accounts_that_leave_out_those_below_are_a_gap_and_not_zero(content: bytes, is_known: bool) -> None:
+    machine = v1_machine(GROUPS)
+    machine[V1_MOUNT + b"/memory.use_hierarchy"] = content
+    found = read_residuals(ScriptedHost(machine), V1, None)
+    assert isinstance(found, Residuals) is is_known
+    if isinstance(found, Gap):
+        assert found.fact == "parents[].bytes" and "memory.use_hierarchy is 0" in found.reason and found.hint
+
+
 def test_v1_zombies_right_below_the_root() -> None:
     groups = {b"/": Cgroup(own=BUSY, dead=DEAD), b"/a": Cgroup(own=BUSY)}
     assert residuals(ScriptedHost(v1_machine(groups)), V1).by_parent == {b"/": memory_use(DEAD)}
