@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.kernel.command import run_command
+from tests.kernel.command import IN_MACHINE, run_command
 
 from zombiescope.cli.main import main
 from zombiescope.lab.hierarchy import MemoryHierarchy
@@ -22,6 +24,10 @@ ROOTS = (
     "/var/lib/zombiescope/lab", "/run/zombiescope/lab", "/tmp/zombiescope-lab", "/dev/shm/zombiescope-lab",
     "/var/tmp/zombiescope-lab",
 )  # fmt: skip
+
+
+_AT_A_TIME = 4
+_T = TypeVar("_T")
 
 
 class LabDriver:
@@ -61,6 +67,10 @@ class LabDriver:
         assert isinstance(document, dict)
         return document
 
+    def zombies_of(self, kinds: Sequence[str], count: int) -> dict[str, dict[str, Any]]:
+        """Several kinds, each in a subtree of its own, by commands side by side: each waits until what it made has settled."""
+        return dict(zip(kinds, each_of(lambda kind: self.zombies(kind, count), kinds), strict=True))
+
     def clean(self, name: str) -> dict[str, Any]:
         document = json.loads(self.run("clean", "--name", name, "--json"))
         assert document["runs"][0]["left"] == []
@@ -69,9 +79,16 @@ class LabDriver:
         return found
 
     def clean_all(self) -> None:
-        for name in self._names:
-            if leftovers(self.hierarchy, name):
-                self.run("clean", "--name", name)
+        left = [name for name in self._names if leftovers(self.hierarchy, name)]
+        each_of(lambda name: self.run("clean", "--name", name), left)
+
+
+def each_of(work: Callable[[str], _T], words: Sequence[str]) -> list[_T]:
+    """Side by side; inside a machine one by one, for there commands are forks of this process, which must have one thread."""
+    if IN_MACHINE:
+        return [work(word) for word in words]
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return list(pool.map(work, words))
 
 
 def leftovers(hierarchy: MemoryHierarchy, name: str) -> list[str]:

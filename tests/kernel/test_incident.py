@@ -13,6 +13,7 @@ import pytest
 from tests.kernel.lab_driver import LabDriver, leftovers
 
 COUNT = 800
+KILLS = 4
 
 
 @pytest.mark.kernel
@@ -39,12 +40,17 @@ def test_the_incident_is_reproduced_and_healed(lab: LabDriver, tmp_path: Path) -
 
 @pytest.mark.kernel
 def test_killed_anywhere_nothing_is_left_after_cleaning(lab: LabDriver) -> None:
-    chance = random.Random(6)
-    for _ in range(4):
+    """Side by side, each killed at a moment of its own."""
+    chance, began = random.Random(6), time.monotonic()
+    runs = []
+    for _ in range(KILLS):
         name = lab.new_name()
         process = lab.start("incident", "--count", "150", "--seconds", "1", "--name", name)
-        time.sleep(chance.uniform(0.5, 9.0))
+        runs.append((chance.uniform(0.5, 9.0), name, process))
+    for moment, _, process in sorted(runs, key=lambda run: run[0]):
+        time.sleep(max(began + moment - time.monotonic(), 0.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
+    for _, name, _ in runs:
         lab.run("clean", "--name", name)
         assert leftovers(lab.hierarchy, name) == []

@@ -42,29 +42,30 @@ def _expected_bytes(truth: dict[str, Any], kind: str) -> dict[str, int]:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("kind", [kind for kind in ZOMBIE_KINDS if kind in FILE_KINDS | SHMEM_KINDS])
-def test_readers_tell_the_labs_truth(lab: LabDriver, witness: Witness, kind: str) -> None:
-    truth = lab.zombies(kind, COUNT)
+def test_readers_tell_the_labs_truth(lab: LabDriver, witness: Witness) -> None:
+    """Every kind that holds pages, side by side, each in a subtree of its own: one scan and one autopsy answer for all."""
+    truths = lab.zombies_of([kind for kind in ZOMBIE_KINDS if kind in FILE_KINDS | SHMEM_KINDS], COUNT)
     witness.wait_for_ordinary_deaths()
-    _scan_sees_the_bytes(truth, kind)
-    _autopsy_names_every_zombie_and_its_pin(truth)
+    _scan_sees_the_bytes(truths)
+    _autopsy_names_every_zombie_and_its_pin([made for truth in truths.values() for made in truth["made"]])
 
 
-def _scan_sees_the_bytes(truth: dict[str, Any], kind: str) -> None:
-    """Totals of the host belong to everyone; the row of our subtree is ours alone."""
-    before = _expected_bytes(truth, kind)
+def _scan_sees_the_bytes(truths: dict[str, dict[str, Any]]) -> None:
+    """Totals of the host belong to everyone; the rows of our subtrees are ours alone."""
+    before = {kind: _expected_bytes(truth, kind) for kind, truth in truths.items()}
     seen = _ask("scan")
-    after = _expected_bytes(truth, kind)
-    assert seen["memcg"]["zombies"] >= truth["counts"]["zombies"]
-    row = next(parent for parent in seen["parents"] if parent["path"] == truth["subtree"])
-    for name, most in before.items():
-        assert after[name] <= row["bytes"][name] <= most, name
+    assert seen["memcg"]["zombies"] >= sum(truth["counts"]["zombies"] for truth in truths.values())
+    rows = {parent["path"]: parent["bytes"] for parent in seen["parents"]}
+    for kind, truth in truths.items():
+        after = _expected_bytes(truth, kind)
+        for name, most in before[kind].items():
+            assert after[name] <= rows[truth["subtree"]][name] <= most, (kind, name)
 
 
-def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
+def _autopsy_names_every_zombie_and_its_pin(every: list[dict[str, Any]]) -> None:
     found = {zombie["id"]: zombie for zombie in _ask("autopsy", "--limit", "0")["zombies"]}
     page = os.sysconf("SC_PAGE_SIZE")
-    for made in truth["made"]:
+    for made in every:
         if made["id"] not in found and drops_idle_pages() and not is_resident(made["file"]):
             continue  # the kernel dropped the page, and the zombie with it
         zombie = found[made["id"]]
@@ -78,7 +79,7 @@ def _autopsy_names_every_zombie_and_its_pin(truth: dict[str, Any]) -> None:
 
 @pytest.mark.kernel
 def test_a_recording_replays_each_zombie_and_its_pins(lab: LabDriver, witness: Witness, tmp_path: Path) -> None:
-    truths = [lab.zombies(kind, 3) for kind in ("tmpfs", "memfd", "sysv-shm", "unreaped")]
+    truths = lab.zombies_of(("tmpfs", "memfd", "sysv-shm", "unreaped"), 3).values()
     witness.wait_for_ordinary_deaths()
     file = str(tmp_path / "node.tar.gz")
     assert _ask("record", file, "--seconds", "0")["replays"]

@@ -70,7 +70,7 @@ def kinds_of_this_host() -> tuple[str, ...]:
 
 def make_and_scan(lab: LabDriver, kinds: Sequence[str], count: int) -> Table:
     """Leaves everything in place. Scans until all agree, a few times at most."""
-    truths = {kind: lab.zombies(kind, count) for kind in kinds}
+    truths = lab.zombies_of(kinds, count)
     table = _look(truths, 1)
     for scans in range(2, _SCANS + 1):
         if not table.disagreeing and (table.total == table.by_parent or scans > _SCANS_FOR_THE_TOTAL):
