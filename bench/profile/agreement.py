@@ -87,6 +87,71 @@ class Aliases:
         return table
 
 
+def kind_of(name: str, theirs: str, path: str) -> str:
+    """What the two disagree about."""
+    if path == "[bpf]" or theirs.startswith("bpf_"):
+        return "a program of BPF"
+    if "@plt" in name or "@plt" in theirs:
+        return "a stub of a call into a library"
+    if path == "[vdso]":
+        return "the vdso"
+    if name == "[unknown]":
+        return "named by perf alone"
+    return "named by us alone" if theirs == "[unknown]" else "two names"
+
+
+class Tally:
+    """Frame by frame, by kind."""
+
+    def __init__(self, kallsyms: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.pairs: Counter[tuple[str, str, str]] = Counter()
+        self._aliases = Aliases(kallsyms)
+        self._known: dict[tuple[str, str, str], bool] = {}
+
+    def add(self, comm: str, mine: list[Frame], frames: list[Frame]) -> None:
+        counts = self.counts
+        depth = len(mine) - 1
+        counts["samples"] += 1
+        counts["comm equal"] += mine[0][0] == comm
+        counts["depth equal"] += depth == len(frames)
+        whole = depth == len(frames)
+        for (name, path), (theirs, _) in zip(reversed(mine[1:]), frames, strict=False):
+            counts["frames"] += 1
+            pair = (name, theirs.partition("+0x")[0], path)
+            equal = self._equal(pair)
+            counts["frames equal"] += equal
+            whole &= equal
+            if not equal:
+                self.pairs[pair] += 1
+                self.kinds[kind_of(*pair)] += 1
+        if depth != len(frames):
+            counts["frames"] += abs(depth - len(frames))
+            # perf drops a whole stack in which a word is neither an address nor a mark that it knows.
+            kind = "a stack that perf drops, for a word that is no address" if not frames else "a frame that one lacks"
+            self.kinds[kind] += abs(depth - len(frames))
+        counts["stacks equal"] += whole
+
+    def _equal(self, pair: tuple[str, str, str]) -> bool:
+        equal = self._known.get(pair)
+        if equal is None:
+            equal = self._known[pair] = pair[0] == pair[1] or self._aliases.same(pair[0], pair[1], pair[2])
+        return equal
+
+    def show(self) -> None:
+        for name in ("comm equal", "depth equal", "stacks equal", "frames equal"):
+            of = self.counts["frames" if name.startswith("frames") else "samples"]
+            share = 100 * self.counts[name] / max(1, of)
+            aim = "  (at least 99.9)" if name.startswith("frames") else ""
+            print(f"{name:<14} {self.counts[name]:>10,} of {of:>10,}  {share:.4f} %{aim}")
+        print("frames that differ, by kind:" if self.kinds else "no frame differs")
+        for kind, count in self.kinds.most_common():
+            print(f"{count:>8,}  {kind}")
+        for (name, theirs, path), count in self.pairs.most_common(12):
+            print(f"{count:>8,}  ours {name}  perf {theirs}  in {path}")
+
+
 def main() -> None:
     file, kallsyms = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "/proc/kallsyms"
     capture = read_capture(file.encode(), Choices(kallsyms.encode(), as_perf_names=True, demangle=False))
@@ -97,42 +162,15 @@ def main() -> None:
         rows.setdefault(key, row)
     leaves, which = np.unique(capture.node, return_inverse=True)
     stacks = [[names[frame] for frame in path] for path in paths(capture, leaves.astype(np.int64))]
-    aliases = Aliases(kallsyms)
-    counts: Counter[str] = Counter()
-    differ: Counter[tuple[str, str, str]] = Counter()
-    known: dict[tuple[str, str, str], bool] = {}
+    tally, missing = Tally(kallsyms), 0
     for key, comm, frames in perf_samples(file, kallsyms):
         row = rows.get((key[0], key[1], key[2] & 0xFFFFFFFF))
         if row is None:
-            counts["not found"] += 1
-            continue
-        mine = stacks[which[row]]
-        counts["samples"] += 1
-        counts["comm equal"] += mine[0][0] == comm
-        counts["depth equal"] += len(mine) - 1 == len(frames)
-        whole = len(mine) - 1 == len(frames)
-        for (name, path), (theirs, _) in zip(reversed(mine[1:]), frames, strict=False):
-            counts["frames"] += 1
-            pair = (name, theirs.partition("+0x")[0], path)
-            equal = known.get(pair)
-            if equal is None:
-                equal = known[pair] = pair[0] == pair[1] or aliases.same(name, pair[1], path)
-            counts["frames equal"] += equal
-            whole &= equal
-            if not equal:
-                differ[pair] += 1
-        counts["frames"] += abs(len(mine) - 1 - len(frames))
-        counts["stacks equal"] += whole
-    for name, of in (
-        ("comm equal", "samples"),
-        ("depth equal", "samples"),
-        ("stacks equal", "samples"),
-        ("frames equal", "frames"),
-    ):
-        print(f"{name:<14} {counts[name]:>10,} of {counts[of]:>10,}  {100 * counts[name] / max(1, counts[of]):.4f} %")
-    print(f"samples of perf script that we do not have: {counts['not found']:,}; ours: {len(capture):,}")
-    for (name, theirs, path), count in differ.most_common(15):
-        print(f"{count:>8,}  ours {name}  perf {theirs}  in {path}")
+            missing += 1
+        else:
+            tally.add(comm, stacks[which[row]], frames)
+    tally.show()
+    print(f"samples of perf script that we do not have: {missing:,}; ours: {len(capture):,}")
 
 
 if __name__ == "__main__":

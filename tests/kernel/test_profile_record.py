@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own sampler on the running kernel: it sees what ran, names it, and a killed recording loses nothing."""
+"""Our own sampler and perf on the running kernel: each sees what ran, names it, and a killed recording loses nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tests.kernel.test_kernel_log import forge
 
 from zombiescope.captures.sources import GROWING
 from zombiescope.captures.store import entries
+from zombiescope.host.perf_tool import try_perf
 from zombiescope.pipeline.profile import open_capture
 from zombiescope.pipeline.recording import keeper
 
 pytestmark = pytest.mark.kernel
-COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--rate", "199"]
+COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--rate", "199"]
 SPIN = "import sys\nwhile True:\n    open('/dev/zero', 'rb', buffering=0).read(1 << 20)\n"
 
 
@@ -34,8 +35,13 @@ def spinner() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_it_sees_a_process_in_the_kernel(tmp_path: Path, spinner: subprocess.Popen[bytes]) -> None:
-    subprocess.run([*COMMAND, "--seconds", "4", "--segment", "2", "--captures", str(tmp_path)], check=True)
+@pytest.mark.parametrize("who", ["own", "perf"])
+def test_it_sees_a_process_in_the_kernel(tmp_path: Path, spinner: subprocess.Popen[bytes], who: str) -> None:
+    if who == "perf" and try_perf(199).complaint:
+        pytest.skip(f"perf cannot sample here: {try_perf(199).complaint}")
+    subprocess.run(
+        [*COMMAND, "--with", who, "--seconds", "4", "--segment", "2", "--captures", str(tmp_path)], check=True
+    )
     stored = entries(os.fsencode(tmp_path))
     assert 1 <= len(stored) <= 2, "a loaded machine may need the rest of the time to store the first"
     assert not list(tmp_path.glob("*.recording"))

@@ -37,7 +37,7 @@ class Choices(NamedTuple):
 
 def read_capture(path: bytes, choices: Choices) -> Capture:
     try:
-        return _read(map_file(path), shown(os.path.basename(path)), choices)
+        return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot read the capture ({shown(path)})", why, "is the path right?") from error

@@ -7,6 +7,8 @@ The file being written is a perf stream of its own: what a crash leaves behind i
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +16,14 @@ from dataclasses import dataclass
 
 from zombiescope.captures import store
 from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.captures.sources import GROWING, OWN, Source, open_source
+from zombiescope.captures.sources import AUTO, GROWING, Source, open_source
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.names import shown
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.capture_codec import encode
 
 _MOST_SEGMENT_BYTES = 512 << 20
+_LAST_WORDS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Order:
     segment_seconds: float = 120.0
     most_bytes: int = 1 << 30
     most_age_seconds: float = 7 * 86_400.0
-    source: str = OWN
+    source: str = AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,15 @@ class Recording:
     should_stop: Callable[[], bool]
     keep: Callable[[Capture], bool] = lambda _: True
     """Whether something worth keeping lies in a segment: then it, the one before and the one after are kept."""
+    told: Callable[[str, str], None] = lambda _, __: None
+    """Hears who samples, and why this one."""
     _waiting: tuple[bytes, Capture] | None = None
     _kept_last: bool = False
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
         yield from self._left_behind()
         source = open_source(self.order.source, self.order.rate_hz)
+        self.told(source.name, source.why)
         try:
             ends = None if seconds is None else time.monotonic() + seconds
             while not self._is_over(ends):
@@ -98,12 +104,33 @@ class Recording:
         return stored
 
     def _left_behind(self) -> Iterator[Segment]:
-        """Segments of a recording that was killed."""
+        """Segments of a recording that was killed. One that somebody still writes is theirs."""
         with contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(self.order.folder)):
-                if name.endswith(GROWING):
+                if name.endswith(GROWING) and not _is_growing(os.path.join(self.order.folder, name)):
                     yield from self._stored(os.path.join(self.order.folder, name), name[: -len(GROWING)])
 
     def _forget(self, path: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def _is_growing(path: bytes) -> bool:
+    """Whether a process has it open for writing. perf writes what it has when its recorder dies: it gets a moment for that."""
+    over = time.monotonic() + _LAST_WORDS_SECONDS
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        while True:
+            try:
+                # The kernel grants a lease on reading only where nobody writes.
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            except OSError as error:
+                if error.errno != errno.EAGAIN:
+                    return False  # a file system without leases
+                if time.monotonic() >= over:
+                    return True
+                time.sleep(_LAST_WORDS_SECONDS / 20)
+            else:
+                return False
+    finally:
+        os.close(descriptor)

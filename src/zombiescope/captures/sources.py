@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who samples for a rolling recording: our own sampler, or perf. Each writes a perf stream to a file, segment after segment."""
+"""Who samples for a rolling recording: perf, or our own sampler. Each writes a perf stream to a file, segment after segment."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import time
 from collections.abc import Callable
@@ -13,15 +12,16 @@ from typing import Protocol
 
 from zombiescope.captures.stream_head import head
 from zombiescope.errors import ObservationError
-from zombiescope.host.perf_tool import PerfRecord, is_installed, start_perf_record
+from zombiescope.host.perf_tool import PerfRecord, is_installed, start_perf_record, try_perf
 from zombiescope.kernel.perf_events import Sampler
 
-OWN, PERF = "own", "perf"
-WITH = ("auto", OWN, PERF)
+AUTO, OWN, PERF = "auto", "own", "perf"
+WITH = (AUTO, OWN, PERF)
 GROWING = b".recording"
 _LOOK_SECONDS = 0.5
 _BEGIN_SECONDS = 60.0
 _REFUSED = "cannot sample the processors"
+_ASKED = "asked for with --with"
 _HINT = "run as root or with CAP_PERFMON; see kernel.perf_event_paranoid"
 IsOver = Callable[[int], bool]
 """Given how many bytes a segment has."""
@@ -29,6 +29,8 @@ IsOver = Callable[[int], bool]
 
 class Source(Protocol):
     name: str
+    why: str
+    """Why this one samples and no other."""
 
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         """Records until it is over. The file, whose name without its ending is that of the segment."""
@@ -38,25 +40,33 @@ class Source(Protocol):
 
 
 def open_source(wanted: str, rate_hz: int) -> Source:
-    """`auto`: our own sampler, which needs nothing; perf where ours is refused and perf is there."""
+    """`auto`: perf where it is installed and can sample, else our own sampler, which needs nothing."""
+    if wanted == OWN:
+        return _open_own(rate_hz, _ASKED)
+    able = try_perf(rate_hz)
+    if not able.complaint:
+        why = _ASKED if wanted == PERF else "it is installed and can sample here; --with own asks for our own sampler"
+        return PerfSource(rate_hz, able.options, why)
     if wanted == PERF:
-        if not is_installed():
-            raise ObservationError(f"{_REFUSED} (perf)", "perf is not installed", "leave out --with perf")
-        return PerfSource(rate_hz)
+        missing = "leave out --with perf" if not is_installed() else _HINT
+        raise ObservationError(f"{_REFUSED} (perf)", able.complaint, missing)
+    return _open_own(rate_hz, able.complaint if not is_installed() else f"perf is installed, but: {able.complaint}")
+
+
+def _open_own(rate_hz: int, why: str) -> Source:
     sampler = Sampler(rate_hz)
     try:
         sampler.open(_online_cpus())
     except OSError as error:
-        if wanted == OWN or not is_installed() or error.errno not in (errno.EPERM, errno.EACCES, errno.ENOSYS):
-            why = (error.strerror or str(error)).lower()
-            raise ObservationError(f"{_REFUSED} (perf_event_open)", why, _HINT) from error
-        return PerfSource(rate_hz)
-    return OwnSource(sampler)
+        reason = (error.strerror or str(error)).lower()
+        raise ObservationError(f"{_REFUSED} (perf_event_open)", reason, _HINT) from error
+    return OwnSource(sampler, why)
 
 
 @dataclass(slots=True)
 class OwnSource:
     sampler: Sampler
+    why: str = ""
     name: str = OWN
 
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
@@ -84,6 +94,8 @@ class PerfSource:
     """One perf a segment; the next one samples before this one ends, so that no moment is missed: neighbours overlap a little."""
 
     rate_hz: int
+    options: tuple[str, ...] = ()
+    why: str = ""
     name: str = PERF
     _running: tuple[bytes, PerfRecord] | None = None
 
@@ -104,7 +116,7 @@ class PerfSource:
 
     def _begin(self, folder: bytes) -> tuple[bytes, PerfRecord]:
         path = _new_path(folder)
-        perf = start_perf_record(path, self.rate_hz)
+        perf = start_perf_record(path, self.rate_hz, self.options)
         deadline = time.monotonic() + _BEGIN_SECONDS
         while not perf.has_begun and not perf.has_ended and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -16,6 +16,7 @@ from zombiescope.facts.names import unshown
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
+from zombiescope.profiling.symbolise import VDSO
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
@@ -46,6 +47,8 @@ class SymbolFiles:
         return self._elfs[key]
 
     def _open_elf(self, path: bytes, build_id: str, pid: int) -> ElfSymbols | Gap:
+        if path == VDSO.encode():
+            return _own_vdso(build_id)
         reason, hint = "", ""
         for place in (self.root + path, b"/proc/%d/root" % pid + path):
             try:
@@ -92,6 +95,22 @@ def _same(elf: Elf, build_id: str) -> bool:
     return bool(mine) and build_id.ljust(40, "0") == mine[:40].ljust(40, "0")
 
 
+def _own_vdso(release: str) -> ElfSymbols | Gap:
+    """The kernel lays the same code into every process, ours too: good for a capture of the running kernel."""
+    if release != os.uname().release:
+        return Gap("frames[].name", "its code is part of another kernel", "import on the kernel that was recorded")
+    try:
+        for line in read_bounded(b"/proc/self/maps", _MOST_MAP_BYTES).split(b"\n"):
+            if line.endswith(VDSO.encode()):
+                begin, end = (int(word, 16) for word in line.split(b" ", 1)[0].split(b"-"))
+                with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123 (a kernel file)
+                    memory.seek(begin)
+                    return read_symbols(open_elf(memoryview(memory.read(end - begin))), None)
+    except (OSError, ValueError, BrokenElf) as error:
+        return Gap("frames[].name", f"cannot read our own: {error}")
+    return Gap("frames[].name", "this process has none")
+
+
 def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols | Gap:
     """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
     path = saved or RUNNING_KALLSYMS
@@ -112,11 +131,13 @@ def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols
     return symbols
 
 
-def map_file(path: bytes) -> memoryview:
+def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
+    """`may_change`: what is written there stays in this process; the file is never touched."""
+    access = mmap.ACCESS_COPY if may_change else mmap.ACCESS_READ
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         size = os.fstat(descriptor).st_size
-        return memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)) if size else memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, 0, access=access)) if size else memoryview(b"")
     finally:
         os.close(descriptor)
 

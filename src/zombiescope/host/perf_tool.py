@@ -13,17 +13,65 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 _END_SECONDS = 30.0
 _MOST_COMPLAINT = 400
 _BEGUN = "sampling has begun"
 _BESIDE = ("sh", "-c", f"echo {_BEGUN} >&2; exec cat >/dev/null")
 _OPTIONS = ("-q", "-a", "-g", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC", "--no-bpf-event", "-m", "256", "-o", "-")
+_WISHES = (("--buildid-mmap", "--all-cgroups"), ("--all-cgroups",), ("--buildid-mmap",), ())
+"""What is worth having where this perf and this kernel know it: which build a file was of, and the cgroup of each sample."""
+_TRY_SECONDS = 30.0
 
 
 def is_installed() -> bool:
     return shutil.which("perf") is not None
+
+
+class Able(NamedTuple):
+    """What perf can do here, tried out."""
+
+    options: tuple[str, ...]
+    complaint: str = ""
+    """Why it cannot sample; empty where it can."""
+
+
+def try_perf(rate_hz: int) -> Able:
+    """Samples for the moment that `true` takes, as a recording would."""
+    complaint = "perf is not installed"
+    for options in _WISHES if is_installed() else ():
+        try:
+            done = subprocess.run(
+                _command(rate_hz, options, ("true",)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_environment(),
+                timeout=_TRY_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Able((), f"it did not end within {_TRY_SECONDS:g} seconds")
+        except OSError as error:
+            return Able((), (error.strerror or str(error)).lower())
+        if done.returncode == 0:
+            return Able(options)
+        complaint = _first_sentence(done.stderr[:_MOST_COMPLAINT]) or f"it ended with {done.returncode}"
+    return Able((), complaint)
+
+
+def _command(rate_hz: int, options: tuple[str, ...], beside: tuple[str, ...]) -> list[str]:
+    return [shutil.which("perf") or "perf", "record", *_OPTIONS, *options, "-F", str(rate_hz), "--", *beside]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _first_sentence(said: bytes) -> str:
+    words = said.decode("utf-8", "replace").replace(_BEGUN, "").split()
+    return " ".join(words).removeprefix("Error: ").partition(". ")[0].rstrip(".")
 
 
 @dataclass(slots=True)
@@ -53,25 +101,21 @@ class PerfRecord:
             status = self._process.wait()
         with self._complaints as complaints:
             complaints.seek(0)
-            said = complaints.read(_MOST_COMPLAINT).decode("utf-8", "replace").replace(_BEGUN, "")
-        first = " ".join(said.split()).removeprefix("Error: ").partition(". ")[0].rstrip(".")
+            first = _first_sentence(complaints.read(_MOST_COMPLAINT))
         return (first or f"it ended with {status}") if status else ""
 
 
-def start_perf_record(path: bytes, rate_hz: int) -> PerfRecord:
+def start_perf_record(path: bytes, rate_hz: int, options: tuple[str, ...] = ()) -> PerfRecord:
     """Samples every core into a new file. Raises OSError where perf cannot be started."""
-    place = shutil.which("perf")
-    if place is None:
-        raise FileNotFoundError(2, "perf is not installed")
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the recording ends)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
-            [place, "record", *_OPTIONS, "-F", str(rate_hz), "--", *_BESIDE],
+            _command(rate_hz, options, _BESIDE),
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=complaints,
-            env={**os.environ, "LC_ALL": "C"},
+            env=_environment(),
         )
     except OSError:
         complaints.close()

@@ -37,6 +37,9 @@ class KernelSymbols(NamedTuple):
         following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))
         page_end = (self.starts // np.uint64(4096) + np.uint64(2)) * np.uint64(4096)
         ends = np.where(following - self.starts > np.uint64(_FAR), page_end, following)
+        mine = np.flatnonzero(self.name_at < 0)
+        lengths = np.array([self.told[-1 - at].length for at in self.name_at[mine].tolist()], np.uint64)
+        ends[mine] = np.minimum(self.starts[mine] + lengths, following[mine])
         return np.where(addresses < ends[np.maximum(found, 0)], found, -1)
 
     def name(self, symbol: int) -> tuple[str, str]:

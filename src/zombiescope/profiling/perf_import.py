@@ -15,12 +15,13 @@ from zombiescope.profiling.arrays import U32, U64, dense_ids
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About, Capture, judge_idle
 from zombiescope.profiling.engine import ArrayEngine, Engine
+from zombiescope.profiling.kernel_spells import Spell, moved, own_symbols, spells
 from zombiescope.profiling.kernel_symbols import KernelSymbols, no_kernel_symbols
 from zombiescope.profiling.perf_file import PerfFile, open_perf
 from zombiescope.profiling.perf_samples import Samples, read_samples
-from zombiescope.profiling.perf_side import Side, read_side
+from zombiescope.profiling.perf_side import KernelSymbol, Side, read_side
 from zombiescope.profiling.perf_stream import Stream, plain_stream
-from zombiescope.profiling.symbolise import Frames, SymbolSources, symbolise
+from zombiescope.profiling.symbolise import VDSO, Frames, SymbolSources, symbolise
 
 KernelSource = Callable[[int | None], KernelSymbols | Gap]
 """Given where the recorded kernel's text began."""
@@ -45,6 +46,7 @@ def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     samples = read_samples(stream.words, stream.walk.samples, opened.events, tools.engine.columns)
     side = read_side(_records(stream), opened.events.all[0])
     side.build_ids.update(opened.build_ids)
+    side.build_ids[VDSO] = opened.kernel or ""
     spaces = _with_build_ids(follow(side.changes), side.build_ids)
     gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
     if not len(samples.time):
@@ -94,6 +96,8 @@ def _assemble(
 ) -> Capture:
     side, spaces = told
     table = Frames()
+    held = spells(side.kernel_symbols)
+    words = moved(words, samples, [one for one in held if one.changes])
     threads = _threads(samples, tools.engine)
     owners = spaces.of_samples(threads, samples.time)
     comm_of, comms = spaces.names_of_samples(threads, samples.time)
@@ -104,7 +108,7 @@ def _assemble(
         samples.chain_words,
         owners.astype(np.uint64) << np.uint64(32) | comm_of.view(np.uint64),
     )
-    kernel, kernel_gaps = _kernel(tools, side)
+    kernel, kernel_gaps = _kernel(tools, side, held)
     stacks = tools.engine.addresses(
         words,
         samples.chain_at[chosen],
@@ -157,10 +161,11 @@ def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) ->
     )
 
 
-def _kernel(tools: Tools, side: Side) -> tuple[KernelSymbols, list[Gap]]:
+def _kernel(tools: Tools, side: Side, held: list[Spell]) -> tuple[KernelSymbols, list[Gap]]:
     found = tools.kernel(side.kernel_text)
     symbols, gaps = (no_kernel_symbols(), [found]) if isinstance(found, Gap) else (found, [])
-    return symbols.told_also(side.kernel_symbols), gaps
+    steady = [KernelSymbol(one.begin, one.start, one.length, one.name) for one in held if not one.changes]
+    return symbols.told_also(steady + own_symbols([one for one in held if one.changes])), gaps
 
 
 def _file_gaps(unnamed: dict[str, Gap]) -> list[Gap]:

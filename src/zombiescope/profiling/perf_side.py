@@ -49,6 +49,8 @@ class KernelSymbol(NamedTuple):
     start: int
     length: int
     name: str
+    is_gone: bool = False
+    """It was unregistered at this time."""
 
 
 Change = Renamed | Forked | Mapped
@@ -142,8 +144,7 @@ def _throttle(side: Side, time: int, misc: int, body: bytes) -> None:
 def _ksymbol(side: Side, time: int, misc: int, body: bytes) -> None:
     del misc
     start, length, _, flags = struct.unpack_from("<QIHH", body)
-    if not flags & _KSYMBOL_GONE:
-        side.kernel_symbols.append(KernelSymbol(time, start, length, _name(body[16:])))
+    side.kernel_symbols.append(KernelSymbol(time, start, length, _name(body[16:]), bool(flags & _KSYMBOL_GONE)))
 
 
 def _cgroup(side: Side, time: int, misc: int, body: bytes) -> None:

@@ -16,9 +16,13 @@ from zombiescope.profiling.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiling.jit_map import JitMap
 from zombiescope.profiling.kernel_symbols import UNKNOWN, KernelSymbols
 
+VDSO = "[vdso]"
+
 
 class SymbolSources(Protocol):
-    def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap: ...
+    def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
+        """Of the vdso, the release of the kernel that it is part of stands for a build id."""
+        ...
 
     def jit(self, pid: int) -> JitMap | None: ...
 
@@ -125,6 +129,8 @@ def _grouped(
 
 
 def _is_made_while_running(path: str) -> bool:
+    if path == VDSO:
+        return False
     return not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who samples for a recording: perf only when asked for or when our own sampler is refused; both say why they cannot."""
+"""Who samples for a recording: perf where it is installed and can, else our own sampler; each says why, or why it cannot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from zombiescope.captures import recorder
 from zombiescope.captures.sources import OwnSource, PerfSource, open_source
 from zombiescope.errors import ObservationError
 from zombiescope.kernel.perf_events import Sampler
@@ -29,33 +30,54 @@ def perf_is(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str | None) -
     monkeypatch.setenv("PATH", str(folder))
 
 
-@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.ENOSYS])
-def test_perf_takes_over_where_our_own_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int) -> None:
-    refuse(monkeypatch, code)
+def test_perf_samples_where_it_is_installed_and_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refuse(monkeypatch, errno.EMFILE)
     perf_is(monkeypatch, tmp_path, "exit 0")
-    assert isinstance(open_source("auto", 99), PerfSource)
+    source = open_source("auto", 99)
+    assert isinstance(source, PerfSource)
+    assert "installed and can" in source.why
+    assert source.options == ("--buildid-mmap", "--all-cgroups")
 
 
-@pytest.mark.parametrize(("wanted", "has_perf"), [("own", True), ("auto", False)])
-def test_a_refusal_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: str, has_perf: bool) -> None:
+def test_an_older_perf_is_asked_for_less(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    perf_is(monkeypatch, tmp_path, 'case "$*" in *--buildid-mmap*) echo unknown option >&2; exit 129;; esac')
+    source = open_source("auto", 99)
+    assert isinstance(source, PerfSource)
+    assert source.options == ("--all-cgroups",)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (None, "perf is not installed"),
+        ("echo 'WARNING: perf not found for kernel 6.18' >&2; exit 2", "perf not found for kernel 6.18"),
+        ("exit 7", "it ended with 7"),
+    ],
+)
+def test_our_own_samples_where_perf_is_not_there_or_cannot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str | None, why: str
+) -> None:
+    """Debian's perf is a script that looks for the one of the running kernel: being there is not being able."""
+    monkeypatch.setattr(Sampler, "open", lambda self, cpus: None)
+    perf_is(monkeypatch, tmp_path, script)
+    source = open_source("auto", 99)
+    assert isinstance(source, OwnSource)
+    assert why in source.why
+
+
+def test_our_own_is_taken_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Sampler, "open", lambda self, cpus: None)
+    perf_is(monkeypatch, tmp_path, "exit 0")
+    assert isinstance(open_source("own", 99), OwnSource)
+
+
+@pytest.mark.parametrize("wanted", ["own", "auto"])
+def test_a_refusal_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: str) -> None:
     refuse(monkeypatch, errno.EPERM)
-    perf_is(monkeypatch, tmp_path, "exit 0" if has_perf else None)
+    perf_is(monkeypatch, tmp_path, "exit 1")
     with pytest.raises(ObservationError, match="perf_event_open") as raised:
         open_source(wanted, 99)
     assert raised.value.why == "refused"
-
-
-def test_trouble_that_is_no_refusal_is_not_hidden_by_perf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    refuse(monkeypatch, errno.EMFILE)
-    perf_is(monkeypatch, tmp_path, "exit 0")
-    with pytest.raises(ObservationError, match="perf_event_open"):
-        open_source("auto", 99)
-
-
-def test_our_own_is_the_first_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(Sampler, "open", lambda self, cpus: None)
-    perf_is(monkeypatch, tmp_path, "exit 0")
-    assert isinstance(open_source("auto", 99), OwnSource)
 
 
 def test_perf_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,14 +92,17 @@ def test_what_perf_complains_about_is_said(monkeypatch: pytest.MonkeyPatch, tmp_
         monkeypatch, tmp_path, "echo 'Error:\nNo permission to enable\n  cpu-clock event. Consider more.' >&2; exit 255"
     )
     with pytest.raises(ObservationError) as raised:
-        open_source("perf", 99).segment(bytes(tmp_path), lambda _: False, lambda: True)
+        open_source("perf", 99)
+    assert raised.value.why == "No permission to enable cpu-clock event"
+    with pytest.raises(ObservationError) as raised:
+        PerfSource(99).segment(bytes(tmp_path), lambda _: False, lambda: True)
     assert raised.value.why == "No permission to enable cpu-clock event"
     assert not list(tmp_path.glob("*.recording"))
 
 
 def test_segments_of_perf_overlap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The next one runs before this one is ended; closing ends the last and takes its file away."""
-    perf_is(monkeypatch, tmp_path, "echo sampling has begun >&2; echo samples; read -r line; echo ended")
+    perf_is(monkeypatch, tmp_path, "echo sampling has begun >&2; echo samples; read -r line; echo ended; exit 0")
     looked: list[int] = []
 
     def is_over(written: int) -> bool:
@@ -99,3 +124,11 @@ def test_what_came_until_the_end_is_in_the_file(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(Sampler, "drain", lambda self: [b"the last samples"])
     path = OwnSource(Sampler(99)).segment(bytes(tmp_path), lambda _: True, lambda: False)
     assert Path(path.decode()).read_bytes().endswith(b"the last samples")
+
+
+def test_a_file_that_somebody_writes_is_not_picked_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(recorder, "_LAST_WORDS_SECONDS", 0.1)
+    path = tmp_path / "20260101T000000Z.recording"
+    with path.open("wb"):
+        assert recorder._is_growing(bytes(path))
+    assert not recorder._is_growing(bytes(path))

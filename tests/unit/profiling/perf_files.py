@@ -73,6 +73,11 @@ class PerfFileBuilder:
         self.records.append(record(2, 0, struct.pack("<QQ", 7, count) + self.trailer(time)))
         return self
 
+    def ksymbol(self, time: int, start: int, length: int, name: bytes, *, is_gone: bool = False) -> PerfFileBuilder:
+        body = struct.pack("<QIHH", start, length, 1, int(is_gone)) + padded(name) + self.trailer(time)
+        self.records.append(record(17, 0, body))
+        return self
+
     def attr(self) -> bytes:
         head = struct.pack("<IIQQQQQ", 1, 112, 0, 99, self.sample_type, 0, FLAGS)
         return head + b"\0" * (112 - len(head))

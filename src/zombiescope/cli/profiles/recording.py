@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ import threading
 import click
 
 from zombiescope.captures.recorder import Order, Recording
-from zombiescope.captures.sources import WITH
+from zombiescope.captures.sources import AUTO, OWN, PERF, WITH
 from zombiescope.cli.answer import Answer, PlainAnswer
 from zombiescope.cli.profiles.options import captures_option
 from zombiescope.facts.names import shown
@@ -33,9 +34,9 @@ from zombiescope.pipeline.recording import AROUND, keeper
     "--with",
     "source",
     type=click.Choice(WITH),
-    default="auto",
+    default=AUTO,
     show_default=True,
-    help="Who samples: zombiescope itself, or perf; auto takes perf only where our own sampler is refused.",
+    help="Who samples: zombiescope itself, or perf; auto takes perf where it is installed and can, else our own sampler.",
 )
 @click.option("--around", type=click.Choice(AROUND), multiple=True, help="Keep only segments around this; repeatable.")
 @click.option(
@@ -59,7 +60,8 @@ def record(
 ) -> Answer:
     """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
 
-    Uses perf_event_open(2) directly, or perf with `--with perf`. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too.
+    By perf where it is installed and can, else by perf_event_open(2) directly (`--with own`), which needs nothing installed; says
+    which. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too.
     Ends on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
     """
     stop = threading.Event()
@@ -67,9 +69,14 @@ def record(
         signal.signal(number, lambda *_: stop.set())
     order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source)
     stored = 0
-    for one in Recording(order, stop.is_set, keeper(around, state)).segments(seconds):
+    for one in Recording(order, stop.is_set, keeper(around, state), _say).segments(seconds):
         stored += 1
         click.echo(
             f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr
         )
     return PlainAnswer(f"{stored} captures in {shown(captures)}")
+
+
+def _say(name: str, why: str) -> None:
+    who = {OWN: "our own sampler", PERF: "perf"}[name]
+    click.echo(f"sampling with {who}: {shown(os.fsencode(why))}", file=sys.stderr)
