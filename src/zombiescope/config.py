@@ -6,10 +6,8 @@ Unknown keys are errors that name the nearest key. Entry points and the pipeline
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -58,6 +56,14 @@ class Config(NamedTuple):
     def number(self, name: str) -> float:
         return float(self.values[name])
 
+    def with_kept(self, before: Config, names: Iterable[str]) -> Config:
+        """These values stay as they were, and come from where they came from."""
+        kept = tuple(names)
+        return self._replace(
+            values={**self.values, **{name: before.values[name] for name in kept}},
+            origins={**self.origins, **{name: before.origins[name] for name in kept}},
+        )
+
 
 def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
     """`file`: None takes the default one where it exists; one that is named must exist."""
@@ -80,6 +86,8 @@ def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
 
 
 def _read(path: str) -> dict[str, Mapping[str, object]]:
+    import tomllib  # noqa: PLC0415 (only where there is a file)
+
     try:
         with open(path, "rb") as file:
             tables = tomllib.load(file)
@@ -149,6 +157,8 @@ def _number(value: object) -> float | None:
 
 
 def _unknown(name: str, known: list[str], origin: str) -> UsageError:
+    import difflib  # noqa: PLC0415 (only for who mistyped)
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]}?" if near else ", ".join(known)
     return UsageError(f"cannot use the configuration ({origin})", f"there is no key {name!r}", hint)

@@ -77,7 +77,11 @@ def test_both_text_formats_parse_and_stay_within_the_series_budget(tmp_path: Pat
         for page in ("scan", "doctor", "ledger", "config", "history"):
             kind, body = fetch(f"{address}/api/v1/{page}")
             assert kind == "application/json"
-            assert json.loads(body)["schema"] == f"zombiescope.{page}/1"
+            found = json.loads(body)
+            assert found["schema"] == f"zombiescope.{page}/1"
+            if page == "config":
+                assert set(found["threshold_origins"].values()) == {"default"}
+                assert found["threshold_origins"].keys() == found["thresholds"].keys()
         with pytest.raises(urllib.error.HTTPError, match="400"):
             fetch(f"{address}/api/v1/history?seconds=lots")
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:

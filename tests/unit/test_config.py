@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from zombiescope.cli.main import main
 from zombiescope.config import KEYS, listen_address, load_config
 from zombiescope.errors import UsageError
 
@@ -25,6 +27,13 @@ def test_defaults_then_file_then_environment_then_flags(tmp_path: Path, monkeypa
     assert (config.number("retention_days"), config.origins["retention_days"]) == (3, "environment")
     assert config.origins["textfile"] == "default"
     assert config.thresholds.zombies_warning == 7
+    assert config.origins["thresholds.zombies_warning"] == f"file {file}"
+    fresh = config._replace(
+        values={**config.values, "listen": "x", "textfile": "y"}, origins=dict.fromkeys(config.origins, "new")
+    )
+    kept = fresh.with_kept(config, ["listen"])
+    assert (kept.text("listen"), kept.origins["listen"]) == ("127.0.0.1:2", "flag")
+    assert (kept.text("textfile"), kept.origins["textfile"]) == ("y", "new")
 
 
 @pytest.mark.parametrize(
@@ -68,3 +77,20 @@ def test_addresses() -> None:
 def test_the_agent_listens_on_loopback_unless_told() -> None:
     assert load_config(None, {}).text("listen").startswith("127.0.0.1:")
     assert all(key.meaning.endswith(".") for key in KEYS)
+
+
+def test_what_is_shown_is_the_file_that_would_give_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a\nlisten = 1.toml"
+    file.write_text('[agent]\nimage = "a \\"b\\" \\\\ #é"\n[thresholds]\nzombies_warning = 7\n', encoding="utf-8")
+    assert main(["agent", "--config", str(file), "--state", "/s", "--show-config"]) == 0
+    said = capsys.readouterr().out
+    tables = tomllib.loads(said)
+    config = load_config(str(file), {"state": "/s"})
+    assert tables["agent"] == config.values
+    assert tables["thresholds"] == config.thresholds._asdict()
+    origins = {line.split(" = ")[0]: line.rpartition(" # ")[2] for line in said.splitlines() if " = " in line}
+    assert (origins["state"], origins["listen"]) == ("flag", "default")
+    assert origins["zombies_warning"].startswith("file ") and origins["zombies_warning"].endswith(
+        "a\\x0alisten = 1.toml"
+    )
+    assert main(["agent", "--config", str(tmp_path / "none"), "--show-config"]) == 2

@@ -101,7 +101,7 @@ class Api:
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415
 
         try:
-            found = recall(self._state.host, os.fsencode(folder), seconds)
+            found = recall(self._state.host, os.fsencode(folder), seconds, limits=self._state.thresholds)
         except ObservationError as error:
             return plain(503, f"{error.what}: {error.why}")
         return _json(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))
@@ -109,7 +109,13 @@ class Api:
     def _show_config(self) -> dict[str, Any]:
         config = self._config()
         values = {name: {"value": value, "origin": config.origins[name]} for name, value in config.values.items()}
-        return {"schema": "zombiescope.config/1", "agent": values, "thresholds": config.thresholds._asdict()}
+        thresholds = config.thresholds._asdict()
+        return {
+            "schema": "zombiescope.config/1",
+            "agent": values,
+            "thresholds": thresholds,
+            "threshold_origins": {name: config.origins.get(f"thresholds.{name}", "default") for name in thresholds},
+        }
 
 
 def parse_seconds(text: str) -> float | None:

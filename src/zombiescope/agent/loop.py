@@ -35,6 +35,8 @@ from zombiescope.pipeline.keep import Keeper
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
+_FIXED = ("listen", "state", "events")
+"""Values that hold until the agent ends."""
 
 
 class Agent:
@@ -238,11 +240,10 @@ class Agent:
         except ZombiescopeError as error:
             say(f"the configuration is kept as it was: {error.what}: {error.why}")
             return
-        for name in ("listen", "state", "events"):
+        for name in _FIXED:
             if fresh.values[name] != self.config.values[name]:
                 say(f"{name} changes only with a restart")
-        keep = {name: self.config.values[name] for name in ("listen", "state", "events")}
-        self.config = fresh._replace(values={**fresh.values, **keep})
+        self.config = fresh.with_kept(self.config, _FIXED)
         self.state.thresholds, self.state.image = fresh.thresholds, self._image()
         self._keeper.happened("configuration-read", "by SIGHUP")
         say("the configuration was read again")

@@ -23,6 +23,7 @@ from zombiescope.probes.readers.node_memory import read_memory_bytes
 
 _GROWTH_SECONDS = 6 * 3600.0
 _STALE_SECONDS = 900.0
+USUAL = Thresholds()
 READ_AS = "run as root, or as the agent's user"
 _UNUSED = Gap("memcg", "a history is read, not the machine")
 
@@ -36,8 +37,10 @@ class Recalled(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-def recall(host: Host, folder: bytes, seconds: float | None, at: float | None = None) -> Recalled:
-    """The last `seconds`, or everything; with `at` also that moment."""
+def recall(
+    host: Host, folder: bytes, seconds: float | None, at: float | None = None, limits: Thresholds = USUAL
+) -> Recalled:
+    """The last `seconds`, or everything; with `at` also that moment. `limits`: what growth is forecast to."""
     from zombiescope.history.reader import remember  # noqa: PLC0415 (a scan without a history does not pay for it)
 
     now = host.wall_clock()
@@ -47,9 +50,9 @@ def recall(host: Host, folder: bytes, seconds: float | None, at: float | None = 
     shape = read_shape(host)
     snapshot = Snapshot(now, "a history", read_identity(host), shape, *(_UNUSED,) * 5)
     moment = moment_at(found.samples, at) if at is not None else None
-    mark = Thresholds().zombies_critical
+    mark = limits.zombies_critical
     ever = found if seconds is None else remember(folder, 0.0, until, frozenset({ALL, UPTIME}))
-    numbers = derive_recall(found.samples, _marks(host, shape), onset_over(ever.samples, mark))
+    numbers = derive_recall(found.samples, _marks(host, shape, limits), onset_over(ever.samples, mark))
     return Recalled(snapshot, numbers, found.happenings, moment, found.samples, found.gaps)
 
 
@@ -89,7 +92,7 @@ def recent_from_history(host: Host, folder: bytes) -> Recent | None:
     seen = ReclaimPass(reclaim.values[RECLAIM_SECONDS], reclaim.at) if reclaim else None
     if not samples or now - samples[-1].at > _STALE_SECONDS:
         return Recent(Gap("growth", "the history of this host has no recent samples", "is the agent running?"), seen)
-    numbers = derive_recall(samples, _marks(host, read_shape(host)))
+    numbers = derive_recall(samples, _marks(host, read_shape(host), USUAL))
     growth = numbers.growth if numbers else None
     return Recent(growth or Gap("growth", "the history is too short to tell growth"), seen)
 
@@ -102,9 +105,8 @@ def _may_hold_a_history(folder: bytes) -> bool:
         return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
 
-def _marks(host: Host, shape: Shape) -> list[tuple[str, float]]:
+def _marks(host: Host, shape: Shape, limits: Thresholds) -> list[tuple[str, float]]:
     """What growth is forecast to: the thresholds, and a share of the machine's memory."""
-    limits = Thresholds()
     marks = [("warning", float(limits.zombies_warning)), ("critical", float(limits.zombies_critical))]
     memory = read_memory_bytes(host)
     if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):

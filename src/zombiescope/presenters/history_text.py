@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.growth import Forecast, Growth
-from zombiescope.analysis.recall import Pause, Recall
+from zombiescope.analysis.recall import Pause, Recall, Series
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
@@ -19,10 +19,11 @@ from zombiescope.presenters.figures import duration
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
-_MOST_SERIES = 20
+_MOST_MAKERS = 10
 _MOST_EVENTS = 12
 _MARKS = {"memory": "5 % of memory"}
 _UNSHOWN = frozenset({"uptime"})
+_SECONDS = "_seconds"
 
 
 def render_history_text(
@@ -37,7 +38,7 @@ def render_history_text(
         Text(growth_sentence(recall.growth), style="bold"),
     ]
     parts += [Text(line) for line in _clock(recall.growth)]
-    parts.append(_moment(moment) if moment else _table(recall))
+    parts += [_moment(moment)] if moment else [_series(recall), *_makers(recall)]
     if recall.pauses:
         parts.append(Text("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:]))))
     if happenings:
@@ -120,29 +121,57 @@ def sparkline(points: Sequence[Point], width: int = _WIDTH) -> str:
     )
 
 
-def _table(recall: Recall) -> Table:
-    table = Table(box=None, pad_edge=False, expand=True)
-    table.add_column("series", overflow="ellipsis", no_wrap=True, ratio=1)
+def _series(recall: Recall) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("series", overflow="fold")
+    _add_figures(table)
+    for series in recall.series:
+        if series.name not in _UNSHOWN and not series.name.startswith(MAKER_PREFIX):
+            table.add_row(Text(series.name.removesuffix(_SECONDS)), *_figures(series))
+    return table
+
+
+def _makers(recall: Recall) -> list[RenderableType]:
+    """Their names come last, whole: they are what is looked for."""
+    makers = [series for series in recall.series if series.name.startswith(MAKER_PREFIX) and max(_values(series)) > 0]
+    if not makers:
+        return []
+    table = Table(box=None, pad_edge=False)
+    _add_figures(table)
+    table.add_column("zombies by maker", overflow="fold")
+    makers.sort(key=lambda each: (-each.last, -max(_values(each)), each.name))
+    for series in makers[:_MOST_MAKERS]:
+        table.add_row(*_figures(series), Text(series.name.removeprefix(MAKER_PREFIX)))
+    return [table]
+
+
+def _add_figures(table: Table) -> None:
     table.add_column("", no_wrap=True, min_width=_WIDTH)
     for title in ("first", "last", "least", "most"):
-        table.add_column(title, justify="right", no_wrap=True, min_width=5)
-    ordered = sorted(
-        (series for series in recall.series if series.name not in _UNSHOWN),
-        key=lambda each: (each.name.startswith(MAKER_PREFIX), -each.last if each.name.startswith(MAKER_PREFIX) else 0),
-    )
-    for series in ordered[:_MOST_SERIES]:
-        values = [value for _, value in series.points]
-        figures = (values[0], values[-1], min(values), max(values))
-        table.add_row(Text(series.name), sparkline(series.points), *(f"{value:,.10g}" for value in figures))
-    return table
+        table.add_column(title, justify="right", no_wrap=True)
+
+
+def _figures(series: Series) -> tuple[str, ...]:
+    values = _values(series)
+    shown = (values[0], values[-1], min(values), max(values))
+    return sparkline(series.points), *(figure(series.name, value) for value in shown)
+
+
+def _values(series: Series) -> list[float]:
+    return [value for _, value in series.points]
+
+
+def figure(name: str, value: float) -> str:
+    """Spans of time as such; all else is a number."""
+    return duration(value) if name.endswith(_SECONDS) and value else f"{value:,.10g}"
 
 
 def _moment(moment: Sample) -> Table:
     table = Table(title=f"as it was at {rfc3339(moment.at)}", box=None, pad_edge=False, title_justify="left")
-    table.add_column("series")
-    table.add_column("value", justify="right")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("series", overflow="fold")
     for name, value in moment.values.items():
-        table.add_row(Text(name), f"{value:,.10g}")
+        table.add_row(figure(name, value), Text(name.removesuffix(_SECONDS)))
     return table
 
 

@@ -14,13 +14,14 @@ from tests.nobody import as_nobody
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.cli.main import main
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.store import DATABASE, Store
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.check import _remembered
-from zombiescope.pipeline.recall import growth_from_history
+from zombiescope.pipeline.recall import growth_from_history, recall
 from zombiescope.pipeline.scan import growth_of
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.history_text import growth_sentence, sparkline
@@ -59,6 +60,40 @@ def test_the_story_of_three_boots(tmp_path: Path, capsys: Capture) -> None:
     assert "1,000 more in 16.7 h" in said
     assert "nobody watched" in said
     assert "agent-began" in said
+    maker = next(line for line in said.splitlines() if line.endswith("  unit:bad.service"))
+    assert maker.split()[1:5] == ["0", "12,930", "0", "12,930"], "whole, beside its figures"
+
+
+def test_names_are_whole_and_spans_of_time_are_told_as_such(tmp_path: Path, capsys: Capture) -> None:
+    store, maker = Store(str(tmp_path)), "path:/" + "very-long-name/" * 8 + "*"
+    for number in range(5):
+        values = {
+            "zombies": 5.0 + number,
+            "softirq_wait_seconds": 0.0,
+            "lifetime_seconds": 64e-6,
+            f"maker.{maker}": 3.0,
+        }
+        store.add_sample(1.7e9 + number * 60, "b", {**values, "maker.unit:gone.service": 0.0, "uptime": 9.0})
+    store.close()
+    assert main(["history", "--state", str(tmp_path), "--last", "all"]) == 0
+    said = capsys.readouterr().out
+    assert maker in "".join(said.split()), "folded into several lines, not cut"
+    assert "64 us" in said and "softirq_wait " in said and "…" not in said
+    assert "gone.service" not in said and "uptime" not in said
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "2023-11-14T22:15"]) == 0
+    said = capsys.readouterr().out
+    assert "as it was at 2023-11-14T22:14:20.000Z" in said
+    assert "64 us  lifetime\n" in said and "0  maker.unit:gone.service" in said
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "1s"]) == 0
+    assert "as it was at 2023-11-14T22:17:20.000Z" in capsys.readouterr().out, "so long ago: the last there is"
+
+
+def test_growth_is_forecast_to_the_configured_thresholds(tmp_path: Path) -> None:
+    leak(tmp_path, 1.7e9)
+    limits = Thresholds()._replace(zombies_critical=20_000)
+    found = recall(LiveHost(), bytes(tmp_path), None, None, limits).recall
+    assert found is not None and found.growth is not None
+    assert {each.what: each.mark for each in found.growth.forecasts}["critical"] == 20_000
 
 
 def test_the_same_as_json_with_a_gap_for_every_null(tmp_path: Path, capsys: Capture) -> None:

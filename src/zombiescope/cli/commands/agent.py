@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from zombiescope.cli.answer import PlainAnswer
 from zombiescope.cli.options import root_option
 from zombiescope.config import load_config
 
@@ -13,6 +14,7 @@ Examples:
   zombiescope agent                                    serve on 127.0.0.1:9753, keep in /var/lib/zombiescope
   zombiescope agent --listen 127.0.0.1:0 --state /tmp/zs
   zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md
+  zombiescope agent --show-config                      every value, and where it comes from
   zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
   curl -s 127.0.0.1:9753/metrics
 """
@@ -23,16 +25,31 @@ Examples:
 @click.option("--state", metavar="DIR", help="Where to keep the history; '' keeps none.")
 @click.option("--textfile", metavar="FILE", help="Also write the metrics here, for node_exporter's textfile collector.")
 @click.option("--config", "file", metavar="FILE", help="Configuration in TOML.")
+@click.option("--show-config", is_flag=True, help="Print every value with its origin, as such a file, and end.")
 @root_option
-def agent(*, listen: str | None, state: str | None, textfile: str | None, file: str | None, root: bytes | None) -> None:
+def agent(
+    *,
+    listen: str | None,
+    state: str | None,
+    textfile: str | None,
+    file: str | None,
+    show_config: bool,
+    root: bytes | None,
+) -> PlainAnswer | None:
     """Follow this host: births and deaths as they happen, zombies by maker, growth; remember it; serve it to Prometheus.
 
     Reads only; listens on the loopback address unless told otherwise. Runs until SIGTERM; SIGHUP reads the configuration again.
     """
+    flags = {"listen": listen, "state": state, "textfile": textfile}
+    if show_config:
+        from zombiescope.presenters.config_toml import render_config  # noqa: PLC0415
+
+        config = load_config(file, flags)
+        return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins))
     import gc  # noqa: PLC0415
 
     gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 
-    flags = {"listen": listen, "state": state, "textfile": textfile}
     serve(root, load_config(file, flags), lambda: load_config(file, flags))
+    return None

@@ -30,7 +30,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.command(epilog=EPILOG)
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
 @click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
-@click.option("--at", "moment", metavar="TIME", help="That moment, by the last sample before it.")
+@click.option("--at", "moment", metavar="TIME", help="That moment (or 2h: so long ago), by the last sample before it.")
 @click.option("--csv", "as_csv", is_flag=True, help="One line a sample, for a spreadsheet.")
 @json_option
 def history(*, state: str | None, last: str, moment: str | None, as_csv: bool, as_json: bool) -> Answer:
@@ -40,8 +40,10 @@ def history(*, state: str | None, last: str, moment: str | None, as_csv: bool, a
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
-    folder = state if state is not None else load_config(None, {}).text("state")
-    found = recall(open_host(None), os.fsencode(folder), _seconds(last), None if moment is None else _time(moment))
+    config, host = load_config(None, {}), open_host(None)
+    folder = state if state is not None else config.text("state")
+    at = None if moment is None else _time(moment, host.wall_clock())
+    found = recall(host, os.fsencode(folder), _seconds(last), at, config.thresholds)
     if as_json:
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
 
@@ -66,10 +68,13 @@ def _seconds(age: str) -> float | None:
     return float(parsed[1]) * _SECONDS[parsed[2]]
 
 
-def _time(text: str) -> float:
+def _time(text: str, now: float) -> float:
+    ago = _AGE.fullmatch(text.strip())
+    if ago:
+        return now - float(ago[1]) * _SECONDS[ago[2]]
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        why = "it is not a date and time"
-        raise UsageError(f"cannot read the time {text!r}", why, "such as --at 2026-01-31T14:02") from None
+        why = "it is neither a date and time nor an age"
+        raise UsageError(f"cannot read the time {text!r}", why, "such as --at 2026-01-31T14:02, or --at 2h") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
