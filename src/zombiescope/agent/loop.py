@@ -266,8 +266,12 @@ class Agent:
             ) from error
 
     def _tier(self) -> str:
+        """How events are seen, and why not better."""
         ledger = self._follower.ledger
-        return "nothing" if isinstance(ledger, Gap) else str(ledger.tier)
+        if isinstance(ledger, Gap):
+            return f"nothing ({ledger.reason})"
+        whys = [f"{gap.fact.removeprefix('events.')}: {gap.reason}" for gap in ledger.refused]
+        return f"{ledger.tier} ({'; '.join(whys)})" if whys else str(ledger.tier)
 
     def _end(self, signals: int) -> None:
         self._notifier.say("STOPPING=1")

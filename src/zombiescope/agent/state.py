@@ -46,7 +46,6 @@ class State:
         self.accounts = Accounts()
         self._tick: Tick | None = None
         self._previous: Look | None = None
-        self._lost_before = 0
         self._lifecycle: Lifecycle | None = None
         self._growing = Growing()
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
@@ -164,6 +163,7 @@ class State:
             events.lifetimes if events else Histogram(),
             events.zombie_times if events else Histogram(),
             tuple(sample for reading in self._readings.values() for sample in reading.samples),
+            events.gaps if events else (),
         )
 
     def sample(self) -> dict[str, float]:
@@ -174,7 +174,9 @@ class State:
             values |= {"counted": tick.look.counted, "live": tick.look.live, "zombies": tick.look.zombies}
         if self._lifecycle is not None:
             total = self._lifecycle.total
-            values |= {"births": total.births, "deaths": total.deaths, "lost": self._lifecycle.lost}
+            values |= {"births": total.births, "deaths": total.deaths}
+            if self._lifecycle.lost is not None:
+                values["lost"] = self._lifecycle.lost
             if self._lifecycle.tier is not EventTier.POLLING:
                 values["releases"] = total.releases
             spans = {

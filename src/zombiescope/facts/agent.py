@@ -85,3 +85,5 @@ class Moment(NamedTuple):
     zombie_times: Histogram = Histogram()
     measured: tuple[MetricSample, ...] = ()
     """By the light probes."""
+    event_gaps: tuple[Gap, ...] = ()
+    """Why events are not seen by a better tier, and what this one cannot tell."""

@@ -74,13 +74,14 @@ class Lifecycle(NamedTuple):
     """Since the reading before."""
     other: Counts
     """Since the reading before, of leaves for whose pattern there was no room."""
-    lost: int
-    """Events known to have happened and not seen, since watching began."""
+    lost: int | None
+    """Events known to have happened and not seen, since watching began; None where nobody can know, by polling."""
     lifetimes: Histogram = Histogram()
     """From birth to death, since watching began; of those whose birth was seen."""
     zombie_times: Histogram = Histogram()
     """From death to release."""
     gaps: tuple[Gap, ...] = ()
+    """Why no better tier was to be had, and what this one cannot tell."""
 
 
 class Dead(NamedTuple):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
 from zombiescope.kernel.blob import BlobError, parse_blob
 from zombiescope.kernel.bpf_maps import drained, entries
@@ -48,6 +49,7 @@ class Books:
 
 class BpfLedger:
     tier = EventTier.BPF
+    refused: tuple[Gap, ...] = ()
 
     def __init__(
         self,

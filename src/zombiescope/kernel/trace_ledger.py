@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
 from zombiescope.kernel.leaf_names import pattern_of
 from zombiescope.kernel.trace_events import Event, EventFormat, PageReader, parse_event_format
@@ -28,8 +29,14 @@ class TraceLedger:
     tier = EventTier.TRACEFS
 
     def __init__(
-        self, hierarchy_number: int, wall_clock: Callable[[], float], buffer_kibibytes: int = _BUFFER_KIBIBYTES
+        self,
+        hierarchy_number: int,
+        wall_clock: Callable[[], float],
+        buffer_kibibytes: int = _BUFFER_KIBIBYTES,
+        refused: tuple[Gap, ...] = (),
     ) -> None:
+        """`refused`: why it is not a better tier; told with each reading."""
+        self.refused = refused
         self._wall_clock = wall_clock
         self._buffer_bytes = buffer_kibibytes * 1024
         self._instance = Instance()
@@ -62,7 +69,9 @@ class TraceLedger:
         other = Counts(*self._other)
         self._flows, self._other = {}, [0, 0, 0]
         times = Histogram(tuple(self._zombie_times))
-        return Lifecycle(EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times)
+        return Lifecycle(
+            EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times, self.refused
+        )
 
     def moved(self) -> None:
         """What is still in the buffers is not known."""

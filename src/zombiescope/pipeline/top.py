@@ -25,7 +25,7 @@ class Picture(NamedTuple):
     at: float
     look: Look | Gap
     tier: EventTier | None
-    lost: int
+    lost: int | None
     seconds: float
     """Since the picture before."""
     rows: tuple[Row, ...]
@@ -63,7 +63,7 @@ class Watching:
         )
         self._before = dict(self._accounts.counts)
         tier = events.tier if isinstance(events, Lifecycle) else None
-        lost = events.lost if isinstance(events, Lifecycle) else 0
+        lost = events.lost if isinstance(events, Lifecycle) else None
         return Picture(tick.at, tick.look, tier, lost, seconds, rows, tuple(gaps), self._signs.read())
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import count
 
 
 class _Signs(Protocol):
@@ -27,9 +28,9 @@ COLUMNS = ("zombies", "births/s", "deaths/s", "releases/s", "maker")
 ORDERS = ("zombies", "births", "deaths", "releases")
 
 
-def headline(at: float, look: Look | Gap, tier: str | None, lost: int) -> str:
+def headline(at: float, look: Look | Gap, tier: str | None, lost: int | None) -> str:
     counted = look.reason if isinstance(look, Gap) else f"{look.zombies:,} zombies, {look.live:,} live"
-    return f"{rfc3339(at)[11:19]} UTC  {counted}  events by {tier or 'nothing'}, {lost:,} lost"
+    return f"{rfc3339(at)[11:19]} UTC  {counted}  events by {tier or 'nothing'}, {count(lost)} lost"
 
 
 def cores_words(cores: CoresSeen | Gap) -> str:

@@ -18,6 +18,7 @@ _LOWER_BOUND = Gap(
     "directories are only looked at from time to time: what lives for less than a look is missed",
     "run as root",
 )
+_UNCOUNTED = Gap("lost", "nothing counts what lives for less than a look", "run as root")
 _NO_RELEASES = Gap(
     "releases", "no file tells when a dead cgroup is released", "run as root, or with CAP_BPF and CAP_PERFMON"
 )
@@ -28,7 +29,8 @@ class PollingLedger:
 
     def __init__(self, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> None:
         self._host, self._hierarchy = host, hierarchy
-        self._gaps = (*why, _LOWER_BOUND, _NO_RELEASES)
+        self.refused = why
+        self._gaps = (*why, _LOWER_BOUND, _UNCOUNTED, _NO_RELEASES)
         self._known = self._look()
         self._total = Counts()
 
@@ -40,7 +42,7 @@ class PollingLedger:
         flows = tuple(Flow(path, Counts(path in born, path in died, 0)) for path in sorted(born | died))
         self._known = seen
         self._total = self._total.plus(Counts(len(born), len(died), 0))
-        return Lifecycle(EventTier.POLLING, at, self._total, flows, Counts(), 0, gaps=self._gaps)
+        return Lifecycle(EventTier.POLLING, at, self._total, flows, Counts(), None, gaps=self._gaps)
 
     def moved(self) -> None:
         """Not without a look."""

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.build import ScriptedHost
 
 from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
@@ -23,6 +24,8 @@ from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.ledger_json import render_ledger
 from zombiescope.presenters.metrics import render_families
+from zombiescope.presenters.screen import headline
+from zombiescope.probes.lifecycle_polling import PollingLedger
 
 PLAIN_HEAVY = {
     "residual": [0.1, {"parents": [["/a", [4096, 0, 0, None, 0]]], "others": [[], []]}],
@@ -208,3 +211,30 @@ def test_every_null_of_a_ledger_has_its_gap() -> None:
     state.take_tick(tick(1, 5, (Flow(b"/a/b", Counts(1, 1, 0)),)))
     document = render_ledger(state.moment(), state.accounts.list(), is_backlog_known=False)
     assert set(null_fields(document)) == {gap["fact"] for gap in document["gaps"]}
+
+
+@pytest.mark.parametrize("is_backlog_known", [True, False])
+def test_polling_tells_no_number_of_what_it_lost_and_says_why_it_polls(is_backlog_known: bool) -> None:
+    """Nobody counts what lives between two looks: nought would be a claim."""
+    state = State(follower(), Thresholds(), "")
+    refused = (Gap("events.bpf", "not permitted", "run as root"), Gap("events.tracefs", "not mounted"))
+    host = ScriptedHost({b"/c/a/": b""})
+    polled = PollingLedger(host, Hierarchy(HierarchyVersion.V1, b"/c", False, ""), refused).read()
+    state.take_tick(tick(1, 5)._replace(lifecycle=polled))
+    document = render_ledger(state.moment(), state.accounts.list(), is_backlog_known)
+    assert (document["tier"], document["lost"], document["total"]["births"]) == ("polling", None, 0)
+    told = {gap["fact"]: gap["reason"] for gap in document["gaps"]}
+    assert set(null_fields(document)) <= told.keys()
+    assert told["tier"] == "bpf: not permitted; tracefs: not mounted"
+    assert {"total.births", "total.releases", "lost", "makers[].zombies"} <= told.keys()
+    assert "lost" not in state.sample()
+    assert "events_lost_total" not in text_of(state.judge())
+    assert headline(0.0, Look(2, 1), "polling", None).endswith("events by polling, ? lost")
+
+
+def test_where_no_tier_was_to_be_had_every_null_of_a_ledger_has_its_gap() -> None:
+    state = State(follower(), Thresholds(), "")
+    state.take_tick(tick(1, 5)._replace(lifecycle=Gap("births", "none")))
+    document = render_ledger(state.moment(), state.accounts.list(), is_backlog_known=False)
+    assert document["tier"] is document["total"] is document["lost"] is None
+    assert set(null_fields(document)) <= {gap["fact"] for gap in document["gaps"]}

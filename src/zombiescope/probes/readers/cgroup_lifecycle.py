@@ -27,6 +27,11 @@ class Ledger(Protocol):
     @property
     def tier(self) -> EventTier: ...
 
+    @property
+    def refused(self) -> tuple[Gap, ...]:
+        """Why it is not a better tier."""
+        ...
+
     def read(self) -> Lifecycle:
         """What happened since the reading before."""
         ...
@@ -55,7 +60,7 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
         if tier not in tiers:
             continue
         try:
-            return _open(tier, host, hierarchy)
+            return _open(tier, host, hierarchy, tuple(refused))
         except ObservationError as error:
             refused.append(Gap(f"events.{tier}", error.why, error.hint))
     if EventTier.POLLING in tiers:
@@ -63,11 +68,11 @@ def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = A
     return refused[-1] if refused else Gap("births", "no way to see events was allowed")
 
 
-def _open(tier: EventTier, host: Host, hierarchy: Hierarchy) -> Ledger:
+def _open(tier: EventTier, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> Ledger:
     number = _hierarchy_number(host, hierarchy)
     if tier is EventTier.BPF:
         return BpfLedger(number, host.wait, host.wall_clock)
-    return TraceLedger(number, host.wall_clock)
+    return TraceLedger(number, host.wall_clock, refused=why)
 
 
 def _hierarchy_number(host: Host, hierarchy: Hierarchy) -> int:
