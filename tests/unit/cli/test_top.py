@@ -98,3 +98,30 @@ def test_the_screen_draws_and_sorts_by_key() -> None:
         "4 cores, none saturated in 60 s  sweep 0.0421 s of 8  no resets",
         "path:/[b]*",
     ]
+
+
+def test_whoever_reads_further_down_stays_there_and_the_headline_stays_in_sight() -> None:
+    rows = tuple(Row(Account(f"unit:{n}.service", 100 - n, Counts(n, n, 0)), Counts(n, n, 0)) for n in range(60))
+
+    async def story() -> None:
+        screen = MakersScreen(lambda: PICTURE._replace(rows=rows), 3600, "zombies")
+        async with screen.run_test(size=(100, 30)) as pilot:
+            table = screen.query_one(DataTable)
+            await pilot.press(*["down"] * 40)
+            offset = table.scroll_y
+            assert offset > 0
+            screen.look()
+            await pilot.pause()
+            assert (table.cursor_row, table.scroll_y) == (40, offset)
+            assert screen.screen.scroll_y == 0, "only the table scrolls"
+            await pilot.click(DataTable, offset=(14, 0))
+            await pilot.pause()
+            assert screen.order == "births"
+            titles = [str(column.label).strip() for column in table.ordered_columns]
+            assert titles == ["zombies", "births/s ▼", "deaths/s", "releases/s", "maker"]
+            assert (table.cursor_row, str(table.get_row_at(0)[4])) == (0, "unit:59.service")
+            await pilot.click(DataTable, offset=(60, 0))
+            await pilot.pause()
+            assert screen.order == "births", "by name nobody asked"
+
+    asyncio.run(story())

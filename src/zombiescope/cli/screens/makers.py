@@ -17,6 +17,7 @@ from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, sign
 
 class MakersScreen(App[None]):
     TITLE = "zombiescope top"
+    CSS = "DataTable { height: 1fr; }"  # many makers scroll below the headline, not with it
     BINDINGS: ClassVar[list[BindingType]] = [
         ("z", "order('zombies')", "zombies"),
         ("b", "order('births')", "births"),
@@ -39,7 +40,9 @@ class MakersScreen(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one(DataTable).add_columns(*COLUMNS)
+        table: DataTable[Text] = self.query_one(DataTable)
+        for name, key in zip(COLUMNS, (*ORDERS, "maker"), strict=True):
+            table.add_column(self._title(name, key), key=key)
         self.look()
         self.set_interval(self._interval, self.look)
 
@@ -47,10 +50,19 @@ class MakersScreen(App[None]):
         self.latest = self._picture()
         self.draw()
 
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a title is the same as its key."""
+        if event.column_key.value in ORDERS:
+            self.action_order(str(event.column_key.value))
+
     def action_order(self, order: str) -> None:
         assert order in ORDERS
         self.order = order
+        table = self.query_one(DataTable)
+        for name, column in zip(COLUMNS, table.ordered_columns, strict=True):
+            column.label = self._title(name, column.key.value)
         self.draw()
+        table.move_cursor(row=0)
 
     def draw(self) -> None:
         picture = self.latest
@@ -62,7 +74,17 @@ class MakersScreen(App[None]):
         gaps = "\n".join(f"gap: {gap.fact}: {gap.reason}" for gap in picture.gaps[:3])
         self.query_one("#gaps", Static).update(Text(gaps))
         table = self.query_one(DataTable)
+        place, offset = table.cursor_row, table.scroll_y
         table.clear()
         for row in sorted_rows(picture, self.order):
-            figures = cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)
-            table.add_row(*map(Text, figures))  # a name is no markup
+            *figures, maker = cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)
+            # A name is no markup.
+            table.add_row(*(Text(figure, justify="right") for figure in figures), Text(maker))
+        # Whoever reads further down stays there.
+        table.move_cursor(row=min(place, max(table.row_count - 1, 0)), scroll=False)
+        table.scroll_to(y=offset, animate=False)
+
+    def _title(self, name: str, key: str | None) -> Text:
+        if key not in ORDERS:
+            return Text(name)
+        return Text(name + (" ▼" if key == self.order else "  "), justify="right")
