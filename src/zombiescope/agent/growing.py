@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Sequence
 
 from zombiescope.analysis.growth import (
-    MOST_MEMCG_IDS,
     Forecast,
     Growth,
     Track,
     ceiling_of,
     derive_forecasts,
     derive_growth,
+    derive_ids_forecast,
     shifted,
     with_recent,
 )
@@ -97,11 +97,8 @@ class Growing:
         """Live memory cgroups hold the kernel's ids; zombies do only while pages of theirs are in swap."""
         slopes = [slope for points in (self._live, self._swapped) if (slope := derive_slope(list(points)))]
         held = self._live[-1][1] + (self._swapped[-1][1] if self._swapped else 0)
-        if not any(slope.low > 0 for slope in slopes):
-            return None
-        both = Slope(*(sum(parts) for parts in zip(*slopes, strict=True)))
-        found = derive_forecasts(held, both, [("ids", MOST_MEMCG_IDS)]) if both.low > 0 else ()
-        return found[0] if found else None
+        both = Slope(*(sum(parts) for parts in zip(*slopes, strict=True))) if slopes else None
+        return derive_ids_forecast(held, both, self._live[-1][0] - self._live[0][0])
 
 
 def _track(points: Sequence[tuple[float, float, float]], begin: float, least: float) -> Track:

@@ -25,6 +25,8 @@ MOST_MEMCG_IDS = 65_535
 _LEAST_STEP = 0.2
 """Of a rise, that each half of the window has: a leak does not come in one step."""
 _FALLS_OF_A_RHYTHM = 2
+_REACH = 500
+"""So many times as long as was watched, a forecast of the ids may lie ahead."""
 
 
 class Trend(NamedTuple):
@@ -165,6 +167,14 @@ def derive_forecasts(value: float, slope: Slope, marks: Iterable[tuple[str, floa
         if span is not None:
             found.append(Forecast(what, mark, *span))
     return tuple(sorted(found, key=lambda forecast: forecast.soonest_seconds))
+
+
+def derive_ids_forecast(held: float, slope: Slope | None, watched_seconds: float) -> Forecast | None:
+    """When the kernel's ids are used up. A few minutes, in which somebody was deployed, tell nothing about next week."""
+    if slope is None or slope.low <= 0:
+        return None
+    found = derive_forecasts(held, slope, [("ids", MOST_MEMCG_IDS)])
+    return found[0] if found and found[0].soonest_seconds <= _REACH * watched_seconds else None
 
 
 def derive_onset(boots: Iterable[tuple[float, Sequence[Point]]], mark: int) -> Onset | None:

@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import (
-    MOST_MEMCG_IDS,
     Forecast,
     Growth,
     Onset,
     Track,
     derive_forecasts,
     derive_growth,
+    derive_ids_forecast,
     derive_onset,
 )
 from zombiescope.analysis.trend import Point, derive_change, derive_slope, median, settled
@@ -91,9 +91,7 @@ def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Gr
 def _ids(present: Sequence[Sample]) -> Forecast | None:
     """When the kernel's ids run out: live cgroups hold them, and zombies with pages in swap."""
     held = points_of(present, "ids")
-    slope = derive_slope(held)
-    found = derive_forecasts(held[-1][1], slope, [("ids", MOST_MEMCG_IDS)]) if slope and slope.low > 0 else ()
-    return found[0] if found else None
+    return derive_ids_forecast(held[-1][1], derive_slope(held), held[-1][0] - held[0][0]) if held else None
 
 
 def onset_over(samples: Sequence[Sample], mark: int) -> Onset | None:

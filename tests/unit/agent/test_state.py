@@ -66,7 +66,7 @@ def test_a_leak_becomes_a_finding_with_its_maker_and_a_forecast() -> None:
     state = State(follower(), Thresholds(), "ami-1")
     leak = (Flow(b"/system.slice/bad.service", Counts(1, 1, 0)),)
     for n in range(40):
-        state.take_tick(tick(n, 10 + n, leak, live=20 + n))
+        state.take_tick(tick(n, 10 + n, leak, live=20 + 4 * n))
         if n == 2:
             state.take_walk(
                 0.1, {"makers": {"unit:old.service": 10, "unit:bad.service": 3}}, dict(state.accounts.counts)
@@ -143,6 +143,19 @@ def test_ids_run_out_by_live_cgroups_and_by_zombies_with_pages_in_swap() -> None
     assert isinstance(unknown.growth, Growth)
     assert unknown.growth.ids is None, "zombies without pages in swap hold none"
     assert "ids" not in unknown.sample()
+
+
+def test_a_deployment_of_a_few_minutes_is_no_forecast_that_ids_run_out() -> None:
+    state = State(follower(), Thresholds(), "")
+    for n in range(20):
+        state.take_tick(tick(n, 0, live=20 + n))
+    state.consider_growth()
+    assert isinstance(state.growth, Growth)
+    assert state.growth.ids is None, "a week ahead, from three minutes"
+    for n in range(20, 60):
+        state.take_tick(tick(n, 0, live=20 + 50 * n))
+    state.consider_growth()
+    assert state.growth.ids is not None
 
 
 def test_what_is_not_known_has_no_sample() -> None:
