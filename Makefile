@@ -8,7 +8,7 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages test-browser
+BESIDE   := lint test-unit test-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm lint types imports format bench pyz clean
@@ -36,7 +36,7 @@ doctor: $(INSTALLED) ## set up, then run the main job on this host
 test:            ## everything CI requires: the machines beside what needs no clock, then what does
 	@$(MAKE) --no-print-directory --jobs=2 $(READY) $(PACKAGES)
 	@$(BIN)/python tools/side_by_side.py test-vm test-calm -- $(BESIDE)
-	@$(MAKE) --no-print-directory test-kernel test-server
+	@$(MAKE) --no-print-directory test-kernel test-browser test-server
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .

@@ -25,8 +25,8 @@ PATIENCE_SECONDS = {signal.SIGINT: 60.0, signal.SIGTERM: 10.0, signal.SIGKILL: 1
 _PROGRESS = re.compile(rb"\.*((?:vm|calm): .*)")
 """A line of progress, also behind the dots of pytest."""
 _LOOK_SECONDS = 0.2
-_PATIENT = 5
-"""In front one is as patient as the emulators are: none is starved."""
+_PATIENT = 10
+"""In front one waits for the emulators (5): a machine that gets too little of a CPU is slow to no end, tests of files are not."""
 
 
 class AskedToEndError(Exception):
