@@ -18,7 +18,7 @@ from zombiescope.agent.catalogue import PROBES
 from zombiescope.agent.child import MOST_SECONDS, Child
 from zombiescope.agent.http import Server
 from zombiescope.agent.notify import Notifier
-from zombiescope.agent.probing import Probing
+from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
 from zombiescope.agent.textfile import write_textfile
 from zombiescope.agent.troubles import Troubles
@@ -110,7 +110,7 @@ class Agent:
 
     def _tick_in_time(self) -> None:
         interval = self.config.number("interval_seconds")
-        self._due["tick"] = max(self._due["tick"] + interval, time.monotonic() + interval / 2)
+        self._due["tick"] = on_the_beat(time.monotonic(), interval)
         self._tick()
 
     def _tick(self) -> None:
@@ -150,7 +150,8 @@ class Agent:
         self._troubles.happened(name, what, time.monotonic())
 
     def _grow(self) -> None:
-        self._due["growth"] = time.monotonic() + max(GROWTH_SECONDS, self.config.number("interval_seconds"))
+        pace = max(GROWTH_SECONDS, self.config.number("interval_seconds"))
+        self._due["growth"] = on_the_beat(time.monotonic(), pace)
         self.state.consider_growth()
         findings = self.state.judge().diagnosis.findings
         present = {each.id: each.summary for each in findings if each.verdict is Verdict.PRESENT}

@@ -4,6 +4,7 @@ agent. What they are stands in `catalogue.py`."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,11 @@ MOST_SHARE = 0.005
 """Of a core: a probe that works long is asked less often. One that waited on a starved host is not: there it is needed most."""
 _REOPEN_SECONDS = 300.0
 _NEVER = float("inf")
+
+
+def on_the_beat(now: float, pace: float) -> float:
+    """When the next is due: all beat by one clock, so that those of one pace, and of its multiples, wake the agent once."""
+    return round((now + pace) / pace) * pace
 
 
 class Watch(Protocol):
@@ -63,7 +69,9 @@ class Probing:
                 self._due[name] = _NEVER
                 continue
             is_closed = name not in self._watches
-            self._due[name] = now + max(probe.seconds, worked / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
+            rest = max(worked / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
+            later = math.ceil((now + rest) / probe.seconds) * probe.seconds
+            self._due[name] = max(on_the_beat(now, probe.seconds), later if rest > probe.seconds else 0.0)
             self._tell(name, ProbeRun(took, reading.gap), reading)
 
     def close(self) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.build import ScriptedHost
 
 from zombiescope.agent import probing
 from zombiescope.agent.catalogue import PROBES
-from zombiescope.agent.probing import Probe, Probing
+from zombiescope.agent.probing import Probe, Probing, on_the_beat
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
@@ -82,6 +84,32 @@ def test_a_probe_is_read_at_its_pace_and_closed(host: Host) -> None:
     assert told.runs[0][2] == ONE
     each.close()
     assert watch.is_closed
+
+
+@given(st.floats(0, 1e7), st.sampled_from([1.0, 5.0, 10.0, 30.0, 0.7]))
+def test_all_beat_by_one_clock(now: float, pace: float) -> None:
+    due = on_the_beat(now, pace)
+    assert pace * 0.499 <= due - now <= pace * 1.501
+    assert on_the_beat(due, pace) == pytest.approx(due + pace)
+    assert on_the_beat(due + pace / 50, pace) == pytest.approx(due + pace), "late by a little, the next is in time"
+
+
+def test_probes_of_one_pace_wake_the_agent_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the first reading took, in which modules are loaded."""
+    clock = Clock(step=0.006)
+    monkeypatch.setattr(probing, "time", clock)
+    watches = {name: Scripted(*[ONE] * 60) for name in ("a", "b", "c")}
+    told = Told()
+    opened = iter(watches.values())
+    probes = [Probe(name, pace, lambda _: next(opened)) for name, pace in (("a", 1.0), ("b", 1.0), ("c", 5.0))]
+    each = Probing(host, probes, told.tell, told.complaints.append)
+    each.run(100.3)
+    clock.step = 0.0
+    woken = []
+    while each.due < 130:
+        woken.append(each.due)
+        each.run(each.due + 0.01)
+    assert woken[3:] == [float(second) for second in range(round(woken[3]), 130)]
 
 
 def test_a_probe_that_takes_long_is_asked_less_often(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
