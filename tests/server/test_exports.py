@@ -59,4 +59,8 @@ def test_the_unit_is_hardened_and_cannot_loop(tmp_path: Path) -> None:
     assert found
     assert float(found[1]) <= 3.0
     values = dict(re.findall(r"^(\w+)=(\d+)$", unit.read_text(), re.MULTILINE))
-    assert int(values["StartLimitBurst"]) * int(values["RestartSec"]) < int(values["StartLimitIntervalSec"])
+    # It ends at once, it never gets ready, it falls silent: the limit trips each time.
+    starting, silent = int(values["TimeoutStartSec"]), int(values["WatchdogSec"]) + int(values["TimeoutStopSec"])
+    for lasted in (0, starting + int(values["TimeoutStopSec"]), silent):
+        between = int(values["RestartSec"]) + lasted
+        assert int(values["StartLimitBurst"]) * between < int(values["StartLimitIntervalSec"]), lasted

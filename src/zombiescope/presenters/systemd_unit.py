@@ -7,9 +7,10 @@ _UNIT = """\
 [Unit]
 Description=Zombiescope agent: births, deaths and zombies of memory cgroups
 After=local-fs.target
-# Five starts in ten minutes, half a minute apart: the limit trips, so this unit cannot restart for ever.
-StartLimitIntervalSec=600
-StartLimitBurst=5
+# Ten starts in an hour: the limit trips whether it ends at once, never gets ready or stops answering its watchdog, so this unit
+# cannot restart for ever.
+StartLimitIntervalSec=3600
+StartLimitBurst=10
 
 [Service]
 Type=notify
@@ -17,6 +18,9 @@ ExecStart={program} agent
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=30
+# It is needed most on a host where everything waits for a core.
+TimeoutStartSec=240
+TimeoutStopSec=60
 WatchdogSec=120
 StateDirectory=zombiescope
 StateDirectoryMode=0750
