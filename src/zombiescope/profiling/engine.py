@@ -20,7 +20,8 @@ FIRST_MARKER = (1 << 64) - 4095
 """Above: PERF_CONTEXT_* words that say what follows, no addresses."""
 
 
-_PIECE_WORDS = 1 << 18
+_PIECE_WORDS = 1 << 17
+_PROBED = 1 << 14
 
 
 class Addresses(NamedTuple):
@@ -70,8 +71,12 @@ class ArrayEngine:
         return dense_ids(keys)
 
     def distinct(self, words: U64, starts: I64, lengths: I64, salts: U64) -> tuple[I64, I64]:
-        if not len(starts):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+        """Where hardly a stack comes twice, looking for the few that do costs more than it saves: each stays its own."""
+        few = slice(None, None, max(1, len(starts) // _PROBED))
+        _, chosen = dense_ids(_hashes(words, starts[few], lengths[few], salts[few]))
+        if len(chosen) * 2 > _PROBED:
+            each = np.arange(len(starts), dtype=np.int64)
+            return each, each
         return dense_ids(_hashes(words, starts, lengths, salts))
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
@@ -103,7 +108,9 @@ class ArrayEngine:
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """Stacks that became equal when addresses became functions are one."""
-        frames = frame_of[stacks.ids]
+        frames = np.empty(len(stacks.ids), np.uint32)
+        for begin in range(0, len(frames), _PIECE_WORDS):
+            frames[begin : begin + _PIECE_WORDS] = frame_of[stacks.ids[begin : begin + _PIECE_WORDS]]
         ids, chosen = dense_ids(_hashes(frames, stacks.starts, stacks.lengths, roots.astype(np.uint64)))
         starts, lengths, roots = stacks.starts[chosen], stacks.lengths[chosen], roots[chosen]
         joined = np.empty(int(lengths.sum()) + len(lengths), np.uint32)
@@ -133,6 +140,8 @@ def _piece(words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool)
 def _hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:
     if not np.any(starts[1:] < starts[:-1]):
         return sequence_hashes(words, starts, lengths, salts)
+    if not np.any(starts[1:] > starts[:-1]):
+        return sequence_hashes(words, starts[::-1], lengths[::-1], salts[::-1])[::-1]
     order = np.argsort(starts)
     hashes = np.empty(len(starts), np.uint64)
     hashes[order] = sequence_hashes(words, starts[order], lengths[order], salts[order])

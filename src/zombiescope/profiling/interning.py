@@ -48,15 +48,16 @@ class Interner:
         slots ^= keys
         slots *= np.uint64(spread)
         slots >>= np.uint64(64 - self._bits)
-        found = self._table[slots]
+        places = slots.view(np.int64)  # small now: an index that numpy need not convert
+        found = self._table[places]
         free = np.flatnonzero(found == 0)
         if not len(free):
             return found, free
         # All that find a slot free write their place there; the one that stays has the slot.
-        theirs = slots[free]
+        theirs = places[free]
         self._table[theirs] = -1 - free
         new = free[self._table[theirs] == -1 - free]
-        self._table[slots[new]] = self._numbered(keys[new])
+        self._table[places[new]] = self._numbered(keys[new])
         found[free] = self._table[theirs]
         return found, new
 

@@ -17,6 +17,7 @@ from zombiescope.profiling.arrays import I64, U64
 SAMPLE = 9
 _TRACING_DATA, _AUXTRACE = 66, 71
 COMPRESSED, COMPRESSED2 = 81, 83
+_PIECE_WORDS = 1 << 18
 
 
 class Walk(NamedTuple):
@@ -70,7 +71,9 @@ def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:
     """Places of words that look like a sample's header, where each would end, and which do not end at the next one."""
     if not len(words):
         return np.empty(0, np.int64), np.empty(0, np.int64), []
-    places = np.flatnonzero(words.view(np.uint32)[::2] == SAMPLE)
+    kinds = words.view(np.uint32)[::2]
+    pieces = range(0, len(words), _PIECE_WORDS)
+    places = np.concatenate([np.flatnonzero(kinds[at : at + _PIECE_WORDS] == SAMPLE) + at for at in pieces])
     headers = words[places]
     lengths = (headers >> np.uint64(51)).astype(np.int64)
     whole = ((headers >> np.uint64(48)) & np.uint64(7) == 0) & (lengths >= least) & (places + lengths <= len(words))

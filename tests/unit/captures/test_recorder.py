@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rolling recording: what was sampled is stored, however long other things take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.profiling.perf_files import small_capture
+
+from zombiescope.captures import recorder
+from zombiescope.captures.recorder import Order, Recording
+from zombiescope.captures.sources import GROWING, IsOver
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+class SlowSource:
+    """Takes three seconds to begin; a segment is looked at every second."""
+
+    name, why = "own", "a test"
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.begun, self.closed, self.seconds = clock, 0.0, False, list[float]()
+
+    def begin(self, folder: bytes) -> None:
+        if not self.begun:
+            self.clock.now += 3
+            self.begun = self.clock.now
+
+    def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
+        while not is_over(0):
+            self.clock.now += 1
+        self.seconds.append(self.clock.now - self.begun)
+        self.begun = self.clock.now if has_next() else 0.0
+        path = os.path.join(folder, b"segment%d" % len(self.seconds) + GROWING)
+        Path(os.fsdecode(path)).write_bytes(small_capture().pipe())
+        return path
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(recorder, "time", clock)
+    return clock
+
+
+def record(clock: Clock, source: SlowSource, folder: Path, seconds: float, storing: float) -> list[bytes]:
+    def keep(_: object) -> bool:
+        clock.now += storing
+        return True
+
+    order = Order(bytes(folder), segment_seconds=2.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorder, "open_source", lambda wanted, rate: source)
+        return [one.path for one in Recording(order, lambda: False, keep).segments(seconds)]
+
+
+def test_time_counts_from_when_sampling_has_begun(clock: Clock, tmp_path: Path) -> None:
+    source = SlowSource(clock)
+    assert len(record(clock, source, tmp_path, 4, storing=0)) == 2
+    assert source.seconds == [2, 2]
+    assert source.closed
+
+
+def test_what_is_sampled_while_storing_is_stored_too(clock: Clock, tmp_path: Path) -> None:
+    source = SlowSource(clock)
+    assert len(record(clock, source, tmp_path, 4, storing=30)) == 2
+    assert source.seconds == [2, 30]
