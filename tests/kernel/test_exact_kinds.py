@@ -24,7 +24,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_syscall import refusal
 from zombiescope.pipeline.autopsy import dissect
 from zombiescope.probes.readers import zombie_walk
-from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
+from zombiescope.probes.readers.zombie_walk import read_former_paths, read_zombie_serials, read_zombie_walk
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -290,6 +290,9 @@ def test_the_second_look_sees_the_same_dead(maker: Maker) -> None:
     (zombie,) = settled(maker, 1).values()
     dead = read_zombie_serials(LiveHost())
     assert not isinstance(dead, Gap) and zombie.serial in dead
+    former = read_former_paths(LiveHost())
+    swapped = None if zombie.references.swap is None else False
+    assert not isinstance(former, Gap) and (zombie.path, swapped) in former, "and so does a count by maker"
 
 
 def test_sockets_hold_a_zombie_without_pages(maker: Maker) -> None:
@@ -337,6 +340,8 @@ def test_pages_swapped_out_while_alive_hold_the_zombie_by_its_id(maker: Maker) -
     assert zombie.pages.swap == 20
     assert zombie.references.swap == 1
     assert PinKind.SWAP in {pin.kind for pin in zombie.pins}
+    former = read_former_paths(LiveHost())
+    assert not isinstance(former, Gap) and (zombie.path, True) in former
 
 
 def test_processes_run_where_the_maker_says(maker: Maker) -> None:
