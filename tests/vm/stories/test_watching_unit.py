@@ -56,7 +56,7 @@ def events() -> list[str]:
     return [each.what for each in history().happenings]
 
 
-def wait_for(is_so: Callable[[], object], seconds: float = 60) -> bool:
+def wait_for(is_so: Callable[[], object], seconds: float = 180) -> bool:
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
