@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import compileall
+import importlib.util
 import py_compile
 import shlex
 import shutil
@@ -24,6 +25,8 @@ _CARRIED = (
     "docs/reference/kernels.json",
     "pyproject.toml",
 )
+_LIBRARIES = ("prometheus_client",)
+"""Pure Python, from the surroundings of the one who stages: the machines' Debian has none that the agent could use."""
 _NOT_CARRIED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache")
 
 
@@ -40,6 +43,10 @@ def stage(folder: Path, cell: Cell, command: Sequence[str]) -> Path:
             shutil.copy(source, target)
     for source in (REPOSITORY / "tests").glob("*.py"):
         shutil.copy(source, checkout / "tests" / source.name)
+    for name in _LIBRARIES:
+        found = importlib.util.find_spec(name)
+        if found is not None and found.submodule_search_locations:
+            shutil.copytree(found.submodule_search_locations[0], checkout / name, ignore=_NOT_CARRIED)
     # Byte code made here saves seconds there; a guest with another Python ignores it.
     compileall.compile_dir(checkout, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     script = folder / "run"

@@ -34,17 +34,20 @@ Nice=10
 OOMScoreAdjust=500
 TasksMax=16
 LimitNOFILE=1024
-# CAP_BPF and CAP_PERFMON: the ledger and the walk. CAP_DAC_READ_SEARCH: files of other owners. Nothing else.
-CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH
+# CAP_BPF and CAP_PERFMON: the ledger and the walk. CAP_DAC_READ_SEARCH: files of other owners. CAP_SYSLOG: the kernel's log,
+# where resets of network cards are told. Nothing else.
+CapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH CAP_SYSLOG
 AmbientCapabilities=
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
 PrivateTmp=yes
 PrivateDevices=yes
+# Of all devices this one is left, for reading; ProtectKernelLogs= would take it away.
+BindReadOnlyPaths=-/dev/kmsg
+DeviceAllow=/dev/kmsg r
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
-ProtectKernelLogs=yes
 ProtectControlGroups=yes
 ProtectClock=yes
 ProtectHostname=yes
