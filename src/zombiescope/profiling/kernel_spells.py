@@ -65,6 +65,8 @@ def spells(told: list[KernelSymbol]) -> list[Spell]:
     """From records in time order. One that is only seen to go was there before."""
     present, over = _Present(), []
     for symbol in told[:_MOST_SPELLS]:
+        if not symbol.length:
+            continue  # it holds no address; two of them at one place would not even overlap
         covered = present.overlapped(symbol.start, symbol.length)
         if symbol.is_gone and not any(spell.start == symbol.start for spell in covered):
             over.append(Spell(0, symbol.time, symbol.start, symbol.length, symbol.name))

@@ -111,5 +111,8 @@ def test_a_lookup_agrees_with_playing_the_records(records: list[tuple[int, int, 
 
 @pytest.mark.parametrize("length", [0, 0xFFFFFFFF])
 def test_lengths_that_lie_do_no_harm(length: int) -> None:
-    built = PerfFileBuilder().ksymbol(100, (1 << 64) - 4096, length, b"x").ksymbol(100, PLACE, length, b"y")
+    built = PerfFileBuilder().ksymbol(100, (1 << 64) - 4096, length, b"x")
+    for time in (100, 110, 120):
+        built.ksymbol(time, PLACE, length, b"y")
+    built.ksymbol(130, PLACE, 0, b"y", is_gone=True).ksymbol(140, PLACE, 64, b"z")
     assert len(leaves(sampled(built, 150))) == 1
