@@ -29,7 +29,8 @@ def zombies(count: int) -> Iterator[None]:
     try:
         yield
     finally:
-        left = runs.clean(run.name)[0].left
+        (cleaned_run,), _ = runs.clean(run.name)
+        left = cleaned_run.left
         assert not left, left
 
 

@@ -17,7 +17,8 @@ def main() -> int:
     truth = runs.guarded(run, lambda: runs.make_zombies(run, "tmpfs", COUNT, lambda _: None))
     run.end()
     start = time.monotonic()
-    left = runs.clean(run.name)[0].left
+    (cleaned_run,), _ = runs.clean(run.name)
+    left = cleaned_run.left
     cleaned = time.monotonic() - start
     rate = len(truth.made) / truth.seconds
     print(

@@ -32,7 +32,8 @@ def perf_samples(file: str, kallsyms: str) -> Iterator[tuple[tuple[int, int, int
         command, stdout=subprocess.PIPE, text=True, errors="replace", stderr=subprocess.DEVNULL
     ) as process:
         assert process.stdout is not None
-        heading, frames = None, []
+        heading: re.Match[str] | None = None
+        frames: list[tuple[str, str]] = []
         for line in process.stdout:
             if line == "\n":
                 if heading is not None:
@@ -164,11 +165,11 @@ def main() -> None:
     stacks = [[names[frame] for frame in path] for path in paths(capture, leaves.astype(np.int64))]
     tally, missing = Tally(kallsyms), 0
     for key, comm, frames in perf_samples(file, kallsyms):
-        row = rows.get((key[0], key[1], key[2] & 0xFFFFFFFF))
-        if row is None:
+        found = rows.get((key[0], key[1], key[2] & 0xFFFFFFFF))
+        if found is None:
             missing += 1
         else:
-            tally.add(comm, stacks[which[row]], frames)
+            tally.add(comm, stacks[which[found]], frames)
     tally.show()
     print(f"samples of perf script that we do not have: {missing:,}; ours: {len(capture):,}")
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Dialog, Page, sync_playwright
 
 from zombiescope.pipeline.profile import Opened, open_capture, write_elsewhere
 from zombiescope.profiling.selection import Selection, nodes_of
@@ -39,8 +39,13 @@ def by_pprof(program: str, file: Path) -> tuple[int, int]:
 def by_speedscope(page: Page, address: str, file: str, picture: Path) -> str:
     """What stands in its title once it has drawn; it says what it could not read."""
     troubles: list[str] = []
+
+    def dismissed(dialog: Dialog) -> None:
+        troubles.append(dialog.message)
+        dialog.dismiss()
+
     page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", dismissed)
     page.goto("about:blank")
     page.goto(f"{address}/index.html#profileURL={address}/{file}")
     page.wait_for_function(

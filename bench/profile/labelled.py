@@ -56,7 +56,7 @@ def build(seed: int) -> Labelled:
         kernel[core] = np.clip(dice.uniform(0.1, 0.3) + _wander(dice, ticks, rate, 0.05), 0.02, 0.6)
         for _ in range(int(dice.integers(2, 8)) if noisy else 0):
             _burst(dice, when, busy[core], kernel[core], seconds)
-    truths = []
+    truths: list[Truth] = []
     for _ in range({"saturated": 1, "saturated among noise": 1, "several": 3}.get(kind, 0)):
         core, length = int(dice.integers(cores)), float(dice.uniform(0.8, 6.0))
         begin = float(dice.uniform(2.0, seconds - length - 1.0))
