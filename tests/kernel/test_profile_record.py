@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.kernel.conftest import not_here
 from tests.kernel.test_kernel_log import forge
 
 from zombiescope.captures.sources import GROWING
@@ -37,8 +38,8 @@ def spinner() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("who", ["own", "perf"])
 def test_it_sees_a_process_in_the_kernel(tmp_path: Path, spinner: subprocess.Popen[bytes], who: str) -> None:
-    if who == "perf" and try_perf(199).complaint:
-        pytest.skip(f"perf cannot sample here: {try_perf(199).complaint}")
+    if who == "perf" and (complaint := try_perf(199).complaint):
+        not_here(f"perf cannot sample here: {complaint}")
     subprocess.run(
         [*COMMAND, "--with", who, "--seconds", "4", "--segment", "2", "--captures", str(tmp_path)], check=True
     )
