@@ -113,18 +113,17 @@ def _autopsy(
     host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None
 ) -> tuple[Autopsy | None, tuple[Gap, ...]]:
     """`seen`: what the diagnosis saw a moment ago; the host is looked at once more only where it saw none."""
-    choice = Choice(scope.maker)
     if isinstance(hierarchy, Gap):
         return None, (hierarchy.about("zombies"),)
     try:
-        found = chosen(seen, choice, host.wall_clock()) if seen else dissect(host, choice).autopsy
+        every = seen or dissect(host).autopsy
     except ObservationError as error:
         return None, (Gap("zombies", error.why, error.hint),)
-    if not found.bodies and found.totals.zombies:
+    if not every.bodies and every.totals.zombies:
         why = "the zombies could not be seen one by one, so no step that frees them is proposed"
-        return found, (
-            Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why"),
-        )
+        unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why")
+        return (None, (unseen.about("zombies"), unseen)) if scope.is_narrow else (every, (unseen,))
+    found = chosen(every, Choice(scope.maker), host.wall_clock())
     if scope.below is not None:
         bodies = tuple(body for body in found.bodies if scope.wants(body))
         found = found._replace(bodies=bodies, totals=derive_totals(bodies))

@@ -2,7 +2,7 @@
 """Pages whose closest live memory cgroup is a parent: the parent's own, or its zombies'? Only what is proved is passed on.
 
 v2 parents come here only when they hand memory on to their children, so they have none of their own. On v1 memory.stat has the
-parent's own figure; where it is not 0, the pages are mapped to see which figure moves.
+parent's own figure; where it is not 0, or the kernel does not count to the page, the pages are mapped to see which figure moves.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
 _SECONDS_UNTIL_STATISTICS_ARE_TRUE = 2.1  # the kernel adds them up every two seconds at the latest
 _LARGEST_GROUP = 256
 _CPUS = b"/sys/devices/system/cpu/online"
+_KALLSYMS = b"/proc/kallsyms"
+_COUNTS_EXACTLY = b" mem_cgroup_css_rstat_flush\n"
+"""What adds every CPU's part up before memory.stat is read. Kernels without it leave some pages a CPU out: 0 may be sixty."""
 
 
 class Hit(NamedTuple):
@@ -48,6 +51,7 @@ class Jury:
         self._window = window
         self._cpus = _online_cpus(host)
         self._names: dict[int, str] = {}
+        self._is_exact: bool | None = None
 
     def decide(self, hits: Sequence[Hit]) -> tuple[list[PinnedFile], Counter[bytes]]:
         groups: dict[tuple[bytes, bool], list[Hit]] = {}
@@ -60,7 +64,7 @@ class Jury:
         if groups:
             self._host.wait(_SECONDS_UNTIL_STATISTICS_ARE_TRUE)
         for (parent, is_shared), group in groups.items():
-            if self._own_bytes(parent, is_shared) == 0:
+            if self._own_bytes(parent, is_shared) == 0 and self._counts_to_the_page():
                 proved += [self._pinned(hit, hit.pages, Proof.PARENT_OWNS_NONE) for hit in group]
                 continue
             found = [file for part in _parts(group) for file in self._probe(parent, part)]
@@ -76,6 +80,14 @@ class Jury:
         if shmem is None or cache is None:
             return None
         return shmem if is_shared else cache - shmem
+
+    def _counts_to_the_page(self) -> bool:
+        if self._is_exact is None:
+            try:
+                self._is_exact = _COUNTS_EXACTLY in self._host.read(_KALLSYMS)
+            except OSError:
+                self._is_exact = False
+        return self._is_exact
 
     def _probe(self, parent: bytes, group: list[Hit]) -> list[PinnedFile]:
         """Many at once; where the answer is mixed, each half."""

@@ -11,7 +11,7 @@ from zombiescope.analysis.autopsy import Autopsy
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.pipeline import plan
-from zombiescope.pipeline.autopsy import Choice, Dissected, dissect
+from zombiescope.pipeline.autopsy import Dissected, dissect
 from zombiescope.pipeline.doctor import Examined, examine
 
 SEEN = autopsy(
@@ -33,9 +33,9 @@ def looks_once(monkeypatch: pytest.MonkeyPatch, seen: Autopsy | None) -> list[st
     def once(host: Host, _seconds: float) -> Examined:
         return examine(host, 0)._replace(autopsy=seen)
 
-    def again(host: Host, choice: Choice) -> Dissected:
-        more.append(str(choice.maker))
-        return dissect(host, choice)
+    def again(host: Host) -> Dissected:
+        more.append("again")
+        return dissect(host)
 
     monkeypatch.setattr(plan, "examine", once)
     monkeypatch.setattr(plan, "dissect", again)
@@ -65,5 +65,12 @@ def test_what_the_diagnosis_saw_is_not_looked_for_again(
 def test_where_it_saw_none_one_by_one_they_are_looked_for(monkeypatch: pytest.MonkeyPatch, root: bytes) -> None:
     more = looks_once(monkeypatch, None)
     planned = plan.make_plan(root, plan.Scope(), 0)
-    assert more == ["None"]
+    assert more == ["again"]
     assert "steps[].expected" in {gap.fact for gap in planned.gaps}
+
+
+@pytest.mark.parametrize("scope", [plan.Scope(maker="unit:*"), plan.Scope(below=b"/a")])
+def test_of_a_choice_among_zombies_that_nobody_saw_the_number_is_unknown(root: bytes, scope: plan.Scope) -> None:
+    planned = plan.make_plan(root, scope, 0)
+    assert planned.autopsy is None
+    assert {"zombies", "steps[].expected"} <= {gap.fact for gap in planned.gaps}

@@ -15,6 +15,7 @@ from zombiescope.kernel.resident_window import PAGE_BYTES, ResidentWindow, open_
 from zombiescope.probes.page_jury import Hit, Jury
 
 STAT = V1_MOUNT + b"/a/memory.stat"
+EXACT = {b"/proc/kallsyms": b"ffffffff816887a0 t mem_cgroup_css_rstat_flush\n"}
 ALL_OWN_NONE = b"cache 0\nshmem 0\nmapped_file 0\ntotal_mapped_file 0\n"
 
 
@@ -37,7 +38,7 @@ def stat(own: int, below: int) -> bytes:
 
 
 def test_a_parent_that_owns_none_has_zombies_pages_only(window: ResidentWindow) -> None:
-    host = ScriptedHost({STAT: ALL_OWN_NONE, b"/proc/9/comm": b"bad\x1bname\n"})
+    host = ScriptedHost({STAT: ALL_OWN_NONE, b"/proc/9/comm": b"bad\x1bname\n", **EXACT})
     (file,), undecided = Jury(host, V1, window).decide([hit(b"/x")])
     assert (file.parent, file.proof, file.pin.pages, file.holders) == (b"/a", Proof.PARENT_OWNS_NONE, 1, (9,))
     assert file.pin.holder == "pid 9 (bad\\x1bname)"
@@ -46,8 +47,16 @@ def test_a_parent_that_owns_none_has_zombies_pages_only(window: ResidentWindow) 
     assert host.waited > 2
 
 
+@pytest.mark.parametrize("symbols", [{}, {b"/proc/kallsyms": b"ffffffff816887a0 t memory_stat_show\n"}])
+def test_a_kernel_that_leaves_small_figures_out_is_not_believed_when_it_says_none(
+    window: ResidentWindow, symbols: dict[bytes, bytes]
+) -> None:
+    files, undecided = Jury(ScriptedHost({STAT: ALL_OWN_NONE, **symbols}), V1, window).decide([hit(b"", 2)])
+    assert files == [] and undecided == {b"/a": 2}
+
+
 def test_own_file_pages_do_not_cast_doubt_on_shared_memory(window: ResidentWindow) -> None:
-    host = ScriptedHost({STAT: b"cache 4096\nshmem 0\n"})
+    host = ScriptedHost({STAT: b"cache 4096\nshmem 0\n", **EXACT})
     files, undecided = Jury(host, V1, window).decide([hit(b"/x"), hit(b"", kind=PinKind.PAGE_CACHE)])
     assert [file.pin.kind for file in files] == [PinKind.TMPFS]
     assert undecided == {b"/a": 1}
