@@ -216,5 +216,10 @@ def test_what_the_pages_tier_names_it_names_right(truths: Truths) -> None:
         is_named = seen_as in NAMED_KINDS and kind not in ("page-cache", "dirty-file")
         if kind == "sysv-shm" and not TRUE_FIGURES:
             continue  # segments nobody has attached are looked at where memory.stat tells of pages no file explains
-        assert {file["kind"] for file in files} == ({seen_as} if is_named else set()), kind
-        assert sum(file["pages"] for file in files) * PAGE == (truth["counts"]["bytes"] if is_named else 0), kind
+        kinds, held = {file["kind"] for file in files}, sum(file["pages"] for file in files) * PAGE
+        if not (TRUE_FIGURES or IS_V2):  # what a process has mapped cannot be told from its parent's own there
+            assert kinds <= ({seen_as} if is_named else set()), kind
+            assert held <= truth["counts"]["bytes"], kind
+            continue
+        assert kinds == ({seen_as} if is_named else set()), kind
+        assert held == (truth["counts"]["bytes"] if is_named else 0), kind
