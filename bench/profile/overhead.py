@@ -1,85 +1,181 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs: overhead.py [TURNS]. A fixed piece of work on every core, by turns without a recorder, with ours and with
-`perf record` at the same rate; then the recorders themselves. CPU seconds, least of all turns: what else runs only ever adds. Root.
+"""What recording at 99 Hz costs: overhead.py [PAIRS]. Every core is busy; sampling is switched on and off in short windows side by
+side, and the work done for each CPU second compared pair by pair, so that a machine whose speed changes changes both. Ours, and
+`perf record` switched by its control file; then what the recorders themselves take of a core. Root.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
-import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-RATE = "99"
+from zombiescope.kernel.perf_events import Sampler
+
+RATE = 99
+WINDOW_SECONDS = 0.4
 WORK = """
-import hashlib, os
-for turn in range(60):
-    hashlib.sha256(bytes(2 << 20)).digest()
-    sorted(range(60000), key=lambda n: n * 7919 % 60013)
-    for _ in range(300):
+import hashlib, mmap, os, struct, sys, time
+kept = mmap.mmap(int(sys.argv[1]), 0)
+place, done = 16 * int(sys.argv[2]), 0
+while True:
+    hashlib.sha256(bytes(64 << 10)).digest()
+    sorted(range(600), key=lambda n: n * 7919 % 60013)
+    for _ in range(30):
         os.stat("/proc/self/status")
+    done += 1
+    struct.pack_into("=QQ", kept, place, done, time.process_time_ns())
 """
 
 
-def recorder(kind: str, folder: Path) -> list[str]:
-    if kind == "ours":
-        return [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--captures", str(folder)]
-    options = ["-q", "-a", "-g", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC", "--buildid-mmap", "-F", RATE]
-    return ["perf", "record", *options, "-o", str(folder / "perf.data")]
+class Done(NamedTuple):
+    pieces: int
+    nanoseconds: int
+    """Of CPU time."""
 
 
-def work() -> float:
-    """CPU seconds of one piece of work on every core."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    jobs = [subprocess.Popen([sys.executable, "-c", WORK]) for _ in range(os.cpu_count() or 1)]
-    for job in jobs:
-        job.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+class Workers:
+    """One on each core, counting its pieces of work in memory that we see."""
+
+    def __init__(self, memory: mmap.mmap, count: int) -> None:
+        self._numbers, self._count = memoryview(memory).cast("Q"), count
+
+    def done(self) -> list[Done]:
+        return [Done(self._numbers[2 * place], self._numbers[2 * place + 1]) for place in range(self._count)]
+
+    def pace(self) -> float:
+        """Pieces for each CPU second in one window."""
+        before = self.done()
+        time.sleep(WINDOW_SECONDS)
+        after = self.done()
+        pieces = sum(late.pieces - early.pieces for early, late in zip(before, after, strict=True))
+        return (
+            1e9 * pieces / sum(late.nanoseconds - early.nanoseconds for early, late in zip(before, after, strict=True))
+        )
 
 
-def turn(kind: str) -> tuple[float, float]:
-    """CPU seconds of the work, and of the recorder for each second of it."""
-    if kind == "none":
-        return work(), 0.0
+@contextmanager
+def working() -> Iterator[Workers]:
+    cores = len(os.sched_getaffinity(0))
+    descriptor = os.memfd_create("work", 0)
+    os.truncate(descriptor, mmap.PAGESIZE)
+    command = [sys.executable, "-c", WORK, str(descriptor)]
+    jobs = [subprocess.Popen([*command, str(place)], pass_fds=[descriptor]) for place in range(cores)]
+    try:
+        workers = Workers(mmap.mmap(descriptor, mmap.PAGESIZE), cores)
+        while not all(one.pieces for one in workers.done()):
+            time.sleep(0.05)
+        yield workers
+    finally:
+        for job in jobs:
+            job.kill()
+            job.wait()
+        os.close(descriptor)
+
+
+Switch = Callable[[bool], None]
+
+
+@contextmanager
+def ours() -> Iterator[Switch]:
+    sampler = Sampler(RATE)
+
+    def turn(on: bool) -> None:
+        if on:
+            sampler.open(sorted(os.sched_getaffinity(0)))
+        else:
+            sampler.drain()
+            sampler.close()
+
+    yield turn
+
+
+@contextmanager
+def perfs() -> Iterator[Switch]:
     with tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
-        process = subprocess.Popen(recorder(kind, Path(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1.5)
-        spent_before, begin = spent_by(process.pid), time.monotonic()
-        seconds = work()
-        each = (spent_by(process.pid) - spent_before) / (time.monotonic() - begin)
+        control, answer = Path(folder, "control"), Path(folder, "answer")
+        os.mkfifo(control)
+        os.mkfifo(answer)
+        options = ["-q", "-a", "-g", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC", "-F", str(RATE), "-D", "-1"]
+        fifos = f"--control=fifo:{control},{answer}"
+        process = subprocess.Popen(["perf", "record", *options, fifos, "-o", f"{folder}/perf.data"])
+        with control.open("w") as words, answer.open() as answers:
+
+            def turn(on: bool) -> None:
+                words.write("enable\n" if on else "disable\n")
+                words.flush()
+                assert answers.readline().strip("\0\n") == "ack"
+
+            yield turn
         process.send_signal(signal.SIGINT)
         process.wait()
-    return seconds, each
+
+
+def compare(workers: Workers, turn: Switch, pairs: int) -> list[float]:
+    """How much more CPU time the same work took with sampling, pair by pair; which comes first alternates."""
+    found = []
+    for number in range(pairs):
+        pace = {}
+        for on in (True, False) if number % 2 else (False, True):
+            if on:
+                turn(True)
+            pace[on] = workers.pace()
+            if on:
+                turn(False)
+        found.append(pace[False] / pace[True] - 1)
+    return found
+
+
+def itself(command: list[str], seconds: float = 10) -> float:
+    """The share of a core that a recorder takes."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    before, begin = spent_by(process.pid), time.monotonic()
+    time.sleep(seconds)
+    share = (spent_by(process.pid) - before) / (time.monotonic() - begin)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    return share
 
 
 def spent_by(pid: int) -> float:
     """Of all its threads, to the nanosecond where the kernel tells."""
-    spent = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        spent += int((thread / "schedstat").read_text().split()[0])
-    return spent / 1e9
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def main() -> None:
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    kinds = ["none", "ours", *(["perf"] if shutil.which("perf") else [])]
-    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
-    for _ in range(turns):
-        for kind in kinds:
-            found[kind].append(turn(kind))
-    base = min(seconds for seconds, _ in found["none"])
-    for kind in kinds:
-        seconds = [one for one, _ in found[kind]]
-        itself = sum(each for _, each in found[kind]) / turns
-        print(f"{kind:<5} work {min(seconds):.3f} to {max(seconds):.3f} CPU s in {turns} turns", end="")
-        more = f"   {100 * (min(seconds) / base - 1):+.2f} % (aim: about 1 %)   itself {100 * itself:.2f} % of a core"
-        print("" if kind == "none" else more)
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    with working() as workers, tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
+        own = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--captures", folder]
+        show("ours", pairs, workers, ours, own)
+        if shutil.which("perf"):
+            peer = ["perf", "record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", str(RATE), "-o", f"{folder}/perf.data"]
+            show("perf", pairs, workers, perfs, peer)
+
+
+def show(
+    name: str, pairs: int, workers: Workers, switched: Callable[[], AbstractContextManager[Switch]], command: list[str]
+) -> None:
+    with switched() as turn:
+        found = compare(workers, turn, pairs)
+    low, middle, high = statistics.quantiles(found, n=4)
+    error = 1.2533 * statistics.stdev(found) / len(found) ** 0.5
+    print(
+        f"{name}  the work takes {100 * middle:+.2f} % more CPU time (median of {pairs} pairs, give or take {100 * error:.2f}; "
+        f"half of them {100 * low:+.1f} to {100 * high:+.1f}; aim: about 1 %)   itself {100 * itself(command):.2f} % of a core",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
