@@ -3,7 +3,7 @@
 
 bench_profile.py [perf.data [kallsyms]]: without a file, records one of the whole machine (root, perf, 60 s at 4,999 Hz), busy
 with deep_worker.c, whose stacks are as deep as those of services with frame pointers. perf script pays for every frame, we mostly
-for every distinct one: the deeper the stacks, the larger the ratio.
+for every distinct one.
 perf script runs as it is, and asked for no more than we store but the files (its quickest).
 Targets: import at least 2.5 times faster than perf script with numpy alone and 5 times with the scanner, at most 700 MB, stored
 in at most a tenth; heat map 10 ms, flame graph 20 ms, difference 30 ms.

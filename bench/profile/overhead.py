@@ -23,7 +23,7 @@ from typing import NamedTuple
 from zombiescope.kernel.perf_events import Sampler
 
 RATE = 99
-WINDOW_SECONDS = 0.4
+WINDOW_SECONDS = 0.1
 WORK = """
 import hashlib, mmap, os, struct, sys, time
 kept = mmap.mmap(int(sys.argv[1]), 0)
@@ -155,7 +155,7 @@ def spent_by(pid: int) -> float:
 
 
 def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     with working() as workers, tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
         own = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--captures", folder]
         show("ours", pairs, workers, ours, own)
