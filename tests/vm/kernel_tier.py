@@ -46,6 +46,10 @@ def _true_page_figures(cell: Cell) -> bool:
     return _page_pins(cell) and _true_figures(cell)
 
 
+def _decides_pages(cell: Cell) -> bool:
+    return _page_pins(cell) and (_true_figures(cell) or not cell.memory_is_v1)
+
+
 def _has_bpf(cell: Cell) -> bool:
     return cell.kernel != "5.10"
 
@@ -54,6 +58,7 @@ _NOT_IN_CI = ("",)
 """Only where everything runs: CI must end in time."""
 _PAGES = "its zombies are pinned by pages, which keep none from 7.1 on"
 _FIGURES = "5.10 leaves small figures of a parent out of memory.stat, so bytes cannot be compared"
+_UNDECIDED = "5.10 on v1 cannot tell a few pages of a parent from its zombies'"
 
 TIER = (
     Carried("test_exact_kinds.py", _everywhere, "", ("5.10-v2", "6.1-v1", "6.12-v2-numa", "7.2-v2"), in_variants=True),
@@ -69,7 +74,7 @@ TIER = (
     Carried(
         "test_ledger.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; no BPF on 5.10", ("6.1-v1",)
     ),
-    Carried("test_page_pins.py", _page_pins, _PAGES, ("6.1-v1",)),
+    Carried("test_page_pins.py", _decides_pages, f"{_PAGES}; {_UNDECIDED}", ("6.1-v1",)),
     Carried("test_page_free_pins.py", lambda cell: not cell.memory_is_v1, "wants a v2 mount", ("7.2-v2",)),
     Carried("test_kernel_log.py", _everywhere, "", ("5.10-v2",)),
     Carried(
