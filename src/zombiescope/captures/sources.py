@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -118,11 +119,16 @@ class PerfSource:
         if has_next() and not perf.has_ended:
             self._running = self._start(folder)
         complaint = perf.end()
-        if complaint:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
-        return path
+        if not complaint:
+            return path
+        is_full = os.statvfs(folder).f_bavail == 0  # perf says nothing of it when it is quiet
+        if _size(path) and not is_full:
+            raise ObservationError("perf stopped sampling", complaint, "record again: what it wrote is stored then")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        if is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
 
     def _start(self, folder: bytes) -> tuple[bytes, PerfRecord]:
         path = _new_path(folder)

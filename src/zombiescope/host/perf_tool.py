@@ -2,7 +2,8 @@
 """perf as a recorder of the whole machine: one process a segment, which writes its stream to a file and ends when told, or with us.
 
 What it runs beside is `cat` on a pipe that only we hold: closing it ends the recording, and so does our death, however it comes.
-perf starts it when it samples, so that its first word says that sampling has begun.
+perf starts it when it samples, so that its first word says that sampling has begun. Both are in a process group of their own:
+Ctrl-C at a terminal is for us, who let it write what it has.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def try_perf(rate_hz: int) -> Able:
                 env=_environment(),
                 timeout=_TRY_SECONDS,
                 check=False,
+                process_group=0,
             )
         except subprocess.TimeoutExpired:
             return Able((), f"it did not end within {_TRY_SECONDS:g} seconds")
@@ -102,7 +104,8 @@ class PerfRecord:
         with self._complaints as complaints:
             complaints.seek(0)
             first = _first_sentence(complaints.read(_MOST_COMPLAINT))
-        return (first or f"it ended with {status}") if status else ""
+        ended = f"it ended with {status}" if status > 0 else f"signal {-status} ended it"
+        return (first or ended) if status else ""
 
 
 def start_perf_record(path: bytes, rate_hz: int, options: tuple[str, ...] = ()) -> PerfRecord:
@@ -116,6 +119,7 @@ def start_perf_record(path: bytes, rate_hz: int, options: tuple[str, ...] = ()) 
             stdout=descriptor,
             stderr=complaints,
             env=_environment(),
+            process_group=0,
         )
     except OSError:
         complaints.close()

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +100,26 @@ def test_what_perf_complains_about_is_said(monkeypatch: pytest.MonkeyPatch, tmp_
         PerfSource(99).segment(bytes(tmp_path), lambda _: False, lambda: True)
     assert raised.value.why == "No permission to enable cpu-clock event"
     assert not list(tmp_path.glob("*.recording"))
+
+
+def test_ctrl_c_at_a_terminal_does_not_reach_perf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    perf_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; echo sampling has begun >&2; read -r line; exit 0")
+    source = PerfSource(99)
+    source.begin(bytes(tmp_path))
+    process = int((tmp_path / "pid").read_text())
+    assert os.getpgid(process) == process != os.getpgrp()
+    source.close()
+
+
+@pytest.mark.parametrize(("free", "raised_is"), [(9, ObservationError), (0, OSError)])
+def test_a_perf_that_died_keeps_what_it_wrote_unless_the_disk_is_full(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, raised_is: type[Exception]
+) -> None:
+    perf_is(monkeypatch, tmp_path, "echo samples; echo sampling has begun >&2; kill -TERM $$")
+    monkeypatch.setattr("zombiescope.captures.sources.os.statvfs", lambda _: SimpleNamespace(f_bavail=free))
+    with pytest.raises(raised_is, match="signal 15 ended it" if free else "No space left"):
+        PerfSource(99).segment(bytes(tmp_path), lambda _: False, lambda: True)
+    assert len(list(tmp_path.glob("*.recording"))) == (1 if free else 0)
 
 
 def test_segments_of_perf_overlap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
