@@ -19,8 +19,8 @@ front: ; @echo front line; test -z "$$SLOW" || exec sleep 600
 wrong: ; @echo wrong; false
 behind: ; @printf 'first words\\n..vm: half way\\n'; until test -e go; do sleep 0.05; done; echo last words
 broken: ; @echo torn; false
-stuck: ; @echo $$$$ > began; trap '' INT; while :; do sleep 0.05; done
-clean-up: ; @echo $$$$ > began; trap 'echo tidy > tidied; exit 3' INT; while :; do sleep 0.05; done
+stuck: ; @trap '' INT; echo $$$$ > began; while :; do sleep 0.05; done
+clean-up: ; @trap 'echo tidy > tidied; exit 3' INT; echo $$$$ > began; while :; do sleep 0.05; done
 let-go: ; @touch go
 """
 
