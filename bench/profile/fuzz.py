@@ -1,82 +1,177 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutated perf.data by the thousand: an error that says where, or a partial capture that says what is missing; nothing else.
 
-fuzz.py [COUNT] [SEED] [LIBRARY]: with a library, imports run through that build of the scanner as well (tests give it one with
-sanitizers). Every mutation has a time and a memory limit.
+fuzz.py [COUNT] [--seed N] [--scanner LIBRARY] [--sanitized] [FILE ...]: files are real captures, mutated beside those built here
+(file and pipe mode, several events, lost records, compressed). Each mutation is imported by numpy and, where there is one, by the
+scanner, and both must say the same. One that hangs ends the run with its stack, one that wants more than 2 GB too. `--sanitized`:
+the library was built with the compiler's sanitizers, whose own checks limit memory.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes
+import faulthandler
 import random
+import re
 import resource
+import signal
+import struct
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
-from tests.unit.profiling.perf_files import TOOLS, small_capture
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from zombiescope.captures.scanner import Scanner
+from tests.unit.profiling.perf_files import TOOLS, PerfFileBuilder, record, small_capture
+
+from zombiescope.captures.scanner import Scanner, built_scanner
+from zombiescope.captures.zstd import decompressor_factory
 from zombiescope.profiling.broken import BrokenCapture
+from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.capture_codec import decode, encode
+from zombiescope.profiling.engine import Engine
+from zombiescope.profiling.perf_file import open_perf
 from zombiescope.profiling.perf_import import Tools, import_perf
 
-MOST_SECONDS, MOST_BYTES = 5.0, 2 << 30
+MOST_SECONDS, MOST_BYTES = 60, 2 << 30
 INTERESTING = (0, 1, 7, 8, 9, 0x7F, 0x80, 0xFF, 81, 66, 71)
+LENGTHS = (0, 1, 7, 8, 16, 40, 0x7FF8, 0xFFF8, 0xFFFF)
 
 
-def mutated(raw: bytes, dice: random.Random) -> bytes:
-    out = bytearray(raw)
+class Seed:
+    """A whole capture and where its records begin."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        opened = open_perf(raw)
+        self.is_pipe = opened.is_pipe
+        self.records: list[int] = []
+        at = opened.data_from
+        while at + 8 <= min(opened.data_to, len(raw)):
+            self.records.append(at)
+            at += max(8, int(struct.unpack_from("<H", raw, at + 6)[0]))
+
+
+def compressed() -> bytes:
+    """As `perf record -z` writes it: the samples in records of zstd, the rest plain."""
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_compress.restype = ctypes.c_size_t
+    built = small_capture()
+    samples = b"".join(built.records[2:40])
+    room = ctypes.create_string_buffer(len(samples) + 1024)
+    size = library.ZSTD_compress(room, ctypes.c_size_t(len(room)), samples, ctypes.c_size_t(len(samples)), 3)
+    return PerfFileBuilder(records=[*built.records[:2], record(81, 0, room.raw[:size])]).file()
+
+
+def several() -> bytes:
+    built = small_capture()
+    built.ids = ((7,), (8, 9))
+    built.lost(1, 3).ksymbol(2, 0xFFFFFFFFC0000000, 64, b"bpf_prog_x").fork(3, 11, 10).comm(4, 11, b"x", is_exec=True)
+    built.sample(5_000_000_500, 1, 11, [], number=9)
+    built.records = built.records[:60] + built.records[-5:]
+    return built.file()
+
+
+def seeds(files: list[str]) -> list[Seed]:
+    few, all_of_it = PerfFileBuilder(records=small_capture().records[:60]), small_capture()
+    raws = [few.file(), few.pipe(), all_of_it.file(), several(), compressed()]
+    return [Seed(raw) for raw in raws + [Path(file).read_bytes() for file in files]]
+
+
+def mutated(seed: Seed, dice: random.Random) -> bytes:
+    out = bytearray(seed.raw)
     for _ in range(dice.choice((1, 1, 1, 2, 4, 16, 64))):
         place = dice.randrange(len(out))
-        match dice.randrange(4):
+        match dice.randrange(6):
             case 0:
                 out[place] = dice.choice(INTERESTING)
             case 1:
                 out[place] ^= 1 << dice.randrange(8)
             case 2:
                 out[place & ~7 : (place & ~7) + 8] = dice.choice((b"\xff" * 8, b"\0" * 8, dice.randbytes(8)))
-            case _:
+            case 3:
                 other = dice.randrange(len(out))
                 out[place : place + 8] = out[other : other + 8]
+            case 4:
+                struct.pack_into("<H", out, dice.choice(seed.records) + 6, dice.choice(LENGTHS))
+            case _:
+                at = dice.choice(seed.records)
+                inside = min(at + 8 * dice.randrange(1, 10), len(out) - 8) & ~7
+                struct.pack_into("<Q", out, inside, dice.choice((0, 1, 127, 1 << 31, (1 << 61) + 1, (1 << 64) - 1)))
     if dice.random() < 0.15:
         del out[dice.randrange(len(out)) :]
     return bytes(out)
 
 
-def attempt(raw: bytes, tools: Tools) -> tuple[str, int]:
-    begin = time.monotonic()
-    try:
-        capture = import_perf(raw, tools, "fuzz")
-    except BrokenCapture as error:
-        assert error.why
-        outcome, rows = "refused", 0
-    else:
-        assert len(decode(b"".join(encode(capture)))) == len(capture)
-        outcome, rows = "partial" if capture.about.gaps else "whole", len(capture)
-    assert time.monotonic() - begin < MOST_SECONDS * 10, "it hangs"
-    return outcome, rows
+class Attempts:
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.slowest = 0.0
+
+    def make(self, raw: bytes, tools: Tools) -> tuple[str, int]:
+        """How it ended, and with how many samples."""
+        signal.alarm(MOST_SECONDS)
+        begin = time.process_time()
+        try:
+            capture: Capture | None = import_perf(raw, tools, "fuzz")
+        except BrokenCapture as error:
+            assert error.why
+            self.reasons[
+                re.sub(r"\d[\d,]*", "N", re.sub(r"(?<=begins with ).*(?=, not)", "other bytes", error.why))
+            ] += 1
+            capture = None
+        self.slowest = max(self.slowest, time.process_time() - begin)
+        signal.alarm(0)
+        if capture is None:
+            outcome, rows = "refused", 0
+        else:
+            # That no function is named is so for every capture here: there are no binaries.
+            missing = [gap for gap in capture.about.gaps if gap.fact != "frames[].name"]
+            outcome, rows = "partial" if missing else "whole", len(capture)
+            assert len(decode(b"".join(encode(capture)))) == rows
+        self.outcomes[outcome] += 1
+        return outcome, rows
+
+
+def cut(seed: Seed, dice: random.Random) -> tuple[bytes, bool]:
+    """The seed without its end, and whether that can be seen: a stream may end after any record."""
+    place = dice.randrange(len(seed.raw))
+    return seed.raw[:place], not (seed.is_pipe and place in seed.records)
+
+
+def engines(scanner: str | None) -> list[Tools]:
+    plain = TOOLS._replace(decompressor=decompressor_factory())
+    built: Engine | None = Scanner(Path(scanner)) if scanner else built_scanner()
+    return [plain, plain._replace(engine=built)] if built is not None else [plain]
 
 
 def main() -> None:
-    count, seed = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    engines = [TOOLS]
-    if len(sys.argv) > 3:
-        engines.append(TOOLS._replace(engine=Scanner(Path(sys.argv[3]))))
-        # A sanitizer's shadow memory is address space too: only its own checks limit it.
-    else:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", nargs="?", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scanner")
+    parser.add_argument("--sanitized", action="store_true")
+    parser.add_argument("files", nargs="*")
+    given = parser.parse_args()
+    if not given.sanitized:  # a sanitizer's shadow memory is address space too
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    dice = random.Random(seed)
-    built = small_capture()
-    seeds = [built.file()[:5000], built.pipe()[:5000], small_capture().lost(1, 3).file()]
-    outcomes: dict[str, int] = {}
-    for _ in range(count):
-        raw = mutated(dice.choice(seeds), dice)
-        answers = [attempt(raw, tools) for tools in engines]
-        assert len(set(answers)) == 1, f"the engines differ: {answers}"
-        for outcome, _ in answers:
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    faulthandler.register(signal.SIGALRM, chain=True)
+    dice, attempts, all_tools = random.Random(given.seed), Attempts(), engines(given.scanner)
+    known = seeds(given.files)
+    for number in range(given.count):
+        seed = dice.choice(known)
+        raw, is_seen = (mutated(seed, dice), False) if number % 10 else cut(seed, dice)
+        answers = [attempts.make(raw, tools) for tools in all_tools]
+        assert len(set(answers)) == 1, f"mutation {number}: the engines differ: {answers}"
+        assert not is_seen or answers[0][0] != "whole", f"mutation {number}: a cut file passes for a whole one"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{count:,} mutations, {len(engines)} engines: {outcomes}; peak {peak} MB")
+    print(f"{given.count:,} mutations of {len(known)} captures, {len(all_tools)} engines: {dict(attempts.outcomes)}")
+    print(f"slowest import {attempts.slowest:.2f} CPU s, peak {peak} MB; refused because:")
+    for reason, count in attempts.reasons.most_common():
+        print(f"{count:>8,}  {reason}")
 
 
 if __name__ == "__main__":

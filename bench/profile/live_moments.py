@@ -20,6 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from bench.profile.find_moments import overlap
 from bench.profile.labelled import Truth
 
@@ -28,7 +31,7 @@ from zombiescope.profiling.capture import KERNEL_MODE, Capture
 from zombiescope.profiling.flame_graph import shape_of
 from zombiescope.profiling.saturation import Moment, explain, find_moments
 
-SECONDS, RATE = 12, 199
+SECONDS, RATE = 14, 199
 KINDS = ("held", "held among neighbours", "neighbours alone", "quiet")
 HOLD = """
 import os, sys, time
@@ -71,6 +74,12 @@ def is_foreign(capture: Capture, moment: Moment, ours: set[int]) -> bool:
     return bool(np.mean(np.isin(pids, list(ours))) < 0.5) if len(pids) else False
 
 
+def has_begun(folder: Path) -> None:
+    """Returns when it samples: on a loaded machine that takes seconds."""
+    while not any(file.stat().st_size for file in folder.glob("*.recording")):
+        time.sleep(0.1)
+
+
 def once(kind: str, source: str, dice: random.Random, folder: Path) -> tuple[int, int, int, int, int]:
     """Truths, truths found, moments, moments that are right, moments without a label."""
     cores = sorted(os.sched_getaffinity(0))
@@ -81,7 +90,8 @@ def once(kind: str, source: str, dice: random.Random, folder: Path) -> tuple[int
         ours.add(recording.pid)
         told: list[tuple[int, float, float]] = []
         if kind.startswith("held"):
-            cpu, wait, length = dice.choice(cores), dice.uniform(4, 6), dice.uniform(1.0, 4.0)
+            has_begun(folder)
+            cpu, wait, length = dice.choice(cores), dice.uniform(3, 5), dice.uniform(1.0, 4.0)
             hold = [sys.executable, "-c", HOLD, str(cpu), str(wait), str(length)]
             with subprocess.Popen(hold, stdout=subprocess.PIPE, text=True) as holding:
                 ours.add(holding.pid)

@@ -24,6 +24,8 @@ from zombiescope.profiling.capture_codec import encode
 
 _MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
+_BEGINNING_SECONDS = 90.0
+"""An empty file this young belongs to a recorder that is about to write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Recording:
     """Whether something worth keeping lies in a segment: then it, the one before and the one after are kept."""
     told: Callable[[str, str], None] = lambda _, __: None
     """Hears who samples, and why this one."""
+    dropped: Callable[[bytes, str], None] = lambda _, __: None
+    """Hears of a segment that holds nothing to store, and why."""
     _waiting: tuple[bytes, Capture] | None = None
     _kept_last: bool = False
 
@@ -95,13 +99,14 @@ class Recording:
                 f"cannot write the recording (in {shown(self.order.folder)})", why, "choose --captures elsewhere"
             ) from error
 
-    def _stored(self, path: bytes, name: bytes) -> list[Segment]:
+    def _stored(self, path: bytes, name: bytes, *, always: bool = False) -> list[Segment]:
         try:
             capture = read_capture(path, Choices())
-        except ZombiescopeError:
+        except ZombiescopeError as error:
+            self.dropped(path, error.why)
             self._forget(path)
             return []
-        is_wanted = self.keep(capture)
+        is_wanted = always or self.keep(capture)
         wanted = [self._waiting] if is_wanted and self._waiting else []
         self._waiting = None
         if is_wanted or self._kept_last:
@@ -115,15 +120,25 @@ class Recording:
         return stored
 
     def _left_behind(self) -> Iterator[Segment]:
-        """Segments of a recording that was killed. One that somebody still writes is theirs."""
+        """Segments of a recording that was killed, which is an event to keep. One that somebody still writes is theirs."""
+        names: list[bytes] = []
         with contextlib.suppress(FileNotFoundError):
-            for name in sorted(os.listdir(self.order.folder)):
-                if name.endswith(GROWING) and not _is_growing(os.path.join(self.order.folder, name)):
-                    yield from self._stored(os.path.join(self.order.folder, name), name[: -len(GROWING)])
+            names = sorted(name for name in os.listdir(self.order.folder) if name.endswith(GROWING))
+        for name in names:
+            path = os.path.join(self.order.folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                if not _is_beginning(path) and not _is_growing(path):
+                    yield from self._stored(path, name[: -len(GROWING)], always=True)
+        self._kept_last = False
 
     def _forget(self, path: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def _is_beginning(path: bytes) -> bool:
+    seen = os.stat(path)
+    return not seen.st_size and time.time() - seen.st_mtime < _BEGINNING_SECONDS
 
 
 def _is_growing(path: bytes) -> bool:

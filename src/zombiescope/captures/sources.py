@@ -148,13 +148,16 @@ class PerfSource:
 
 
 def _new_path(folder: bytes) -> bytes:
-    """Named by the moment at which it begins; a second one in that second waits for the next."""
+    """Named by the moment at which it begins, and ours from then on; a second one in that second waits for the next."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     while True:
         path = os.path.join(folder, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode() + GROWING)
-        if not os.path.exists(path):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            time.sleep(0.1)
+        else:
             return path
-        time.sleep(0.1)
 
 
 def _size(path: bytes) -> int:

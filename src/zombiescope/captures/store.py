@@ -47,7 +47,7 @@ def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
             os.unlink(partial)
         why = (error.strerror or str(error)).lower()
         raise ObservationError(
-            f"cannot store the capture ({shown(path)})", why, "choose a folder with --output"
+            f"cannot store the capture ({shown(path)})", why, "make room there, or choose another folder"
         ) from error
     return path
 

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 Decompress = Callable[[bytes], bytes]
 _PIECE = 1 << 17
+_MOUTHFUL = 256
 _MOST_FROM_ONE_RECORD = 64 << 20
+_TOO_MUCH = "it unpacks to more than a record can hold"
 
 
 def decompressor_factory() -> Callable[[], Decompress] | None:
@@ -34,11 +36,19 @@ def _from_package() -> Callable[[], Decompress] | None:
 
 
 def _guarded(decompress: Callable[[bytes], bytes]) -> Decompress:
-    def run(piece: bytes) -> bytes:
-        try:
-            return decompress(piece)
-        except Exception as error:
-            raise ValueError(f"it cannot be unpacked: {error}") from error
+    def run(record: bytes) -> bytes:
+        """Little by little: few bytes can stand for very many, and neither can be told how much to give at most."""
+        parts: list[bytes] = []
+        size = 0
+        for at in range(0, len(record), _MOUTHFUL):
+            try:
+                parts.append(decompress(record[at : at + _MOUTHFUL]))
+            except Exception as error:
+                raise ValueError(f"it cannot be unpacked: {error}") from error
+            size += len(parts[-1])
+            if size > _MOST_FROM_ONE_RECORD:
+                raise ValueError(_TOO_MUCH)
+        return b"".join(parts)
 
     return run
 
@@ -79,7 +89,7 @@ class _Stream:
             parts.append(self._out.raw[: given.done])
             size += given.done
             if size > _MOST_FROM_ONE_RECORD:
-                raise ValueError("it unpacks to more than a record can hold")
+                raise ValueError(_TOO_MUCH)
             if taken.done == taken.size and given.done < _PIECE:
                 return b"".join(parts)
 

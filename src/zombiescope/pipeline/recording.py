@@ -18,12 +18,16 @@ from zombiescope.profiling.saturation import find_moments
 _REMEMBERED = {"saturated-core": "core-saturated", "nic-reset": "nic-reset", "finding": "finding-present"}
 """What the agent calls it in its history."""
 AROUND = tuple(_REMEMBERED)
+_SEVERE = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 
 
 def keeper(
     around: tuple[str, ...], state: bytes | None = None, *, believe_users: bool = False
 ) -> Callable[[Capture], bool]:
-    """A function that is asked after each segment; nothing asked for keeps all. `state`: what the agent saw counts too."""
+    """A function that is asked after each segment; nothing asked for keeps all. `state`: what the agent saw counts too.
+
+    A finding is an event when it comes, not as long as it is there: a sick machine would keep everything.
+    """
     if not around:
         return lambda _: True
     watches: list[Callable[[Capture], bool]] = []
@@ -32,7 +36,7 @@ def keeper(
     if "nic-reset" in around:
         watches.append(_Resets(believe_users=believe_users).since_last)
     if "finding" in around:
-        watches.append(lambda _: _has_finding())
+        watches.append(_Findings(_findings).since_last)
     if state is not None:
         watches.append(_Remembered(state, frozenset(_REMEMBERED[event] for event in around)).since_last)
     return lambda capture: any([watch(capture) for watch in watches])  # noqa: C419 (each watch must see each segment)
@@ -71,9 +75,25 @@ class _Remembered:
         return bool(new)
 
 
-def _has_finding() -> bool:
+class _Findings:
+    """Those of a scan that were not there at the look before, or not as severe."""
+
+    def __init__(self, look: Callable[[], dict[str, Severity] | None]) -> None:
+        self._look = look
+        self._known = look() or {}
+
+    def since_last(self, capture: Capture) -> bool:
+        del capture
+        found = self._look()
+        if found is None:  # nothing could be seen: what comes after is compared with what was seen last
+            return False
+        known, self._known = self._known, found
+        return any(_SEVERE.index(how) > _SEVERE.index(known.get(one, Severity.OK)) for one, how in found.items())
+
+
+def _findings() -> dict[str, Severity] | None:
     try:
         found = scan(LiveHost(), with_bytes=False).diagnosis.findings
     except ZombiescopeError:
-        return False
-    return any(one.verdict is Verdict.PRESENT and one.severity is not Severity.OK for one in found)
+        return None
+    return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}

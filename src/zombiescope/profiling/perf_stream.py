@@ -37,7 +37,7 @@ def plain_stream(
     least = min(event.layout().least_words for event in opened.events.all)
     walk = walk_records(words, least)
     if not walk.is_compressed:
-        return Stream(words, walk, _walk_gaps(walk, len(words), opened.data_from))
+        return Stream(words, walk, _walk_gaps(walk, len(words), opened.data_from) or _rest(opened, len(words) * 8))
     if decompressor is None:
         missing = Gap(
             "samples", "the records are compressed with zstd, which is not to be had here", "pip install zstandard"
@@ -54,6 +54,17 @@ def _walk_gaps(walk: Walk, total: int, data_from: int) -> tuple[Gap, ...]:
         return ()
     where = f"at byte {data_from + walk.end * 8:,}: {walk.why}"
     return (Gap("samples", f"{where}; the last {(total - walk.end) * 8:,} bytes are not read", "copy the file again"),)
+
+
+def _rest(opened: PerfFile, read: int) -> tuple[Gap, ...]:
+    """Too little for a record's header: a stream that was cut there."""
+    left = opened.data_to - opened.data_from - read
+    if not left:
+        return ()
+    where = f"at byte {opened.data_from + read:,}"
+    return (
+        Gap("samples", f"{where}: the last {left} bytes are only the beginning of a record", "copy the file again"),
+    )
 
 
 def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[bytes, tuple[Gap, ...]]:
@@ -78,7 +89,8 @@ def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[byt
             if size_unpacked > limit:
                 return _joined(plain, unpacked, f"it unpacks to more than {limit:,} bytes")
         at += size
-    return _joined(plain, unpacked, "")
+    cut = f"at byte {at:,} of the records: one that is cut off" if at < len(data) else ""
+    return _joined(plain, unpacked, cut)
 
 
 def _payload(data: memoryview, kind: int, at: int, size: int) -> tuple[int, int]:

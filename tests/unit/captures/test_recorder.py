@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.unit.profiling.perf_files import small_capture
 
-from zombiescope.captures import recorder
+from zombiescope.captures import recorder, sources
 from zombiescope.captures.recorder import Order, Recording
 from zombiescope.captures.sources import GROWING, IsOver
 
@@ -81,3 +82,46 @@ def test_what_is_sampled_while_storing_is_stored_too(clock: Clock, tmp_path: Pat
     source = SlowSource(clock)
     assert len(record(clock, source, tmp_path, 4, storing=30)) == 2
     assert source.seconds == [2, 30]
+
+
+def leave(folder: Path, name: str, content: bytes, age: float) -> Path:
+    path = folder / (name + GROWING.decode())
+    path.write_bytes(content)
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_what_a_crash_left_is_kept_whatever_is_asked_for(tmp_path: Path) -> None:
+    """Its events were seen by nobody; what holds nothing is named before it goes, and what just begins is another recorder's."""
+    leave(tmp_path, "whole", small_capture().pipe(), 300)
+    leave(tmp_path, "torn", b"PERFILE2", 300)
+    begun = leave(tmp_path, "begun", b"", 1)
+    leave(tmp_path, "never-begun", b"", 300)
+    dropped: list[tuple[bytes, str]] = []
+    recording = Recording(
+        Order(bytes(tmp_path)), lambda: True, lambda _: False, dropped=lambda path, why: dropped.append((path, why))
+    )
+    stored = list(recording._left_behind())
+    assert [os.path.basename(one.path) for one in stored] == [b"whole.zscap"]
+    assert [os.path.basename(path) for path, _ in dropped] == [b"never-begun.recording", b"torn.recording"]
+    assert all(why for _, why in dropped)
+    assert list(tmp_path.glob("*.recording")) == [begun]
+
+
+def test_two_recorders_never_have_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins in the same second waits for the next, also when the other has not written anything yet."""
+    now = [1000.0]
+
+    class Seconds:
+        gmtime, strftime = staticmethod(lambda: time.gmtime(now[0])), staticmethod(time.strftime)
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            now[0] += seconds
+
+    monkeypatch.setattr(sources, "time", Seconds)
+    paths = [sources._new_path(bytes(tmp_path)) for _ in range(3)]
+    assert [os.path.basename(path) for path in paths] == [
+        b"19700101T0016%02dZ.recording" % second for second in (40, 41, 42)
+    ]
+    assert all(os.path.getsize(path) == 0 for path in paths)

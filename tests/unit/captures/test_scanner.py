@@ -125,7 +125,7 @@ def test_an_id_without_a_frame_is_refused(scanner: Scanner) -> None:
 
 
 def test_mutations_under_sanitizers(tmp_path: Path) -> None:
-    """A few hundred here; `bench/profile/fuzz.py 10000 1 LIBRARY` for more."""
+    """A few hundred here; `bench/profile/fuzz.py 10000 --scanner LIBRARY --sanitized` for more."""
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("the sanitizers of gcc are used")
@@ -140,14 +140,14 @@ def test_mutations_under_sanitizers(tmp_path: Path) -> None:
     environment = os.environ | {
         "LD_PRELOAD": ":".join(runtime),
         "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
+        "PYTHONPATH": str(ROOT / "src"),
     }
     run = subprocess.run(
-        [sys.executable, ROOT / "bench/profile/fuzz.py", "200", "3", target],
+        [sys.executable, ROOT / "bench/profile/fuzz.py", "200", "--seed", "3", "--scanner", target, "--sanitized"],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert "200 mutations, 2 engines" in run.stdout
+    assert "200 mutations of 5 captures, 2 engines" in run.stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which segments of a recording are kept: those around what the agent wrote into its history, also when it wrote late."""
+"""Which segments of a recording are kept: those around what the agent wrote into its history, also when it wrote late, and
+those in which a finding came."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.profiling.perf_files import TOOLS, small_capture
 
+from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.history.store import Store
+from zombiescope.pipeline import recording
 from zombiescope.pipeline.recording import keeper
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.perf_file import Clock
@@ -59,3 +62,20 @@ def test_without_a_clock_nothing_can_be_beside_it(store: Store, tmp_path: Path) 
     store.add_happening(WALL + 0.5, "boot", "nic-reset", "eth0")
     nowhen = replace(segment(0), about=segment(0).about._replace(clock=None))
     assert not keeper(("nic-reset",), os.fsencode(tmp_path))(nowhen)
+
+
+def test_a_finding_counts_when_it_comes_or_grows_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for as long as it is there: a sick machine would keep everything."""
+    ok, warning, critical = Severity.OK, Severity.WARNING, Severity.CRITICAL
+    looks: list[dict[str, Severity] | None] = [
+        {"zombie-population": warning},  # when the recording begins
+        {"zombie-population": warning},
+        {"zombie-population": critical},
+        None,  # nothing could be seen
+        {"zombie-population": critical, "visible-leak": ok},
+        {"zombie-population": warning, "visible-leak": ok},
+        {"zombie-population": warning, "visible-leak": warning},
+    ]
+    monkeypatch.setattr(recording, "_findings", lambda: looks.pop(0))
+    wanted = keeper(("finding",))
+    assert [wanted(segment(number)) for number in range(6)] == [False, True, False, False, False, True]

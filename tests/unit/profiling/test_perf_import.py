@@ -115,6 +115,16 @@ def test_a_cut_file_gives_what_is_there_and_says_what_is_missing() -> None:
     assert any("bytes" in gap.reason for gap in capture.about.gaps)
 
 
+def test_a_stream_cut_at_any_byte_says_so() -> None:
+    """Unless it is cut between two records: then nothing is missing that could be known."""
+    built = PerfFileBuilder(records=small_capture().records[:12])
+    whole = built.pipe()
+    ends = {len(whole) - sum(map(len, built.records[number:])) for number in range(len(built.records) + 1)}
+    for place in range(len(whole) - 300, len(whole)):
+        gaps = import_perf(whole[:place], TOOLS, "cut").about.gaps
+        assert any(gap.fact == "samples" for gap in gaps) == (place not in ends), place
+
+
 def test_a_length_that_lies_is_a_gap_with_its_place() -> None:
     built = small_capture()
     built.records.insert(300, struct.pack("<IHH", 9, 1, 0))

@@ -181,7 +181,8 @@ def find(*, capture: str, captures: bytes, as_json: bool) -> Answer:
         return JsonAnswer(render_moments(moments, opened.name, opened.capture))
     from zombiescope.presenters.profile_text import render_moments_text  # noqa: PLC0415
 
-    title = f"{opened.name}: {len(moments)} moments in {opened.capture.seconds:.0f} s"
+    number = f"{len(moments)} moment{'s' * (len(moments) != 1)}"
+    title = f"{opened.name}: {number} in {opened.capture.seconds:.0f} s"
     return TextAnswer(render_moments_text(moments, title, opened.capture.about.gaps))
 
 

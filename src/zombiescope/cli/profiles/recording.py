@@ -12,7 +12,9 @@ import click
 
 from zombiescope.captures.recorder import Order, Recording
 from zombiescope.captures.sources import AUTO, OWN, PERF, WITH
-from zombiescope.cli.answer import Answer, PlainAnswer
+from zombiescope.captures.store import entries
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import json_option
 from zombiescope.cli.profiles.options import captures_option
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.recording import AROUND, keeper
@@ -46,6 +48,7 @@ from zombiescope.pipeline.recording import AROUND, keeper
     help="State folder of the agent: with --around, what it saw counts too.",
 )
 @captures_option
+@json_option
 def record(
     *,
     seconds: float | None,
@@ -57,6 +60,7 @@ def record(
     around: tuple[str, ...],
     state: bytes | None,
     captures: bytes,
+    as_json: bool,
 ) -> Answer:
     """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
 
@@ -68,15 +72,29 @@ def record(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source)
-    stored = 0
-    for one in Recording(order, stop.is_set, keeper(around, state), _say).segments(seconds):
-        stored += 1
+    stored: set[bytes] = set()
+    for one in Recording(order, stop.is_set, keeper(around, state), _say, _say_dropped).segments(seconds):
+        stored.add(one.path)
         click.echo(
             f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr
         )
-    return PlainAnswer(f"{stored} captures in {shown(captures)}")
+    if as_json:
+        from zombiescope.presenters.captures_list import render_list  # noqa: PLC0415 (each form loads only what it needs)
+
+        return JsonAnswer(render_list([entry for entry in entries(captures) if entry.path in stored]))
+    return PlainAnswer(_summary(len(stored), around, shown(captures)))
+
+
+def _summary(stored: int, around: tuple[str, ...], folder: str) -> str:
+    if not stored and around:
+        return f"no capture stored: nothing happened of {', '.join(around)}"
+    return f"{stored} capture{'s' * (stored != 1)} stored in {folder}"
 
 
 def _say(name: str, why: str) -> None:
     who = {OWN: "our own sampler", PERF: "perf"}[name]
     click.echo(f"sampling with {who}: {shown(os.fsencode(why))}", file=sys.stderr)
+
+
+def _say_dropped(path: bytes, why: str) -> None:
+    click.echo(f"not stored {shown(path)}: {why}", file=sys.stderr)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+
 import click
 
 from zombiescope.cli.answer import Answer
@@ -32,5 +35,7 @@ def serve(*, capture: str, port: int, state: bytes | None, kernel_log: bytes | N
     api = ProfileApi(opened, marks_of(opened.capture, state, kernel_log))
     with open_server(port, api.answer) as server:
         click.echo(f"http://127.0.0.1:{server.server_address[1]}/")
-        server.serve_forever()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
+            server.serve_forever()
     return None

@@ -5,7 +5,8 @@ import { FlameGraph } from "./flame.js";
 
 const at = (id) => document.getElementById(id);
 const FIELDS = ["view", "core", "comm", "cgroup", "side", "theme"];
-const state = { view: "cores", core: "", comm: "", cgroup: "", side: "both", theme: "auto", idle: "", from: "", to: "", before: "", search: "" };
+const state = { view: "cores", core: "", comm: "", cgroup: "", side: "both", theme: "auto", idle: "", from: "", to: "", before: "", search: "", zoom: "" };
+const START = { ...state };
 let asked = 0;
 
 const heat = new HeatMap(at("heat"), (range) => {
@@ -14,7 +15,7 @@ const heat = new HeatMap(at("heat"), (range) => {
   save();
   askFlame();
 });
-const flame = new FlameGraph(at("flame"), describe);
+const flame = new FlameGraph(at("flame"), describe, (path) => { state.zoom = path; save(); });
 
 async function ask(path, parameters) {
   const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`);
@@ -33,7 +34,7 @@ async function askHeat() {
   heat.show(data, state.view === "sum");
 }
 
-async function askFlame() {
+async function askFlame(zoom = "") {
   const number = ++asked;
   const range = state.from !== "" ? { from: state.from, to: state.to } : {};
   const data = await ask("/api/flame", { ...filters(), ...range, ...(state.before ? { before: state.before } : {}) });
@@ -44,6 +45,7 @@ async function askFlame() {
   flame.show(data);
   search();
   describe(0);
+  flame.follow(zoom);
   table(data);
 }
 
@@ -85,6 +87,7 @@ function save() {
 }
 
 function restore() {
+  Object.assign(state, START);
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in state) state[name] = value;
   for (const name of FIELDS) at(name).value = state[name];
   at("idle").checked = state.idle === "1";
@@ -103,6 +106,7 @@ function options(id, values, shown = (value) => value) {
 async function moments() {
   const data = await ask("/api/moments", {});
   heat.marks = data.moments.map((one) => ({ core: one.core, begin: one.begin_seconds, end: one.end_seconds }));
+  at("moments").hidden = at("moments-title").hidden = !data.moments.length;
   at("moments").replaceChildren(...data.moments.map((one) => {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     button.textContent = `core ${one.core}, ${one.begin_seconds.toFixed(1)} s to ${one.end_seconds.toFixed(1)} s: ${Math.round(100 * one.kernel_share)} % kernel, ${one.comm}, ${one.stack.slice(-1)[0] || "no single stack"}`;
@@ -123,7 +127,7 @@ async function marks() {
   const data = await ask("/api/marks", {});
   heat.lines = data.marks;
   if (data.gaps.length) at("gaps").textContent += data.gaps.map((gap) => ` Not known: ${gap.reason}.`).join("");
-  at("marks").hidden = !data.marks.length;
+  at("marks").hidden = at("marks-title").hidden = !data.marks.length;
   at("marks").replaceChildren(...data.marks.map((one) => {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     button.textContent = `${one.seconds.toFixed(1)} s, ${one.kind}: ${one.label}`;
@@ -148,7 +152,7 @@ async function begin() {
   options("cgroup", about.cgroups);
   restore();
   await askHeat();
-  await Promise.all([askFlame(), moments(), marks()]);
+  await Promise.all([askFlame(state.zoom), moments(), marks()]);
   document.documentElement.dataset.ready = "yes";
 }
 
@@ -169,6 +173,7 @@ at("filters").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement !== at("search")) { event.preventDefault(); at("search").focus(); }
 });
+addEventListener("hashchange", () => { restore(); theme(); askHeat(); askFlame(state.zoom); }); // a link pasted over this one
 addEventListener("resize", () => { heat.draw(); flame.draw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(); heat.draw(); flame.draw(); });
 addEventListener("unhandledrejection", (event) => { at("gaps").textContent = String(event.reason && event.reason.message || event.reason); });

@@ -5,8 +5,9 @@ const KINDS = { kernel: [240, 160, 90], user: [140, 190, 220], thread: [200, 205
 const OF_PROCESSES = /^\[(vdso|vsyscall|stack|heap|anon|uprobes)/; // written as the kernel's modules are, and none of them
 
 export class FlameGraph {
-  constructor(canvas, onSelect) {
+  constructor(canvas, onSelect, onZoom) {
     this.canvas = canvas;
+    this.onZoom = onZoom;
     this.context = canvas.getContext("2d");
     this.onSelect = onSelect;
     this.selected = 0;
@@ -101,9 +102,9 @@ export class FlameGraph {
 
   draw() {
     if (!this.data) return;
-    const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1;
     const height = Math.max(1, this.levels.length) * ROW + 2;
     if (this.canvas.style.height !== `${height}px`) this.canvas.style.height = `${height}px`;
+    const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1;
     const wide = Math.round(width * ratio), high = Math.round(height * ratio);
     if (!this.still || this.still.width !== wide || this.still.height !== high) {
       this.canvas.width = wide;
@@ -212,6 +213,7 @@ export class FlameGraph {
   select(box) {
     this.selected = box;
     this.#mark();
+    this.#reveal();
     this.onSelect(box);
   }
 
@@ -219,7 +221,32 @@ export class FlameGraph {
     this.root = box;
     this.selected = box;
     this.draw();
+    this.#reveal();
     this.onSelect(box);
+    this.onZoom(this.#path(box));
+  }
+
+  // A box by its place among its siblings, level after level: the same capture, range and filters give the same boxes.
+  #path(box) {
+    const path = [], { parent } = this.data.boxes;
+    for (let at = box; parent[at] >= 0; at = parent[at]) path.unshift(this.children[parent[at]].indexOf(at));
+    return path.join(".");
+  }
+
+  follow(path) {
+    let box = 0;
+    for (const place of path.split(".").filter((one) => one !== "")) {
+      box = this.children[box][Number(place)];
+      if (box === undefined) return; // a link to a box that is not there shows all
+    }
+    if (this.data.boxes.frame.length) this.zoom(box);
+  }
+
+  // Stacks may be deeper than the window: the chosen row stays in sight.
+  #reveal() {
+    const room = this.canvas.parentElement, top = this.depth[this.selected] * ROW;
+    if (top < room.scrollTop) room.scrollTop = top;
+    else if (top + ROW > room.scrollTop + room.clientHeight) room.scrollTop = top + ROW - room.clientHeight;
   }
 
   #key(event) {
