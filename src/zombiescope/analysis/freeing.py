@@ -90,9 +90,14 @@ def actions_on(pin: Pin) -> frozenset[Action]:
         return _on_page_cache(pin)
     if pin.kind is PinKind.TMPFS and pin.path is None:
         return _RESTART  # unlinked, or in a mount we do not see: whoever has it open
-    if pin.kind is PinKind.SWAP and pin.mapped is not None:
-        return _RECLAIM  # a folio in the swap cache: swapped in, it would be a page of its file again, and still the zombie's
+    if is_in_swap_cache(pin):
+        return _RECLAIM  # swapped in, it would be a page of its file again, and still the zombie's
     return _ACTIONS[pin.kind]
+
+
+def is_in_swap_cache(pin: Pin) -> bool:
+    """Pages that were swapped out and are still in memory; a mere swap entry has no page that anybody could map."""
+    return pin.kind is PinKind.SWAP and pin.mapped is not None
 
 
 _RECLAIM = frozenset({Action.RECLAIM_PARENT})

@@ -29,6 +29,9 @@ _PRESSURE_LIMIT = 20.0
 _LEAST_REQUEST, _MOST_REQUEST = 16 << 20, 256 << 20
 _ROUNDS = 64
 _FRUITLESS_ROUNDS = 3
+_ROUNDS_FOR_SWAPPED = 6
+"""No zombie goes while its swap entry is there, so nothing shows what was gained; a page just written out is young to the
+multi-generational LRU, which gave it up at the third request."""
 _FORCE_EMPTY_SECONDS = 60.0
 _KEPT_BYTES = 64 << 10
 _KEPT_BYTES_IN_ALL = 16 << 20
@@ -122,8 +125,9 @@ class Freeing:
 
     def reclaim(self, change: Reclaim) -> str:
         rounds, fruitless = 0, 0
+        patience = _ROUNDS_FOR_SWAPPED if change.takes_swapped else _FRUITLESS_ROUNDS
         before = self._around.stock()
-        while rounds < _ROUNDS and fruitless < _FRUITLESS_ROUNDS and before != 0:
+        while rounds < _ROUNDS and fruitless < patience and before != 0:
             if self._is_pressed():
                 return f"stopped after {rounds} rounds: memory pressure is above {_PRESSURE_LIMIT:.0f} %"
             self._one_round(change)
@@ -149,20 +153,22 @@ class Freeing:
                 if change.way is ReclaimWay.FORCE_EMPTY:
                     self._hands.writer.set_file_in_child(file, b"0", _FORCE_EMPTY_SECONDS)
                 else:
-                    self._ask(file, request)
+                    self._ask(file, request, files_alone=not change.takes_swapped)
             except OSError as error:
                 if error.errno not in _TRANSIENT:
                     raise refused(f"cannot write to {shown(file)}", error) from error
             self._hands.journal.done(number)
 
-    def _ask(self, file: bytes, request: int) -> None:
-        """File pages alone where the kernel takes the word; what it could not free in full is no error."""
-        try:
-            self._hands.writer.set_file(file, b"%d swappiness=0" % request)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            self._hands.writer.set_file(file, b"%d" % request)
+    def _ask(self, file: bytes, request: int, *, files_alone: bool) -> None:
+        """File pages alone where they are enough and the kernel takes the word; what it could not free in full is no error."""
+        if files_alone:
+            try:
+                self._hands.writer.set_file(file, b"%d swappiness=0" % request)
+                return
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+        self._hands.writer.set_file(file, b"%d" % request)
 
     def _lower_for_a_moment(self, file: bytes) -> None:
         """Put back whatever happens; after a kill `undo` puts it back."""

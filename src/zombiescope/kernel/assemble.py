@@ -147,6 +147,10 @@ def _gaps(raw: RawWalk, tree: _Tree, zombies: list[Zombie]) -> list[Gap]:
     if unsplit:
         reason = f"{unsplit} zombies have lists too long to follow: shared and private memory were not told apart"
         gaps += [Gap("zombies[].pages.shmem", reason), Gap("zombies[].pages.anon", reason)]
+    unseen = sum(not zombie.pins and bool(zombie.unsplit_pages or zombie.pages.file) for zombie in zombies)
+    if unseen:
+        reason = f"the pages of {unseen} zombies moved while they were followed: what holds these was not seen"
+        gaps.append(Gap("zombies[].pins", reason, "run it again"))
     unknown = sum(zombie.references.rest is None for zombie in zombies)
     if unknown:
         gaps.append(Gap("zombies[].refs", f"the references of {unknown} zombies could not be taken apart completely"))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
-from zombiescope.analysis.freeing import Action, actions_on
+from zombiescope.analysis.freeing import Action, actions_on, is_in_swap_cache
 from zombiescope.facts.names import shown
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.remedies.plan import Expected
@@ -48,6 +48,11 @@ class Choices(NamedTuple):
     def of(self, action: Action) -> list[Lever]:
         """Most zombies first."""
         return [lever for lever, _ in self.wanted.most_common() if lever.action is action]
+
+    def in_swap_cache(self, lever: Lever) -> int:
+        """Of the zombies that need a lever those whose pages are in swap and still in memory, too."""
+        needing = (held.body.pins for held in self.held if lever in held.chosen)
+        return sum(any(is_in_swap_cache(pin) for pin in pins) for pins in needing)
 
 
 def choose(bodies: Iterable[Body]) -> Choices:

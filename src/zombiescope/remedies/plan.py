@@ -72,6 +72,8 @@ class Reclaim(NamedTuple):
     """The control files to write to."""
     size: int
     """Bytes that the zombies below the parent hold."""
+    takes_swapped: bool = False
+    """Among them are pages that were swapped out and are still in memory: no reclaim of file pages alone takes these."""
 
 
 class NamedFile(NamedTuple):

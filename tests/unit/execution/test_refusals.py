@@ -177,3 +177,16 @@ def test_reclaim_goes_on_while_it_gains_and_pressure_allows(
     note = Executor(hands, around, has_systemd=False).run(step(1, change, Undo.NONE)).note
     assert note.startswith(says)
     assert sum(entry["entry"] == "write" for entry in hands.journal.entries()) == rounds
+    asked = (root / "sys/fs/cgroup/a/memory.reclaim").read_text()
+    assert asked == (f"{16 << 20} swappiness=0" if rounds else "")
+
+
+def test_pages_in_the_swap_cache_are_asked_for_with_swap_and_more_often(tmp_path: Path) -> None:
+    """Their swap entries keep the zombies meanwhile, so no round seems to gain."""
+    root = build(tmp_path / "root")
+    hands, _ = workshop(root, tmp_path / "state")
+    around = Surroundings(lambda: 9, lambda: 0.0, lambda _: None, None)
+    files = (b"/sys/fs/cgroup/a/memory.reclaim",)
+    change = plan.Reclaim(b"/a", ReclaimWay.MEMORY_RECLAIM, files, 1, takes_swapped=True)
+    assert Executor(hands, around, has_systemd=False).run(step(1, change, Undo.NONE)).note == "6 rounds"
+    assert (root / "sys/fs/cgroup/a/memory.reclaim").read_text() == str(16 << 20)

@@ -173,6 +173,7 @@ def test_what_is_unknown_is_a_gap_and_never_zero() -> None:
     expected = {
         "zombies[].died_at",
         "zombies[].born_at",
+        "zombies[].pins",
         "zombies[].pages.shmem",
         "zombies[].pages.anon",
         "zombies[].refs",

@@ -179,6 +179,28 @@ def test_swap_comes_back_only_where_memory_has_room() -> None:
         assert ("swap-in" in names(plan)) is planned
 
 
+def test_what_is_in_the_swap_cache_leaves_memory_before_swap_comes_back() -> None:
+    """Swapped in while it is still in memory, a page would stay the zombie's."""
+    entry, kept = pin(PinKind.SWAP, mapped=None, dirty=None), pin(PinKind.SWAP)
+    mapped = pin(PinKind.PAGE_CACHE, b"/lib/x", mapped=1)
+    here = levers(swaps=(SwapArea(b"/swap", 1 << 20),), available_bytes=3 << 20)
+    for others, finding in (((), "pinned-swap"), ((body(mapped),), "pinned-page-cache")):
+        found = autopsy(body(entry, pages=0), body(entry, kept, pages=0), *others)
+        plan = propose(diagnosis(), found, None, here, every_zombie=True)
+        first, second = plan.steps[:2]
+        assert (first.name, second.name) == ("reclaim:/system.slice", "swap-in")
+        assert isinstance(first.change, Reclaim)
+        assert first.change.takes_swapped
+        assert (first.change.size, first.finding) == (4096 * (1 + len(others)), finding)
+        assert first.needs_consent
+        assert "1 zombie holds pages that were swapped out and are still in memory" in first.why
+        assert [step.expected.up_to for step in (first, second) if step.expected] == [len(others), 2]
+    (alone,) = propose(diagnosis(), autopsy(body(mapped)), None, levers(hands_pages_on=True), every_zombie=True).steps
+    assert isinstance(alone.change, Reclaim)
+    assert not alone.change.takes_swapped
+    assert not alone.needs_consent
+
+
 def test_files_that_programs_keep_below_run_are_never_deleted() -> None:
     plan = propose(diagnosis(), autopsy(body(pin(PinKind.TMPFS, b"/run/nologin"))), None, levers(), every_zombie=True)
     assert names(plan) == ["look-at-files", "newer-kernel"]

@@ -24,6 +24,7 @@ PAGE = b"z" * 4096
 FILES = Path("/var/tmp")
 SHARED = Path("/dev/shm")
 _IPC_CREAT, _IPC_RMID, _CLONE_NEWCGROUP = 0o1000, 0, 0x02000000
+_MADV_PAGEOUT = 21
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.shmat.restype = ctypes.c_void_p
 
@@ -165,11 +166,48 @@ def _namespace(grove: Grove, child: Path) -> None:
 def _swap(grove: Grove, child: Path) -> None:
     """Paged out while alive: afterwards neither reclaim nor drop_caches can free it, on any kernel."""
     _tmpfs(grove, child)
+    _page_out(child, lambda: is_swapped(child))
+
+
+def _swap_alone(grove: Grove, child: Path) -> None:
+    """Paged out, and out of memory: a page that was just written is there a while, in the swap cache, and swapped in from
+    there it is still the dead one's."""
+    _tmpfs(grove, child)
+    _page_out(child, lambda: is_swapped(child) and anonymous_pages(child) == 0)
+
+
+def _swap_cache(grove: Grove, child: Path) -> None:
+    """Written out once, and not asked to leave memory."""
+    path = _unique(SHARED, grove, child)
+
+    def write_out(_: socket.socket) -> None:
+        path.write_bytes(PAGE)
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), len(PAGE)) as memory:
+            deadline = time.monotonic() + 10
+            while not is_swapped(child):  # a page still in the batch of another CPU is passed over
+                assert memory[0], "only a mapped page can be advised on"
+                memory.madvise(_MADV_PAGEOUT)
+                assert time.monotonic() < deadline, "it was not swapped out"
+
+    grove.within(child, write_out)
+
+
+def is_swapped(folder: Path) -> bool:
+    return int((folder / "memory.swap.current").read_text()) != 0
+
+
+def anonymous_pages(folder: Path) -> int:
+    """As the lists of the kernel count them: shared memory and what is in the swap cache are among them."""
+    words = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    return (int(words["inactive_anon"]) + int(words["active_anon"])) // len(PAGE)
+
+
+def _page_out(child: Path, is_done: Callable[[], bool]) -> None:
     lever = child / "memory.reclaim"
     lever, amount = (lever, "1M") if lever.exists() else (child / "memory.high", "0")  # 5.10 has no memory.reclaim
-    deadline = time.monotonic() + 10
-    while int((child / "memory.swap.current").read_text()) == 0:
-        assert time.monotonic() < deadline, f"{child}: nothing was swapped out"
+    deadline = time.monotonic() + 30
+    while not is_done():
+        assert time.monotonic() < deadline, f"{child}: it was not swapped out"
         try:
             write(lever, amount)
         except BlockingIOError:
@@ -189,3 +227,5 @@ PINS = (
     Pin("namespace", _namespace, has_a_mark=False),
 )
 SWAP = Pin("swap", _swap)
+SWAP_ALONE = Pin("swap", _swap_alone)
+SWAP_CACHE = Pin("swap", _swap_cache, is_a_page=True)

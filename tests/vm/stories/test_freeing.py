@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.vm.cells import Cell, Hierarchy
 from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies_on_v1
-from tests.vm.stories.pins import PINS, SWAP, Pin
+from tests.vm.stories.pins import PINS, SWAP_ALONE, SWAP_CACHE, Pin, anonymous_pages
 from tests.vm.stories.product import document
 
 from zombiescope.execution.executor import Executor, StepReceipt
@@ -121,12 +121,27 @@ def test_drop_caches_frees_most_of_them(cell: Cell, tmp_path: Path) -> None:
 def test_swap_that_comes_back_lets_them_go_and_stays_on(cell: Cell, tmp_path: Path) -> None:
     before = Path("/proc/swaps").read_text().splitlines()[1:]
     device = before[0].split()[0]
-    with dead(cell, SWAP, "story-swap-in") as (_, left):
+    with dead(cell, SWAP_ALONE, "story-swap-in") as (_, left):
         _, did = do(SwapIn((device.encode(),)), left, tmp_path)
         assert did == ["swap_in"]
         now = Path("/proc/swaps").read_text().splitlines()[1:]
         assert [line.split()[0] for line in now] == [device]
         assert settled(left, 0, seconds=5) <= EACH // 4, "a CPU keeps the last entries freed for itself a while"
+
+
+@pytest.mark.cells.with_args(lambda cell: cell.swap_megabytes and on_v2(cell) and cell.kernel != "5.10")
+def test_what_is_in_swap_and_still_in_memory_goes_by_reclaim_first(cell: Cell, tmp_path: Path) -> None:
+    """Swapped in at once, it would be a page of its file again, and still the dead one's."""
+    with dead(cell, SWAP_CACHE, "story-swap-cache") as (grove, left):
+        assert int((grove.folder / "memory.swap.current").read_text()) == EACH * 4096
+        # A disk that is quick lets some go at once; most must be there for this to tell anything.
+        assert settled(lambda: anonymous_pages(grove.folder) >= EACH // 2, True), "written out, and still in memory"
+        scope = ("--below", grove.path, "--seconds", "0")
+        names = [each["name"] for each in document("plan", *scope)["steps"]]
+        assert names[:2] == [f"reclaim:{grove.path}", "swap-in"]
+        consents = [word for name in names for word in ("--consent", name)]
+        done = document("apply", *scope, "--yes", "--window", "0", "--state", str(tmp_path), *consents)
+        assert settled(left, 0, seconds=5) <= EACH // 4, done["steps"]
 
 
 @pytest.mark.parametrize("kind", ["page_cache", "tmpfs", "sysv_shm"])

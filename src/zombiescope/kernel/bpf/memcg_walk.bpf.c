@@ -255,7 +255,7 @@ static long visit_folio(u32 i, void *ctx)
 	if (!r || state.list == state.end)
 		return 1;
 	u64 folio = state.list - OFFSET(folio, lru);
-	if (is_late()) {
+	if (r->folios && is_late()) {                              /* one is always followed: it tells what holds the zombie */
 		state.late = state.broken = 1;
 		return 1;
 	}

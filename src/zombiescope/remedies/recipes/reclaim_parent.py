@@ -29,16 +29,29 @@ def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
         if found is None:
             continue
         way, files = found
+        swapped = situation.choices.in_swap_cache(lever)
+        size = situation.choices.pages[lever] + swapped
         yield Draft(
             f"reclaim:{shown(lever.target)}",
             f"reclaim below {shown(lever.target)} ({way})",
-            Reclaim(lever.target, way, files, situation.choices.pages[lever] * _PAGE_BYTES),
-            f"{zombies_said(situation.choices.wanted[lever], 'hold')} cached pages that no named file gives up; the cost: "
-            f"{COSTS[Action.RECLAIM_PARENT]}; {_RISKS[way]}",
-            "pinned-page-cache",
+            Reclaim(lever.target, way, files, size * _PAGE_BYTES, swapped > 0),
+            f"{_why(situation.choices.wanted[lever], swapped)}; the cost: {COSTS[Action.RECLAIM_PARENT]}; {_RISKS[way]}",
+            "pinned-page-cache" if swapped < situation.choices.wanted[lever] else "pinned-swap",
             "zombiescope scan",
-            Risk.MEDIUM if way is ReclaimWay.MEMORY_RECLAIM else Risk.HIGH,
+            Risk.MEDIUM if way is ReclaimWay.MEMORY_RECLAIM and not swapped else Risk.HIGH,
             Undo.NONE,
-            needs_consent=way in _CONSENT,
+            needs_consent=way in _CONSENT or swapped > 0,
             pulls=frozenset({lever}),
         )
+
+
+def _why(wanted: int, swapped: int) -> str:
+    """Swapped in before they have left memory, pages stay the dead one's: that step comes after this one."""
+    cached = f"{zombies_said(wanted - swapped, 'hold')} cached pages that no named file gives up"
+    if not swapped:
+        return cached
+    kept = (
+        f"{zombies_said(swapped, 'hold')} pages that were swapped out and are still in memory, which swapping in would leave "
+        "theirs; live memory below may be swapped out with them"
+    )
+    return kept if swapped == wanted else f"{cached}; {kept}"
