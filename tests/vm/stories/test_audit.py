@@ -86,9 +86,19 @@ def _zombiescope(*arguments: str) -> tuple[int, dict[str, Any]]:
     return run.returncode, json.loads(run.stdout)
 
 
+def _audited() -> dict[str, Any]:
+    """After a window in which three children were born inside: how many a machine gets done in 24 s, its neighbours say."""
+    for seconds in (24, 60, 120):
+        status, audit = _zombiescope("audit", "--seconds", str(seconds), "--json")
+        assert status == 0
+        born = {unit["name"]: unit["births"] for unit in audit["units"]}
+        if born["zs-inside.service"] >= 3:
+            return audit
+    raise AssertionError(f"{born['zs-inside.service']} children were born in {seconds} s")
+
+
 def test_exactly_the_two_that_loop_are_flagged(units: None) -> None:
-    status, audit = _zombiescope("audit", "--seconds", "24", "--json")
-    assert status == 0
+    audit = _audited()
     found = {finding["id"]: finding for finding in audit["findings"]}
     crash, inside = found["crash-looping-unit"], found["looping-container"]
     assert crash["verdict"] != "unknown", audit["gaps"]

@@ -21,14 +21,24 @@ class BirthsWatch:
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
         self._host, self._hierarchy = host, hierarchy
         self.births: Counter[bytes] = Counter()
-        start = host.monotonic()
-        self._known = _look(host, hierarchy)
+        self._quickest = float("inf")
+        self._known = self._seen()
         self._next = host.monotonic()
-        self.pause = max(_LOOK_SECONDS, 10 * (host.monotonic() - start))
-        """Between two looks: a large tree is looked at less often."""
+
+    @property
+    def pause(self) -> float:
+        """Between two looks: a large tree is looked at less often. The quickest look tells how large it is: any one of them may
+        have waited for its turn on a busy machine."""
+        return max(_LOOK_SECONDS, 10 * self._quickest)
+
+    def _seen(self) -> dict[bytes, int]:
+        start = self._host.monotonic()
+        seen = _look(self._host, self._hierarchy)
+        self._quickest = min(self._quickest, self._host.monotonic() - start)
+        return seen
 
     def look(self) -> None:
-        seen = _look(self._host, self._hierarchy)
+        seen = self._seen()
         self.births.update(path for path, inode in seen.items() if self._known.get(path) != inode)
         self._known.update(seen)
 
