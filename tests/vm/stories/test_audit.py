@@ -88,13 +88,14 @@ def _zombiescope(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 def _audited() -> dict[str, Any]:
     """After a window in which three children were born inside: how many a machine gets done in 24 s, its neighbours say."""
+    born: dict[str, int] = {}
     for seconds in (24, 60, 120):
         status, audit = _zombiescope("audit", "--seconds", str(seconds), "--json")
         assert status == 0
         born = {unit["name"]: unit["births"] for unit in audit["units"]}
         if born["zs-inside.service"] >= 3:
             return audit
-    raise AssertionError(f"{born['zs-inside.service']} children were born in {seconds} s")
+    raise AssertionError(f"too few children were born even in the longest window: {born}")
 
 
 def test_exactly_the_two_that_loop_are_flagged(units: None) -> None:
