@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -90,16 +91,21 @@ def ranges(starts: I64, lengths: I64) -> I64:
     return places
 
 
-def copy_ranges(source: Numbers, starts: I64, out: Numbers, places: I64, lengths: I64) -> None:
-    """`out[place:place + length] = source[start:start + length]` for all, in pieces that the allocator keeps."""
+def pieces(lengths: I64) -> Iterator[slice]:
+    """Which ranges, one after the other, make up a piece that the cache and the allocator keep. A long one is alone."""
     ends = np.cumsum(lengths)
     first = 0
-    while first < len(starts):
+    while first < len(lengths):
         begun = int(ends[first] - lengths[first])
         last = max(first + 1, int(np.searchsorted(ends, begun + _CHUNK_WORDS, side="right")))
-        here = slice(first, last)
-        out[ranges(places[here], lengths[here])] = source[ranges(starts[here], lengths[here])]
+        yield slice(first, last)
         first = last
+
+
+def copy_ranges(source: Numbers, starts: I64, out: Numbers, places: I64, lengths: I64) -> None:
+    """`out[place:place + length] = source[start:start + length]` for all."""
+    for some in pieces(lengths):
+        out[ranges(places[some], lengths[some])] = source[ranges(starts[some], lengths[some])]
 
 
 def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:

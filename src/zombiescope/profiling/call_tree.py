@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I32, I64, U32, U64, Numbers, copy_ranges
+from zombiescope.profiling.arrays import I64, U32, U64, copy_ranges, pieces, ranges
 
 ROOT_FRAME = 0xFFFFFFFF
 
@@ -99,28 +99,34 @@ def _levels_shared(differ: U64, levels: int, bits: int) -> I64:
 
 
 def _sizes(first: I64, shared: I64, added: I64, total: int) -> U32:
-    """A node ends where the first later stack begins that shares fewer frames than the node is deep."""
-    count = len(first)
-    if not count:
+    """A node ends where the first later stack begins that shares fewer frames than the node is deep: mostly the next one."""
+    if not len(first):
         return np.ones(total, np.uint32)
-    # Half as wide as usual: there are as many nodes as all stacks have frames that differ.
-    stack: I32 = np.repeat(np.arange(count, dtype=np.int32), added)
-    depth: I32 = np.arange(total - 1, dtype=np.int32)
-    depth -= np.repeat((first - 1 - shared).astype(np.int32), added)
-    ends = np.empty(total, np.uint32)
-    ends[0] = total
-    ends[1:] = np.append(first[1:], total).astype(np.uint32)[stack]
-    inner = np.flatnonzero(depth < np.append(shared[1:], -1).astype(np.int32)[stack])
-    by_depth = inner[np.argsort(_narrow(depth[inner]), kind="stable")]
-    after = np.append(first, total).astype(np.uint32)
-    for nodes in np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1) if len(by_depth) else []:
-        leaving = np.append(np.flatnonzero(shared <= depth[nodes[0]]), count)
-        later = leaving[np.searchsorted(leaving, stack[nodes], side="right")]
-        ends[1 + nodes] = after[later]
-    ends -= np.arange(total, dtype=np.uint32)
-    return ends
+    after = np.append(first, total)
+    sizes = np.empty(total, np.uint32)
+    sizes[0] = total
+    for some in pieces(added):
+        begin, end = int(after[some.start]), int(after[some.stop])
+        sizes[begin:end] = np.repeat(after[1:][some], added[some]) - np.arange(begin, end)
+    # The frames that a stack shares with the one before it were added by the last one that shares fewer, and the next one that
+    # shares fewer ends them. What either of these two shares, another pair holds; so does the first of those that share as many.
+    made = len(shared) - 1 - _next_smaller(shared[::-1], or_equal=True)[::-1]
+    ended = _next_smaller(shared, or_equal=False)
+    least = np.maximum(np.where(made < 0, shared, shared[made]), np.append(shared, 0)[ended])
+    held = np.maximum(shared - least, 0)
+    begins = first[made] + least - shared[made]
+    for some in pieces(held):
+        nodes = ranges(begins[some], held[some])
+        sizes[nodes] = np.repeat(after[ended[some]], held[some]) - nodes
+    return sizes
 
 
-def _narrow(values: I32) -> Numbers:
-    """Small numbers are sorted by counting, which is several times quicker."""
-    return values.astype(np.uint16) if not len(values) or int(values.max()) < 1 << 16 else values
+def _next_smaller(values: I64, *, or_equal: bool) -> I64:
+    """For each place the next one with a smaller value, or the end. From there on what lies between need not be looked at again."""
+    smaller = np.less_equal if or_equal else np.less
+    found = np.arange(1, len(values) + 1)
+    bounded = np.append(values, np.iinfo(np.int64).min)
+    left = np.arange(len(values))
+    while len(left := left[~smaller(bounded[found[left]], values[left])]):
+        found[left] = found[found[left]]
+    return found

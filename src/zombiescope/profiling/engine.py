@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64, U32, U64, Flags, copy_ranges, dense_ids, ranges, sequence_hashes
+from zombiescope.profiling.arrays import I64, U32, U64, Flags, dense_ids, pieces, ranges, sequence_hashes
 from zombiescope.profiling.call_tree import CallTree, build_tree
 from zombiescope.profiling.interning import Interner
 from zombiescope.profiling.perf_layout import Event
@@ -25,7 +25,8 @@ _PROBED = 1 << 14
 
 
 class Addresses(NamedTuple):
-    """Stacks as ids of distinct (address, owner) pairs, root first, without marker words."""
+    """Stacks as ids of distinct (address, owner) pairs, root first, without marker words. The engine that made them may use their
+    memory again for the tree."""
 
     ids: U32
     starts: I64
@@ -80,44 +81,42 @@ class ArrayEngine:
         return dense_ids(_hashes(words, starts, lengths, salts))
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
-        """In pieces that the allocator keeps: arrays of all words at once would cost more in page faults than in work."""
-        most = int(lengths.sum())
+        """In pieces that the allocator keeps: arrays of all words at once would cost more in page faults than in work.
+
+        A word is left free before each stack, for its root.
+        """
+        most = int(lengths.sum()) + len(starts)
         interner = Interner(most)
         ids = np.empty(most, np.uint32)
         addresses, whose = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         kept_lengths = np.empty(len(starts), np.int64)
-        ends = np.cumsum(lengths)
-        first = at = 0
-        while first < len(starts):
-            last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + _PIECE_WORDS)))
-            piece, keys, kept_lengths[first:last] = _piece(
-                words, starts[first:last], lengths[first:last], owners[first:last], callers=callers
-            )
+        at = most
+        for some in pieces(lengths):
+            piece, keys, kept = _piece(words, starts[some], lengths[some], owners[some], callers=callers)
             numbers, new = interner.add(keys)
+            numbers -= np.uint32(1)
+            kept_lengths[some] = kept
             # Leaf first becomes root first: written from the end, each stack lies at the mirrored place.
-            ids[most - at - len(piece) : most - at] = numbers[::-1]
+            room = len(piece) + len(kept)
+            is_id = np.ones(room, bool)
+            is_id[room - np.cumsum(kept + 1)] = False
+            ids[at - room : at][is_id] = numbers[::-1]
             addresses.append(piece[new])
-            stack = np.searchsorted(np.cumsum(kept_lengths[first:last]), new, side="right")
-            whose.append(owners[first:last][stack])
-            at, first = at + len(piece), last
-        kept = ids[most - at :]
-        kept -= np.uint32(1)
-        return Addresses(
-            kept, at - np.cumsum(kept_lengths), kept_lengths, np.concatenate(addresses), np.concatenate(whose)
-        )
+            whose.append(owners[some][np.searchsorted(np.cumsum(kept), new, side="right")])
+            at -= room
+        begins = most - np.cumsum(kept_lengths + 1) - at + 1
+        return Addresses(ids[at:], begins, kept_lengths, np.concatenate(addresses), np.concatenate(whose))
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
         """Stacks that became equal when addresses became functions are one."""
-        frames = np.empty(len(stacks.ids), np.uint32)
+        frames, begins, lengths = stacks.ids, stacks.starts - 1, stacks.lengths + 1
+        frames[begins] = 0
         for begin in range(0, len(frames), _PIECE_WORDS):
-            frames[begin : begin + _PIECE_WORDS] = frame_of[stacks.ids[begin : begin + _PIECE_WORDS]]
-        ids, chosen = dense_ids(_hashes(frames, stacks.starts, stacks.lengths, roots.astype(np.uint64)))
-        starts, lengths, roots = stacks.starts[chosen], stacks.lengths[chosen], roots[chosen]
-        joined = np.empty(int(lengths.sum()) + len(lengths), np.uint32)
-        begins = np.cumsum(lengths + 1) - (lengths + 1)
-        joined[begins] = roots
-        copy_ranges(frames, starts, joined, begins + 1, lengths)
-        tree, leaves = build_tree(joined, begins, lengths + 1)
+            piece = frames[begin : begin + _PIECE_WORDS]
+            piece[:] = frame_of[piece] if len(frame_of) else 0
+        frames[begins] = roots
+        ids, chosen = dense_ids(_hashes(frames, begins, lengths, np.zeros(len(begins), np.uint64)))
+        tree, leaves = build_tree(frames, begins[chosen], lengths[chosen])
         return tree, leaves[ids]
 
 
