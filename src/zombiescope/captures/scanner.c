@@ -16,7 +16,7 @@ typedef uint32_t u32;
 #define FIRST_MARKER (0xFFFFFFFFFFFFFFFFull - 4094)
 #define FIRST_KERNEL (1ull << 63)
 
-int zs_version(void) { return 2; }
+int zs_version(void) { return 3; }
 
 static inline u64 mix(u64 h) {
     h ^= h >> 32;
@@ -240,7 +240,8 @@ static Pair *wider(Pair *slots, int bits) {
 }
 
 // Stacks leaf first to ids of distinct (address, owner) pairs root first, without the marker words. `callers`: an address that a
-// call returns to becomes the one before it. `ids`, `addresses` and `owners` have room for every word. Returns how many pairs.
+// call returns to becomes the one before it. A word before and one after each stack stay free. `addresses` and `owners` have room for
+// every word, `ids` also for the free ones. Returns how many pairs.
 i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *lengths, const i64 *stack_owners, i64 count, int callers,
                  u32 *ids, i64 *new_starts, i64 *new_lengths, u64 *addresses, i64 *owners) {
     enum { BATCH = 64 };
@@ -255,7 +256,7 @@ i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *leng
             return OUTSIDE;
         }
         const u64 *chain = words + starts[stack];
-        new_starts[stack] = at;
+        new_starts[stack] = ++at;
         for (i64 left = lengths[stack]; left > 0;) {
             u64 wanted[BATCH], places[BATCH];
             int some = 0;
@@ -284,7 +285,7 @@ i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *leng
                 if (!slots) return NO_MEMORY;
             }
         }
-        new_lengths[stack] = at - new_starts[stack];
+        new_lengths[stack] = at++ - new_starts[stack];
     }
     free(slots);
     return pairs;
@@ -384,7 +385,7 @@ static int sort_stacks(Sorting *all, i64 count) {
 }
 
 // Each stack adds the frames in which it differs from the one before; a node's size is known when the first stack without it comes.
-static i64 lay_out(const Sorting *all, const u32 *begins, i64 count, i64 *open, i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
+static i64 lay_out(const Sorting *all, const i64 *starts, i64 count, i64 *open, i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
     enum { AHEAD = 6 };
     static const u32 nothing;
     const u32 *before = &nothing;
@@ -392,9 +393,9 @@ static i64 lay_out(const Sorting *all, const u32 *begins, i64 count, i64 *open, 
     open[0] = 0;
     tree_frames[0] = NOBODY;
     for (i64 i = 0; i < count; i++) {
-        if (i + AHEAD < count) __builtin_prefetch(&all->frames[begins[all->items[i + AHEAD].stack]]);
+        if (i + AHEAD < count) __builtin_prefetch(&all->frames[starts[all->items[i + AHEAD].stack] - 1]);
         u32 stack = all->items[i].stack;
-        const u32 *frames = all->frames + begins[stack];
+        const u32 *frames = all->frames + starts[stack] - 1;
         i64 shared = 0;
         while (before[shared] && before[shared] == frames[shared]) shared++;
         for (; depth > shared; depth--) tree_sizes[open[depth]] = (u32)(nodes - open[depth]);
@@ -411,48 +412,45 @@ static i64 lay_out(const Sorting *all, const u32 *begins, i64 count, i64 *open, 
 }
 
 // The tree of all stacks in preorder: a node's children follow it. `frame_of` names the ids; `roots` the outermost frame of each
-// stack. `tree_frames` and `tree_sizes` have room for one node a word and a stack, and the root. Returns how many nodes.
-i64 zs_tree(const u32 *ids, i64 total, const u32 *frame_of, i64 frames, const i64 *starts, const i64 *lengths, const u32 *roots, i64 count,
+// stack. The ids become frames where they are: before each stack is room for its root, after it for its end. `tree_frames` and
+// `tree_sizes` have room for one node a word and a stack, and the root. Returns how many nodes.
+i64 zs_tree(u32 *ids, i64 total, const u32 *frame_of, i64 frames, const i64 *starts, const i64 *lengths, const u32 *roots, i64 count,
             i64 room, u32 *tree_frames, u32 *tree_sizes, i64 *leaves) {
     i64 words = 0, deepest = 0, result = OUTSIDE;
-    if (count < 0 || room < 1 || room >= (i64)NOBODY / 2 || count > room) return OUTSIDE;
+    if (count < 0 || room < 1 || room >= (i64)NOBODY / 2 || count > room || total >= (i64)NOBODY) return OUTSIDE;
     for (i64 stack = 0; stack < count; stack++) {
-        if (!inside(starts[stack], lengths[stack], total) || lengths[stack] >= room - words) return OUTSIDE;
+        if (starts[stack] < 1 || lengths[stack] >= room - words || !inside(starts[stack], lengths[stack], total - 1)) return OUTSIDE;
         words += lengths[stack] + 1;
         if (lengths[stack] > deepest) deepest = lengths[stack];
     }
-    Sorting all = {.room = 64};
-    all.frames = malloc((u64)(words + count + 1) * sizeof *all.frames);
+    Sorting all = {.frames = ids, .room = 64};
     all.items = malloc((u64)(count + 1) * sizeof *all.items);
     all.parts = malloc((u64)all.room * sizeof *all.parts);
     i64 *open = malloc((u64)(deepest + 3) * sizeof *open);
-    u32 *begins = malloc((u64)(count + 1) * sizeof *begins), at = 0, largest = 0;
-    if (!all.frames || !all.items || !all.parts || !open || !begins) {
+    u32 largest = 0;
+    if (!all.items || !all.parts || !open) {
         result = NO_MEMORY;
         goto end;
     }
     for (i64 id = 0; id < frames; id++) largest = frame_of[id] > largest ? frame_of[id] : largest;
     for (i64 stack = 0; stack < count; stack++) {
-        begins[stack] = at;
+        u32 *stacks = ids + starts[stack];
         largest = roots[stack] > largest ? roots[stack] : largest;
-        all.frames[at++] = roots[stack] + 1;
+        stacks[-1] = roots[stack] + 1;
         for (i64 i = 0; i < lengths[stack]; i++) {
-            u32 id = ids[starts[stack] + i];
-            if ((i64)id >= frames) goto end;
-            all.frames[at++] = frame_of[id] + 1;
+            if ((i64)stacks[i] >= frames) goto end;
+            stacks[i] = frame_of[stacks[i]] + 1;
         }
-        all.frames[at++] = 0;
+        stacks[lengths[stack]] = 0;
     }
     if (largest == NOBODY) goto end;
     all.bits = largest < 0xFFFF ? 16 : 32;
     all.each = 64 / all.bits;
-    for (i64 stack = 0; stack < count; stack++) all.items[stack] = (Item){key_at(&all, begins[stack]), begins[stack], (u32)stack};
-    result = sort_stacks(&all, count) ? lay_out(&all, begins, count, open, room, tree_frames, tree_sizes, leaves) : NO_MEMORY;
+    for (i64 stack = 0; stack < count; stack++) all.items[stack] = (Item){key_at(&all, (u32)starts[stack] - 1), (u32)starts[stack] - 1, (u32)stack};
+    result = sort_stacks(&all, count) ? lay_out(&all, starts, count, open, room, tree_frames, tree_sizes, leaves) : NO_MEMORY;
 end:
-    free(all.frames);
     free(all.items);
     free(all.parts);
     free(open);
-    free(begins);
     return result;
 }

@@ -18,7 +18,7 @@ from zombiescope.profiling.perf_samples import Samples
 from zombiescope.profiling.perf_walk import Walk, ended_walk
 
 BUILT = Path(__file__).with_name("libscanner.so")
-_VERSION = 2
+_VERSION = 3
 _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"}
 
 
@@ -70,18 +70,17 @@ class Scanner:
 
     def addresses(self, words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> Addresses:
         count, most = len(starts), int(lengths.sum())
-        ids = np.empty(most, np.uint32)
+        ids = np.empty(most + 2 * count, np.uint32)
         new_starts, new_lengths = np.empty(count, np.int64), np.empty(count, np.int64)
         addresses, new_owners = np.empty(most, np.uint64), np.empty(most, np.int64)
         given = (_at(words), _number(words), _at(starts), _at(lengths), _at(owners), ctypes.c_int64(count))
         taken = (_at(ids), _at(new_starts), _at(new_lengths), _at(addresses), _at(new_owners))
         pairs = _checked(self._library.zs_addresses(*given, ctypes.c_int(callers), *taken))
-        kept = int(new_lengths.sum())
+        kept = int(new_lengths.sum()) + 2 * count
         return Addresses(ids[:kept], new_starts, new_lengths, addresses[:pairs], new_owners[:pairs])
 
     def tree(self, stacks: Addresses, frame_of: U32, roots: U32) -> tuple[CallTree, I64]:
-        count = len(stacks.starts)
-        room = int(stacks.lengths.sum()) + count + 1
+        count, room = len(stacks.starts), len(stacks.ids) + 1
         frames, sizes, leaves = np.empty(room, np.uint32), np.empty(room, np.uint32), np.empty(count, np.int64)
         given = (_at(stacks.ids), _number(stacks.ids), _at(frame_of), _number(frame_of), _at(stacks.starts))
         rest = (_at(stacks.lengths), _at(roots), ctypes.c_int64(count), ctypes.c_int64(room))

@@ -116,12 +116,21 @@ def test_a_place_outside_is_refused(scanner: Scanner, start: int, length: int) -
         scanner.distinct(words, *one, np.zeros(1, np.uint64))
 
 
-def test_an_id_without_a_frame_is_refused(scanner: Scanner) -> None:
-    stacks = Addresses(
-        np.array([5], np.uint32), np.array([0]), np.array([1]), np.zeros(1, np.uint64), np.zeros(1, np.int64)
+def stacks_of(ids: list[int], start: int, length: int) -> Addresses:
+    return Addresses(
+        np.array(ids, np.uint32), np.array([start]), np.array([length]), np.zeros(1, np.uint64), np.zeros(1, np.int64)
     )
+
+
+def test_an_id_without_a_frame_is_refused(scanner: Scanner) -> None:
     with pytest.raises(BrokenCapture, match="outside"):
-        scanner.tree(stacks, np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+        scanner.tree(stacks_of([0, 5, 0], 1, 1), np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 1), (1, 2), (2, 1), (3, 0), (-1, 1), (1, 2**40), (2**62, 1), (1, -1)])
+def test_a_stack_without_room_for_its_root_and_its_end_is_refused(scanner: Scanner, start: int, length: int) -> None:
+    with pytest.raises(BrokenCapture, match="outside"):
+        scanner.tree(stacks_of([0, 0, 0], start, length), np.zeros(1, np.uint32), np.zeros(1, np.uint32))
 
 
 def test_mutations_under_sanitizers(tmp_path: Path) -> None:
