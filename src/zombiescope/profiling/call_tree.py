@@ -14,6 +14,7 @@ import numpy as np
 from zombiescope.profiling.arrays import I64, U32, U64, copy_ranges, pieces, ranges
 
 ROOT_FRAME = 0xFFFFFFFF
+_PIECE_STACKS = 1 << 13
 
 
 class CallTree(NamedTuple):
@@ -40,53 +41,48 @@ def build_tree(frames: U32, starts: I64, lengths: I64) -> tuple[CallTree, I64]:
 def _sorted_stacks(frames: U32, starts: I64, lengths: I64) -> tuple[I64, I64]:
     """The stacks in lexical order, and how many frames each shares with the one before.
 
-    A few levels at a time, only groups of stacks that are equal so far; most stacks are alone after a few steps.
+    As many levels at a time as fit into a number beside the group: stacks that were equal so far. Most are alone after a few steps.
     """
     count = len(starts)
-    order = np.arange(count, dtype=np.int64)
+    order = np.arange(count)
     shared = np.zeros(count, np.int64)
-    places = np.arange(count, dtype=np.int64)
-    group = np.zeros(count, np.int64)
+    places, stacks, group = order.copy(), order.copy(), np.zeros(count, np.int64)
     deepest = int(lengths.max()) if count else 0
     bits = (int(frames.max()) + 1).bit_length() if len(frames) else 1
-    levels = max(1, (64 - count.bit_length()) // bits)
-    for level in range(0, deepest + 1, levels):
-        if len(places) < 2:
-            break
-        stacks = order[places]
+    level, groups = 0, 1
+    while len(places) > 1 and level <= deepest:
+        levels = max(1, (64 - groups.bit_length()) // bits)
         keys = _next_frames(frames, starts[stacks] + level, lengths[stacks] - level, levels, bits)
         keys |= group.astype(np.uint64) << np.uint64(levels * bits)
         by_key = np.argsort(keys)
-        order[places] = stacks[by_key]
-        keys = keys[by_key]
+        stacks, keys = stacks[by_key], keys[by_key]
+        order[places] = stacks
         differ = keys[1:] ^ keys[:-1]
-        begins = np.ones(len(places), bool)
-        begins[1:] = differ != 0
-        parted = np.flatnonzero(begins[1:] & (differ >> np.uint64(levels * bits) == 0))
+        parted = np.flatnonzero((differ != 0) & (differ >> np.uint64(levels * bits) == 0))
         shared[places[parted + 1]] = level + _levels_shared(differ[parted], levels, bits)
-        bounds = np.flatnonzero(begins)
-        sizes = np.diff(np.append(bounds, len(places)))
-        group = np.repeat(places[bounds], sizes)
-        together = np.repeat(sizes > 1, sizes)
-        places, group = places[together], group[together]
+        begins = np.append(True, differ != 0)
+        together = np.flatnonzero(~(begins & np.append(begins[1:], True)))
+        places, stacks, group = places[together], stacks[together], np.cumsum(begins[together].astype(np.int64))
+        level, groups = level + levels, int(group.max(initial=0))
     if len(places) > 1:
         # Stacks that are equal to the end: they add nothing and end where the first of them ends.
-        again = np.ones(len(places), bool)
-        again[0] = False
-        again[1:] = group[1:] == group[:-1]
-        shared[places[again]] = lengths[order[places[again]]]
+        again = places[1:][group[1:] == group[:-1]]
+        shared[again] = lengths[order[again]]
     return order, shared
 
 
 def _next_frames(frames: U32, places: I64, left: I64, levels: int, bits: int) -> U64:
-    """Some frames of each stack as one number, the first on top; zero where the stack has ended."""
+    """Some frames of each stack as one number, the first on top; zero where the stack has ended.
+
+    In pieces: the frames of a stack are still in the cache when the next of them is asked for.
+    """
     keys = np.zeros(len(places), np.uint64)
-    for ahead in range(levels):
-        there = np.flatnonzero(left > ahead)
-        if not len(there):
-            break
-        here = frames[places[there] + ahead].astype(np.uint64) + np.uint64(1)
-        keys[there] |= here << np.uint64(bits * (levels - 1 - ahead))
+    for begin in range(0, len(places), _PIECE_STACKS):
+        some = slice(begin, begin + _PIECE_STACKS)
+        mine = keys[some]
+        for ahead in range(levels):
+            mine <<= np.uint64(bits)
+            mine |= (frames.take(places[some] + ahead, mode="clip") + np.uint32(1)) * (left[some] > ahead)
     return keys
 
 
@@ -102,12 +98,14 @@ def _sizes(first: I64, shared: I64, added: I64, total: int) -> U32:
     """A node ends where the first later stack begins that shares fewer frames than the node is deep: mostly the next one."""
     if not len(first):
         return np.ones(total, np.uint32)
-    after = np.append(first, total)
+    after = np.append(first, total).astype(np.uint32)
     sizes = np.empty(total, np.uint32)
     sizes[0] = total
     for some in pieces(added):
         begin, end = int(after[some.start]), int(after[some.stop])
-        sizes[begin:end] = np.repeat(after[1:][some], added[some]) - np.arange(begin, end)
+        np.subtract(
+            np.repeat(after[1:][some], added[some]), np.arange(begin, end, dtype=np.uint32), out=sizes[begin:end]
+        )
     # The frames that a stack shares with the one before it were added by the last one that shares fewer, and the next one that
     # shares fewer ends them. What either of these two shares, another pair holds; so does the first of those that share as many.
     made = len(shared) - 1 - _next_smaller(shared[::-1], or_equal=True)[::-1]
@@ -117,7 +115,7 @@ def _sizes(first: I64, shared: I64, added: I64, total: int) -> U32:
     begins = first[made] + least - shared[made]
     for some in pieces(held):
         nodes = ranges(begins[some], held[some])
-        sizes[nodes] = np.repeat(after[ended[some]], held[some]) - nodes
+        sizes[nodes] = np.repeat(after[ended[some]], held[some]) - nodes.astype(np.uint32)
     return sizes
 
 

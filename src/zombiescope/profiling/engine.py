@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from zombiescope.profiling.arrays import I64, U32, U64, Flags, dense_ids, pieces, ranges, sequence_hashes
+from zombiescope.profiling.arrays import I64, U32, U64, dense_ids, pieces, ranges, sequence_hashes
 from zombiescope.profiling.call_tree import CallTree, build_tree
 from zombiescope.profiling.interning import Interner
 from zombiescope.profiling.perf_layout import Event
@@ -86,7 +86,7 @@ class ArrayEngine:
         A word is left free before each stack, for its root.
         """
         most = int(lengths.sum()) + len(starts)
-        interner = Interner(most)
+        interner = Interner()
         ids = np.empty(most, np.uint32)
         addresses, whose = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         kept_lengths = np.empty(len(starts), np.int64)
@@ -113,7 +113,7 @@ class ArrayEngine:
         frames[begins] = 0
         for begin in range(0, len(frames), _PIECE_WORDS):
             piece = frames[begin : begin + _PIECE_WORDS]
-            piece[:] = frame_of[piece] if len(frame_of) else 0
+            piece[:] = frame_of.take(piece) if len(frame_of) else 0
         frames[begins] = roots
         ids, chosen = dense_ids(_hashes(frames, begins, lengths, np.zeros(len(begins), np.uint64)))
         tree, leaves = build_tree(frames, begins[chosen], lengths[chosen])
@@ -122,17 +122,19 @@ class ArrayEngine:
 
 def _piece(words: U64, starts: I64, lengths: I64, owners: I64, *, callers: bool) -> tuple[U64, U64, I64]:
     """Addresses without markers, a key each (the same for the same address of the same owner), and how many each stack has."""
-    found = words[ranges(starts, lengths)]
-    markers = found >= np.uint64(FIRST_MARKER)
-    if callers:
-        found = _calls(found, markers, lengths)
-    kept = ~markers
-    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    found = words.take(ranges(starts, lengths))
+    is_address = found < np.uint64(FIRST_MARKER)
+    markers = np.flatnonzero(~is_address)
     ends = np.cumsum(lengths)
-    kept_lengths = counts[ends] - counts[ends - lengths]
-    found = found[kept]
-    tags = np.repeat((owners + 1).astype(np.uint64) << np.uint64(47), kept_lengths)
-    keys = np.where(found >= np.uint64(FIRST_KERNEL_ADDRESS), found, found ^ tags)
+    if callers:
+        _to_calls(found, np.concatenate([(ends - lengths)[lengths > 0], markers + 1]))
+    found = found[is_address]
+    kept_lengths = lengths - np.diff(np.searchsorted(markers, ends), prepend=0)
+    # The owner into the bits that no process's address has; not where the address is the kernel's, which all share.
+    keys = found >> np.uint64(63)
+    keys -= np.uint64(1)
+    keys &= np.repeat((owners + 1).astype(np.uint64) << np.uint64(47), kept_lengths)
+    keys ^= found
     return found, keys, kept_lengths
 
 
@@ -147,11 +149,10 @@ def _hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> U64:
     return hashes
 
 
-def _calls(addresses: U64, markers: Flags, lengths: I64) -> U64:
-    """Every address but the first of its kind is where a call returns to: one less lies inside the call."""
-    returns = ~markers
-    returns[1:] &= ~markers[:-1]
-    starts = np.cumsum(lengths) - lengths
-    returns[starts[lengths > 0]] = False
-    calls: U64 = addresses - (returns & (addresses != 0))
-    return calls
+def _to_calls(addresses: U64, firsts: I64) -> None:
+    """Every address but the first of its kind is where a call returns to: one less lies inside the call. None stays none."""
+    addresses -= np.uint64(1)
+    addresses[firsts[firsts < len(addresses)]] += np.uint64(1)
+    none = ~np.uint64(0)
+    if len(addresses) and addresses.max() == none:
+        addresses[addresses == none] = 0

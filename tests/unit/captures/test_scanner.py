@@ -127,7 +127,9 @@ def test_an_id_without_a_frame_is_refused(scanner: Scanner) -> None:
         scanner.tree(stacks_of([0, 5, 0], 1, 1), np.zeros(1, np.uint32), np.zeros(1, np.uint32))
 
 
-@pytest.mark.parametrize(("start", "length"), [(0, 1), (1, 2), (2, 1), (3, 0), (-1, 1), (1, 2**40), (2**62, 1), (1, -1)])
+@pytest.mark.parametrize(
+    ("start", "length"), [(0, 1), (1, 2), (2, 1), (3, 0), (-1, 1), (1, 2**40), (2**62, 1), (1, -1)]
+)
 def test_a_stack_without_room_for_its_root_and_its_end_is_refused(scanner: Scanner, start: int, length: int) -> None:
     with pytest.raises(BrokenCapture, match="outside"):
         scanner.tree(stacks_of([0, 0, 0], start, length), np.zeros(1, np.uint32), np.zeros(1, np.uint32))

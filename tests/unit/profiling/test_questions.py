@@ -97,6 +97,18 @@ def test_equal_stacks_share_a_node_even_when_given_twice() -> None:
     assert tree.size.tolist() == [3, 2, 1]
 
 
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=60))
+def test_a_node_is_as_large_as_what_begins_with_its_frames(stacks: list[list[int]]) -> None:
+    lengths = np.array([len(one) for one in stacks])
+    tree, leaves = build_tree(
+        np.array([frame for one in stacks for frame in one], np.uint32), np.cumsum(lengths) - lengths, lengths
+    )
+    beginnings = {tuple(one[:depth]) for one in stacks for depth in range(len(one) + 1)}
+    assert len(tree.frame) == len(beginnings)
+    for stack, leaf in zip(stacks, leaves.tolist(), strict=True):
+        assert tree.size[leaf] == sum(one[: len(stack)] == tuple(stack) for one in beginnings)
+
+
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=300), st.integers(1, 4))
 def test_dense_ids_are_equal_for_equal_keys_only(keys: list[int], times: int) -> None:
     repeated = np.array(keys * times, np.uint64)
