@@ -122,7 +122,7 @@ def _autopsy(
     if not every.bodies and every.totals.zombies:
         why = "the zombies could not be seen one by one, so no step that frees them is proposed"
         unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why")
-        return (None, (unseen.about("zombies"), unseen)) if scope.is_narrow else (every, (unseen,))
+        return None if scope.is_narrow else every, (unseen.about("zombies"), unseen)
     found = chosen(every, Choice(scope.maker), host.wall_clock())
     if scope.below is not None:
         bodies = tuple(body for body in found.bodies if scope.wants(body))

@@ -11,6 +11,11 @@ from zombiescope.presenters.document import Dated, Json, document
 from zombiescope.remedies.plan import KINDS, Change, Expected, NamedFile, PlaceFile, Plan, Step
 
 _NOT_OF_ZOMBIES = Gap("steps[].expected", "this step frees no zombie by itself, or people do it: nothing is predicted")
+_UNSEEN = Gap(
+    "zombies",
+    "the zombies could not be seen one by one",
+    "run as root; zombiescope autopsy says which tier was had and why",
+)
 
 
 def render_plan_document(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
@@ -19,6 +24,8 @@ def render_plan_document(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
 
 def plan_gaps(plan: Plan, prefix: str = "") -> list[Gap]:
     found = []
+    if plan.zombies is None:
+        found += [_UNSEEN.about(f"{prefix}{name}") for name in ("zombies", "out_of_reach")]
     unknown = [step.expected for step in plan.steps if step.expected and step.expected.zombies_freed is None]
     for expected in unknown[:1]:
         found += [

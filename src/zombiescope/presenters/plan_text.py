@@ -60,6 +60,8 @@ def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> l
 
 
 def headline(plan: Plan) -> str:
+    if not plan.steps and plan.zombies is None:
+        return "nothing can be proposed: no zombie could be looked at"
     if not plan.steps:
         about = f" with {zombies_said(plan.zombies)}" if plan.zombies else ""
         return f"nothing to do{about}"

@@ -176,9 +176,9 @@ class Plan(NamedTuple):
     """The same for the same steps."""
     findings: tuple[str, ...]
     steps: tuple[Step, ...]
-    zombies: int
-    """That the plan is about."""
-    out_of_reach: int
+    zombies: int | None
+    """That the plan is about. None: they could not be seen one by one."""
+    out_of_reach: int | None
     """Of these, how many no step of ours can free."""
     makers: tuple[str, ...] = ()
     """Who goes on making them unless stopped."""

@@ -44,6 +44,8 @@ def propose(
     steps, left = _numbered(situation)
     cited = tuple(dict.fromkeys(step.finding for step in steps))
     identity = hashlib.sha256("\n".join(f"{step.name} {step.change}" for step in steps).encode()).hexdigest()[:12]
+    if autopsy is None or (autopsy.totals.zombies and not autopsy.bodies):
+        return Plan(identity, cited, steps, None, None, makers)
     return Plan(identity, cited, steps, len(bodies), left, makers)
 
 

@@ -9,6 +9,7 @@ import random
 import pytest
 from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, diagnosis, levers, pin, unit
 
+from zombiescope.analysis.autopsy import Autopsy, derive_totals
 from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
@@ -16,7 +17,7 @@ from zombiescope.facts.levers import Levers, SwapArea
 from zombiescope.facts.zombies import PinKind
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import Asked, next_words, render_plan_text
+from zombiescope.presenters.plan_text import Asked, headline, next_words, render_plan_text
 from zombiescope.remedies.plan import AskHuman, PlaceFile, Plan, Reclaim, ReclaimWay, RemoveLinks, Risk, Undo
 from zombiescope.remedies.planner import propose
 
@@ -43,6 +44,14 @@ def test_a_healthy_host_has_nothing_to_do() -> None:
     plan = propose(diagnosis(), autopsy(body(CACHE)), audit(loops=()), levers())
     assert plan.steps == ()
     assert plan.zombies == 0
+
+
+@pytest.mark.parametrize("seen", [None, autopsy()._replace(totals=derive_totals((body(CACHE),)))])
+def test_zombies_that_could_not_be_looked_at_are_no_zero(seen: Autopsy | None) -> None:
+    plan = propose(diagnosis(), seen, audit(loops=()), levers())
+    assert (plan.zombies, plan.out_of_reach) == (None, None)
+    assert {gap.fact for gap in plan_gaps(plan, "plan.")} == {"plan.zombies", "plan.out_of_reach"}
+    assert headline(plan) != headline(propose(diagnosis(), autopsy(), audit(loops=()), levers())) == "nothing to do"
 
 
 def test_a_few_zombies_of_a_looping_unit_are_freed_and_those_of_others_left() -> None:
