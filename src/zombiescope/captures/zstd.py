@@ -7,6 +7,8 @@ import ctypes
 import importlib
 from collections.abc import Callable
 
+from zombiescope.host.zstd import Piece, ZstdLibrary
+
 Decompress = Callable[[bytes], bytes]
 _PIECE = 1 << 17
 _MOUTHFUL = 256
@@ -53,39 +55,31 @@ def _guarded(decompress: Callable[[bytes], bytes]) -> Decompress:
     return run
 
 
-class _Piece(ctypes.Structure):
-    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("done", ctypes.c_size_t))
-
-
 def _from_library() -> Callable[[], Decompress] | None:
     try:
-        library = ctypes.CDLL("libzstd.so.1")
-        library.ZSTD_createDStream.restype = ctypes.c_void_p
-        library.ZSTD_freeDStream.argtypes = (ctypes.c_void_p,)
-        library.ZSTD_decompressStream.restype = ctypes.c_size_t
-        library.ZSTD_decompressStream.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Piece), ctypes.POINTER(_Piece))
-        library.ZSTD_isError.argtypes = (ctypes.c_size_t,)
+        library = ZstdLibrary()
     except (OSError, AttributeError):
         return None
     return lambda: _Stream(library).next
 
 
 class _Stream:
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: ZstdLibrary) -> None:
         self._library = library
-        self._stream = library.ZSTD_createDStream()
+        self._stream = library.begin()
         self._out = ctypes.create_string_buffer(_PIECE)
 
     def next(self, piece: bytes) -> bytes:
         source = ctypes.create_string_buffer(piece, len(piece))
-        taken = _Piece(ctypes.addressof(source), len(piece), 0)
+        taken = Piece(ctypes.addressof(source), len(piece), 0)
         parts: list[bytes] = []
         size = 0
         while True:
-            given = _Piece(ctypes.addressof(self._out), _PIECE, 0)
-            result = self._library.ZSTD_decompressStream(self._stream, ctypes.byref(given), ctypes.byref(taken))
-            if self._library.ZSTD_isError(result):
-                raise ValueError("it cannot be unpacked: the zstd stream is damaged")
+            given = Piece(ctypes.addressof(self._out), _PIECE, 0)
+            try:
+                self._library.step(self._stream, given, taken)
+            except ValueError as error:
+                raise ValueError(f"it cannot be unpacked: {error}") from error
             parts.append(self._out.raw[: given.done])
             size += given.done
             if size > _MOST_FROM_ONE_RECORD:
@@ -94,4 +88,4 @@ class _Stream:
                 return b"".join(parts)
 
     def __del__(self) -> None:
-        self._library.ZSTD_freeDStream(self._stream)
+        self._library.end(self._stream)

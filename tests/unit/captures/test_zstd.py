@@ -3,28 +3,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import tracemalloc
 
 import pytest
 from tests.unit.profiling.perf_files import TOOLS, PerfFileBuilder, record, small_capture
+from tests.unit.zstd_frames import zstd_packed
 
 from zombiescope.captures import zstd
 from zombiescope.profiling.perf_import import import_perf
 
 WAYS = {"library": zstd._from_library, "package": zstd._from_package}
-
-
-def packed(content: bytes) -> bytes:
-    try:
-        library = ctypes.CDLL("libzstd.so.1")
-    except OSError:
-        pytest.skip("libzstd.so.1 is not installed")
-    library.ZSTD_compress.restype = ctypes.c_size_t
-    room = ctypes.create_string_buffer(len(content) + 1024)
-    size = library.ZSTD_compress(room, ctypes.c_size_t(len(room)), content, ctypes.c_size_t(len(content)), 3)
-    return room.raw[:size]
 
 
 @pytest.fixture(params=sorted(WAYS))
@@ -38,12 +27,12 @@ def maker(request: pytest.FixtureRequest) -> zstd.Decompress:
 
 def test_what_was_packed_comes_back(maker: zstd.Decompress) -> None:
     content = b"".join(b"%d" % number for number in range(100_000))
-    whole = packed(content)
+    whole = zstd_packed(content)
     assert b"".join(maker(whole[at : at + 10_000]) for at in range(0, len(whole), 10_000)) == content
 
 
 def test_few_bytes_that_stand_for_very_many_are_refused(maker: zstd.Decompress) -> None:
-    bomb = packed(bytes(256 << 20))
+    bomb = zstd_packed(bytes(256 << 20))
     assert len(bomb) < 65_536
     tracemalloc.start()
     with pytest.raises(ValueError, match="more than a record can hold"):
@@ -66,7 +55,7 @@ def test_what_decompresses_without_a_limit_is_fed_little_by_little() -> None:
 
 def test_a_compressed_capture_is_the_plain_one() -> None:
     plain = small_capture()
-    whole = PerfFileBuilder(records=[*plain.records[:2], record(81, 0, packed(b"".join(plain.records[2:])))])
+    whole = PerfFileBuilder(records=[*plain.records[:2], record(81, 0, zstd_packed(b"".join(plain.records[2:])))])
     tools = TOOLS._replace(decompressor=zstd.decompressor_factory())
     first, second = import_perf(plain.file(), tools, "x"), import_perf(whole.file(), tools, "x")
     assert first.time.tolist() == second.time.tolist()
@@ -76,7 +65,7 @@ def test_a_compressed_capture_is_the_plain_one() -> None:
 
 def test_a_damaged_record_says_where_it_lies() -> None:
     plain = small_capture()
-    content = packed(b"".join(plain.records[102:]))
+    content = zstd_packed(b"".join(plain.records[102:]))
     damaged = content[:40] + b"\xff" * 40 + content[80:]
     built = PerfFileBuilder(records=[*plain.records[:102], record(81, 0, damaged)])
     capture = import_perf(built.file(), TOOLS._replace(decompressor=zstd.decompressor_factory()), "x")
@@ -85,6 +74,6 @@ def test_a_damaged_record_says_where_it_lies() -> None:
 
 
 def test_without_zstd_it_is_said() -> None:
-    built = PerfFileBuilder(records=[*small_capture().records[:102], record(81, 0, packed(bytes(4096)))])
+    built = PerfFileBuilder(records=[*small_capture().records[:102], record(81, 0, zstd_packed(bytes(4096)))])
     capture = import_perf(built.file(), TOOLS, "x")
     assert any(gap.hint == "pip install zstandard" for gap in capture.about.gaps)

@@ -11,18 +11,22 @@ import json
 import lzma
 import os
 import struct
+import sys
 import tarfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.unit.zstd_frames import zstd_packed
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.host.files import Files
 from zombiescope.host.images.choose import Image, open_image
+from zombiescope.host.zstd import DAMAGED
 
 UNIT = "usr/lib/systemd/system/a.service"
 ETC = "etc/systemd/system"
@@ -55,11 +59,14 @@ def read(image: Image, path: str) -> bytes | None:
     return Files(image.tree).read(b"/" + path.encode())
 
 
-@pytest.mark.parametrize(
-    "pack", [bytes, gzip.compress, lzma.compress, lambda data: gzip.compress(data[:700]) + gzip.compress(data[700:])]
-)
+PACKERS = [bytes, gzip.compress, lzma.compress, zstd_packed]
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
-def test_a_root_file_system(tmp_path: Path, pack: Callable[[bytes], bytes], form: int) -> None:
+def test_a_root_file_system(tmp_path: Path, pack: Callable[[bytes], bytes], times: int, form: int) -> None:
+    """Packed in one piece, or in two, one after the other."""
     long = "usr/lib/systemd/system/" + "d" * 90 + "/" + "x" * 60 + ".conf"
     data = tarred(
         ("./usr", None),
@@ -69,7 +76,7 @@ def test_a_root_file_system(tmp_path: Path, pack: Callable[[bytes], bytes], form
         ("var/big", b"x" * 99999),
         form=form,
     )
-    image = opened(tmp_path, pack(data))
+    image = opened(tmp_path, pack(data) if times == 1 else pack(data[:700]) + pack(data[700:]))
     assert image.kind == "root file system"
     assert read(image, UNIT) == TEXT
     assert read(image, "lib/systemd/system/a.service") == TEXT
@@ -211,10 +218,11 @@ def test_a_huge_extended_header_is_refused(tmp_path: Path, kind: bytes) -> None:
         opened(tmp_path, header(b"x", kind, 1 << 31) + bytes(2048))
 
 
-def test_a_packed_bomb_takes_no_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pack", [lambda data: gzip.compress(data, 1), zstd_packed])
+def test_a_packed_bomb_takes_no_memory(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     bomb = header(b"var/zeroes", b"0", 256 << 20) + bytes(256 << 20) + bytes(1024)
     place = tmp_path / "image"
-    place.write_bytes(gzip.compress(bomb, 1))
+    place.write_bytes(pack(bomb))
     del bomb
     tracemalloc.start()
     open_image(os.fsencode(place), frozenset(), lambda _done, _total: None)
@@ -232,7 +240,7 @@ def test_many_unit_files_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [1, 100, 511, 512, 700, 1024 + 7])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_a_truncated_image_is_not_judged(tmp_path: Path, keep: int, pack: Callable[[bytes], bytes]) -> None:
     whole = pack(tarred((UNIT, TEXT * 100), ("b", os.urandom(4000)), ("etc/systemd/system/z.service", TEXT)))
     with pytest.raises(ObservationError):
@@ -312,6 +320,18 @@ def test_what_only_looks_like_a_layer_is_no_error(tmp_path: Path) -> None:
     assert read(image, UNIT) == TEXT
 
 
-def test_zstd_is_named_where_python_has_none(tmp_path: Path) -> None:
-    with pytest.raises(ObservationError):
-        opened(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(600))
+def test_damaged_zstd_is_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(ObservationError, match=DAMAGED):
+        opened(tmp_path, b"\x28\xb5\x2f\xfd" + b"\xff" * 600)
+
+
+def test_zstd_is_named_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_name: str) -> NoReturn:
+        raise OSError("no such file")
+
+    image = zstd_packed(tarred((UNIT, TEXT)))
+    monkeypatch.setattr("ctypes.CDLL", none)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    with pytest.raises(ObservationError) as refused:
+        opened(tmp_path, image)
+    assert "unpack it first" in refused.value.why

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of an image file in order, unpacked on the way, with progress: gzip, bzip2, xz; zstd where Python has it."""
+"""Bytes of an image file in order, unpacked on the way, with progress: gzip, bzip2, xz, zstd."""
 
 from __future__ import annotations
 
@@ -169,11 +169,22 @@ def _unpacker_of(first: bytes) -> Callable[[], Unpacker]:
         case "xz":
             return lzma.LZMADecompressor
         case _:
-            try:
-                module = importlib.import_module("compression.zstd")
-            except ImportError as error:
-                raise NotImplementedError("zstd needs Python 3.14 or later") from error
-            return module.ZstdDecompressor  # type: ignore[no-any-return]
+            return _zstd()
+
+
+def _zstd() -> Callable[[], Unpacker]:
+    """Python's own from 3.14 on, else the system's."""
+    try:
+        return importlib.import_module("compression.zstd").ZstdDecompressor  # type: ignore[no-any-return]
+    except ImportError:
+        pass
+    from zombiescope.host.zstd import ZstdLibrary, ZstdUnpacker  # noqa: PLC0415 (few images need it)
+
+    try:
+        library = ZstdLibrary()
+    except (OSError, AttributeError) as error:
+        raise NotImplementedError("it is packed with zstd, and there is no libzstd here: unpack it first") from error
+    return lambda: ZstdUnpacker(library)
 
 
 def opened(source: Source | Member, first: bytes) -> Source:
