@@ -23,6 +23,7 @@ from zombiescope.profiling.formats.stacks import paths
 
 HEADING = re.compile(r"^\s*(.*?)\s+(-?\d+) \[(\d+)\]\s+(\d+)\.(\d+):")
 Frame = tuple[str, str]
+PLACES_OF_PROCESSES = ("[unknown]", "[vdso]", "[vsyscall]", "[stack]", "[heap]")
 
 
 def perf_samples(file: str, kallsyms: str) -> Iterator[tuple[tuple[int, int, int], str, list[Frame]]]:
@@ -88,8 +89,12 @@ class Aliases:
         return table
 
 
-def kind_of(name: str, theirs: str, path: str) -> str:
-    """What the two disagree about."""
+def kind_of(name: str, theirs: str, path: str, *, in_process: bool) -> str:
+    """What the two disagree about. `in_process`: its callee is code of a process."""
+    if in_process and path.startswith("[") and path not in PLACES_OF_PROCESSES:
+        return "a word that is no address, in a process's stack, and looks like one of the kernel's: perf names none"
+    if "execve" in theirs and name == "[unknown]":
+        return "the call of execve, in a process whose maps are already those of the new program"
     if path == "[bpf]" or theirs.startswith("bpf_"):
         return "a program of BPF"
     if "@plt" in name or "@plt" in theirs:
@@ -118,6 +123,7 @@ class Tally:
         counts["comm equal"] += mine[0][0] == comm
         counts["depth equal"] += depth == len(frames)
         whole = depth == len(frames)
+        in_process = False
         for (name, path), (theirs, _) in zip(reversed(mine[1:]), frames, strict=False):
             counts["frames"] += 1
             pair = (name, theirs.partition("+0x")[0], path)
@@ -126,7 +132,8 @@ class Tally:
             whole &= equal
             if not equal:
                 self.pairs[pair] += 1
-                self.kinds[kind_of(*pair)] += 1
+                self.kinds[kind_of(*pair, in_process=in_process)] += 1
+            in_process |= not path.startswith("[") or path in PLACES_OF_PROCESSES
         if depth != len(frames):
             counts["frames"] += abs(depth - len(frames))
             # perf drops a whole stack in which a word is neither an address nor a mark that it knows.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.profiling.perf_files import KALLSYMS, KERNEL_MARK, TOOLS, PerfFileBuilder
+from tests.unit.profiling.perf_files import KALLSYMS, KERNEL_MARK, TOOLS, USER_MARK, PerfFileBuilder
 from tests.unit.profiling.test_perf_import import stacks
 
 from zombiescope.captures.reading import Choices, read_capture
@@ -64,6 +64,14 @@ def test_where_no_record_says_more_kallsyms_is_believed() -> None:
     place = 0xFFFFFFFFC0000000  # nf_hook
     built = PerfFileBuilder().ksymbol(200, place, 64, b"program").ksymbol(300, place, 64, b"program", is_gone=True)
     assert leaves(sampled(built, 100, 250, 350, address=place + 8)) == ["nf_hook", "program", "nf_hook"]
+
+
+def test_a_word_that_is_no_address_is_not_named_after_a_program() -> None:
+    """Chains of code without frame pointers hold what lay on the stack: the highest bit and a small number, often."""
+    built = PerfFileBuilder().ksymbol(100, PLACE, 64, b"first").ksymbol(200, PLACE, 64, b"first", is_gone=True)
+    for word in (1 << 63, 1 << 63 | 5, 1 << 63 | 1 << 32):
+        built.sample(150, 0, 10, [USER_MARK, 0x400100, word], mode=2)
+    assert all("first" not in stack for stack in stacks(import_perf(built.file(), TOOLS, "x")))
 
 
 def test_the_file_is_not_written_to(tmp_path: Path) -> None:
