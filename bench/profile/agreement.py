@@ -179,6 +179,8 @@ def main() -> None:
             tally.add(comm, stacks[which[found]], frames)
     tally.show()
     print(f"samples of perf script that we do not have: {missing:,}; ours: {len(capture):,}")
+    if not tally.counts["samples"]:
+        sys.exit("perf script printed no sample: was it recorded with perf record -a?")
 
 
 if __name__ == "__main__":

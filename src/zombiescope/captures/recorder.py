@@ -12,11 +12,11 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zombiescope.captures import store
 from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.captures.sources import AUTO, GROWING, Source, open_source
+from zombiescope.captures.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.names import shown
 from zombiescope.profiling.capture import Capture
@@ -24,8 +24,6 @@ from zombiescope.profiling.capture_codec import encode
 
 _MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
-_BEGINNING_SECONDS = 90.0
-"""An empty file this young belongs to a recorder that is about to write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,12 @@ class Recording:
     """Hears of a segment that holds nothing to store, and why."""
     _waiting: tuple[bytes, Capture] | None = None
     _kept_last: bool = False
+    _who: str = ""
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
         yield from self._left_behind()
         source = open_source(self.order.source, self.order.rate_hz)
+        self._who = source.name
         self.told(source.name, source.why)
         try:
             with self._writing():
@@ -69,12 +69,21 @@ class Recording:
             ends = None if seconds is None else time.monotonic() + seconds
             is_last = False
             while not is_last:
-                path = self._segment(source, ends)
+                try:
+                    path = self._segment(source, ends)
+                except ObservationError:
+                    yield from self._last()
+                    raise
                 # Asked before it is stored: what is sampled meanwhile is a segment too, however long storing takes.
                 is_last = self._is_over(ends)
                 yield from self._stored(path, os.path.basename(path)[: -len(GROWING)])
         finally:
             source.close()
+
+    def _last(self) -> list[Segment]:
+        """What the segment has that could not go on, for want of room or of perf."""
+        begun = [path for path in claimed()[:1] if os.path.dirname(path) == self.order.folder]
+        return [one for path in begun for one in self._stored(path, os.path.basename(path)[: -len(GROWING)])]
 
     def _is_over(self, ends: float | None) -> bool:
         return self.should_stop() or (ends is not None and time.monotonic() >= ends)
@@ -104,8 +113,10 @@ class Recording:
             capture = read_capture(path, Choices())
         except ZombiescopeError as error:
             self.dropped(path, error.why)
-            self._forget(path)
+            drop(path)
             return []
+        who = f"profile record ({self._who})" if not always else "profile record, found after it had died"
+        capture = replace(capture, about=capture.about._replace(source=who))
         is_wanted = always or self.keep(capture)
         wanted = [self._waiting] if is_wanted and self._waiting else []
         self._waiting = None
@@ -114,8 +125,8 @@ class Recording:
         else:
             self._waiting = (name, capture)
         self._kept_last = is_wanted
-        stored = [Segment(store.save(self.order.folder, one, encode(taken)), taken) for one, taken in wanted]
-        self._forget(path)
+        stored = [Segment(self._save(path, one, taken), taken) for one, taken in wanted]
+        drop(path)
         store.keep_ring(self.order.folder, self.order.most_bytes, time.time() - self.order.most_age_seconds)
         return stored
 
@@ -127,26 +138,33 @@ class Recording:
         for name in names:
             path = os.path.join(self.order.folder, name)
             with contextlib.suppress(FileNotFoundError):
-                if not _is_beginning(path) and not _is_growing(path):
+                if not _is_growing(path):
                     yield from self._stored(path, name[: -len(GROWING)], always=True)
         self._kept_last = False
 
-    def _forget(self, path: bytes) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def _is_beginning(path: bytes) -> bool:
-    seen = os.stat(path)
-    return not seen.st_size and time.time() - seen.st_mtime < _BEGINNING_SECONDS
+    def _save(self, raw: bytes, name: bytes, capture: Capture) -> bytes:
+        """Samples as they came take many times the room: on a full disk they make way for what was made of them."""
+        try:
+            return store.save(self.order.folder, name, encode(capture))
+        except ObservationError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOSPC:
+                raise
+            drop(raw)
+            return store.save(self.order.folder, name, encode(capture))
 
 
 def _is_growing(path: bytes) -> bool:
-    """Whether a process has it open for writing. perf writes what it has when its recorder dies: it gets a moment for that."""
+    """Whether its recorder lives, or a process has it open for writing: perf writes what it has when its recorder dies, and gets a
+    moment for that."""
     over = time.monotonic() + _LAST_WORDS_SECONDS
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            except BlockingIOError:
+                return True
             try:
                 # The kernel grants a lease on reading only where nobody writes.
                 fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

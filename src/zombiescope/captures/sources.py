@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from zombiescope.kernel.perf_events import Sampler
 AUTO, OWN, PERF = "auto", "own", "perf"
 WITH = (AUTO, OWN, PERF)
 GROWING = b".recording"
+_CLAIMED: dict[bytes, int] = {}
+"""Locked until they are stored, by this process alone: another recorder in the same folder leaves them, unless we die."""
 _LOOK_SECONDS = 0.5
 _BEGIN_SECONDS = 60.0
 _REFUSED = "cannot sample the processors"
@@ -122,12 +125,11 @@ class PerfSource:
         if not complaint:
             return path
         is_full = os.statvfs(folder).f_bavail == 0  # perf says nothing of it when it is quiet
-        if _size(path) and not is_full:
-            raise ObservationError("perf stopped sampling", complaint, "record again: what it wrote is stored then")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
         if is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if _size(path):
+            raise ObservationError("perf stopped sampling", complaint, "record again")
+        drop(path)
         raise ObservationError(f"{_REFUSED} (perf record)", complaint, _HINT)
 
     def _start(self, folder: bytes) -> tuple[bytes, PerfRecord]:
@@ -143,8 +145,7 @@ class PerfSource:
             path, perf = self._running
             self._running = None
             perf.end()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            drop(path)
 
 
 def _new_path(folder: bytes) -> bytes:
@@ -153,11 +154,26 @@ def _new_path(folder: bytes) -> bytes:
     while True:
         path = os.path.join(folder, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode() + GROWING)
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            _CLAIMED[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             time.sleep(0.1)
         else:
+            fcntl.flock(_CLAIMED[path], fcntl.LOCK_EX)
             return path
+
+
+def claimed() -> list[bytes]:
+    """The files of this process that are not stored yet, the oldest first."""
+    return sorted(_CLAIMED)
+
+
+def drop(path: bytes) -> None:
+    """It is stored, or holds nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = _CLAIMED.pop(path, None)
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def _size(path: bytes) -> int:

@@ -53,5 +53,6 @@ def render_list_text(found: Sequence[Entry], folder: str) -> list[RenderableType
     for entry in found:
         about = entry.about
         host, source = ("?", "damaged") if about is None else (about.host or "?", about.source)
-        table.add_row(*map(Text, (entry.name, rfc3339(entry.written_at), size(entry.size_bytes), host, source)))
+        written = f"{rfc3339(entry.written_at)[:19]}Z"
+        table.add_row(*map(Text, (entry.name, written, size(entry.size_bytes), host, source)))
     return [table]

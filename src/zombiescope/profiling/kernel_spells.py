@@ -19,8 +19,8 @@ from zombiescope.profiling.perf_samples import Samples
 from zombiescope.profiling.perf_side import KernelSymbol
 
 FIRST_OWN_ADDRESS = 0xA3B1_95D7 << 32
-"""Not canonical on any processor: between the addresses of processes and those of the kernel. Nor a number that is likely to lie on
-a stack: words that are no addresses get into chains of code without frame pointers, and small ones with the highest bit are many."""
+"""Not canonical on any processor: between the addresses of processes and those of the kernel. Nor a likely number on a stack:
+chains of code without frame pointers hold words that are no addresses, and small ones with the highest bit are many."""
 _ROOM = 1 << 32
 _EVER = (1 << 64) - 1
 _MOST_SPELLS, _MOST_PAIRS = 1 << 18, 1 << 21

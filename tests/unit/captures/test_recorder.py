@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.profiling.perf_files import small_capture
 from zombiescope.captures import recorder, sources
 from zombiescope.captures.recorder import Order, Recording
 from zombiescope.captures.sources import GROWING, IsOver
+from zombiescope.errors import ObservationError
 
 
 class Clock:
@@ -84,19 +86,16 @@ def test_what_is_sampled_while_storing_is_stored_too(clock: Clock, tmp_path: Pat
     assert source.seconds == [2, 30]
 
 
-def leave(folder: Path, name: str, content: bytes, age: float) -> Path:
-    path = folder / (name + GROWING.decode())
-    path.write_bytes(content)
-    os.utime(path, (time.time() - age, time.time() - age))
-    return path
+def leave(folder: Path, name: str, content: bytes) -> None:
+    (folder / (name + GROWING.decode())).write_bytes(content)
 
 
 def test_what_a_crash_left_is_kept_whatever_is_asked_for(tmp_path: Path) -> None:
     """Its events were seen by nobody; what holds nothing is named before it goes, and what just begins is another recorder's."""
-    leave(tmp_path, "whole", small_capture().pipe(), 300)
-    leave(tmp_path, "torn", b"PERFILE2", 300)
-    begun = leave(tmp_path, "begun", b"", 1)
-    leave(tmp_path, "never-begun", b"", 300)
+    leave(tmp_path, "whole", small_capture().pipe())
+    leave(tmp_path, "torn", b"PERFILE2")
+    begun = sources._new_path(bytes(tmp_path))
+    leave(tmp_path, "never-begun", b"")
     dropped: list[tuple[bytes, str]] = []
     recording = Recording(
         Order(bytes(tmp_path)), lambda: True, lambda _: False, dropped=lambda path, why: dropped.append((path, why))
@@ -105,7 +104,35 @@ def test_what_a_crash_left_is_kept_whatever_is_asked_for(tmp_path: Path) -> None
     assert [os.path.basename(one.path) for one in stored] == [b"whole.zscap"]
     assert [os.path.basename(path) for path, _ in dropped] == [b"never-begun.recording", b"torn.recording"]
     assert all(why for _, why in dropped)
-    assert list(tmp_path.glob("*.recording")) == [begun]
+    assert [bytes(path) for path in tmp_path.glob("*.recording")] == [begun]
+    sources.drop(begun)
+
+
+def test_on_a_full_disk_the_samples_make_way_for_their_capture(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw: list[bytes] = []
+    room = recorder.store.save
+
+    def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
+        if os.path.exists(raw[0]):
+            error = ObservationError("cannot store", "no space left on device", "")
+            raise error from OSError(errno.ENOSPC, "no space left on device")
+        return room(folder, name, pieces)
+
+    class FullSource(SlowSource):
+        def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
+            raw.append(sources._new_path(folder))
+            Path(os.fsdecode(raw[0])).write_bytes(small_capture().pipe()[:20_000])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(recorder.store, "save", save)
+    monkeypatch.setattr(recorder, "open_source", lambda wanted, rate: FullSource(clock))
+    told: list[int] = []
+    with pytest.raises(ObservationError, match="cannot write the recording"):
+        told.extend(len(one.capture) for one in Recording(Order(bytes(tmp_path)), lambda: False).segments(5))
+    assert told == [240]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".zscap"]
 
 
 def test_two_recorders_never_have_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,4 +151,6 @@ def test_two_recorders_never_have_the_same_file(tmp_path: Path, monkeypatch: pyt
     assert [os.path.basename(path) for path in paths] == [
         b"19700101T0016%02dZ.recording" % second for second in (40, 41, 42)
     ]
-    assert all(os.path.getsize(path) == 0 for path in paths)
+    for path in paths:
+        assert os.path.getsize(path) == 0
+        sources.drop(path)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zombiescope.captures import recorder
+from zombiescope.captures import recorder, sources
 from zombiescope.captures.sources import OwnSource, PerfSource, open_source
 from zombiescope.errors import ObservationError
 from zombiescope.kernel.perf_events import Sampler
@@ -112,14 +112,14 @@ def test_ctrl_c_at_a_terminal_does_not_reach_perf(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("free", "raised_is"), [(9, ObservationError), (0, OSError)])
-def test_a_perf_that_died_keeps_what_it_wrote_unless_the_disk_is_full(
+def test_a_perf_that_died_keeps_what_it_wrote(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, raised_is: type[Exception]
 ) -> None:
     perf_is(monkeypatch, tmp_path, "echo samples; echo sampling has begun >&2; kill -TERM $$")
     monkeypatch.setattr("zombiescope.captures.sources.os.statvfs", lambda _: SimpleNamespace(f_bavail=free))
     with pytest.raises(raised_is, match="signal 15 ended it" if free else "No space left"):
         PerfSource(99).segment(bytes(tmp_path), lambda _: False, lambda: True)
-    assert len(list(tmp_path.glob("*.recording"))) == (1 if free else 0)
+    assert len(list(tmp_path.glob("*.recording"))) == 1
 
 
 def test_segments_of_perf_overlap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -154,3 +154,13 @@ def test_a_file_that_somebody_writes_is_not_picked_up(monkeypatch: pytest.Monkey
     with path.open("wb"):
         assert recorder._is_growing(bytes(path))
     assert not recorder._is_growing(bytes(path))
+
+
+def test_a_file_that_is_not_stored_yet_is_left_to_its_recorder(tmp_path: Path) -> None:
+    """Nobody writes it any more, and its recorder has not come to storing it."""
+    path = sources._new_path(bytes(tmp_path))
+    assert recorder._is_growing(path)
+    assert path in sources.claimed()
+    sources.drop(path)
+    assert path not in sources.claimed()
+    assert not os.path.exists(path)
