@@ -3,7 +3,8 @@
 
 PPROF is Go's pprof program, SPEEDSCOPE the folder `dist/release` of the npm package: neither is needed by anything else here.
 What each counted is compared with what was given. speedscope runs in Chromium and reads all that it can: its own format, pprof
-and collapsed stacks.
+and collapsed stacks. No program that draws OTLP's profiles is to be had as a package: the messages that OpenTelemetry generates
+from its own definition (PyPI's opentelemetry-proto) read it, and every stack, core and time is compared.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
+from opentelemetry.proto.profiles.v1development import profiles_pb2
 from playwright.sync_api import Dialog, Page, sync_playwright
 
 from zombiescope.pipeline.profile import Opened, open_capture, write_elsewhere
-from zombiescope.profiling.selection import Selection, nodes_of
+from zombiescope.profiling.formats.stacks import paths
+from zombiescope.profiling.selection import Selection, nodes_of, row_numbers
 
 FORMS = {"speedscope": "out.speedscope.json", "pprof": "out.pb.gz", "collapsed": "out.folded"}
 WAIT_MS = 120_000
@@ -74,6 +79,31 @@ def ask_speedscope(folder: Path, release: Path) -> None:
     server.shutdown()
 
 
+def by_opentelemetry(raw: bytes) -> Counter[tuple[tuple[str, ...], int, int]]:
+    """Samples by stack, core and time."""
+    data = profiles_pb2.ProfilesData.FromString(raw)
+    tables = data.dictionary
+    words, found = tables.string_table, Counter[tuple[tuple[str, ...], int, int]]()
+    for sample in data.resource_profiles[0].scope_profiles[0].profiles[0].samples:
+        places = [tables.location_table[place] for place in tables.stack_table[sample.stack_index].location_indices]
+        functions = [tables.function_table[place.lines[0].function_index] for place in reversed(places)]
+        names = tuple(words[function.name_strindex] for function in functions)
+        core = tables.attribute_table[sample.attribute_indices[0]].value.int_value
+        found.update((names, core, time) for time in sample.timestamps_unix_nano)
+    return found
+
+
+def given_each(opened: Opened, selection: Selection) -> Counter[tuple[tuple[str, ...], int, int]]:
+    capture = opened.capture
+    rows = row_numbers(capture, selection)
+    clock = capture.about.clock
+    shift = 0 if clock is None else clock.wall_ns - clock.sample_ns
+    stacks = paths(capture, capture.node[rows].astype(np.int64))
+    names = [tuple(capture.frame_names[frame] for frame in stack) for stack in stacks]
+    times = [int(time) + shift for time in capture.time[rows].tolist()]
+    return Counter(zip(names, capture.cpu[rows].tolist(), times, strict=True))
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is given)
         del format, args
@@ -94,8 +124,11 @@ def main() -> int:
         samples, stacks = by_pprof(sys.argv[2], folder / FORMS["pprof"])
         ours = given(opened, selection)
         print(f"pprof                   counted {samples:,} samples in {stacks:,} stacks; given {ours:,}")
+        theirs = by_opentelemetry(b"".join(write_elsewhere(opened, selection, "otlp")))
+        same = theirs == given_each(opened, selection)
+        print(f"OpenTelemetry's messages read {theirs.total():,} samples; stack, core and time as given: {same}")
         ask_speedscope(folder, Path(sys.argv[3]))
-    return 0 if samples == ours else 1
+    return 0 if samples == ours and same else 1
 
 
 if __name__ == "__main__":

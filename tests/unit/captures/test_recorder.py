@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.unit.profiling.perf_files import small_capture
 
-from zombiescope.captures import recorder, sources
+from zombiescope.captures import recorder, sources, store
 from zombiescope.captures.recorder import Order, Recording
 from zombiescope.captures.sources import GROWING, IsOver
 from zombiescope.errors import ObservationError
@@ -112,7 +112,7 @@ def test_on_a_full_disk_the_samples_make_way_for_their_capture(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw: list[bytes] = []
-    room = recorder.store.save
+    room = store.save
 
     def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
         if os.path.exists(raw[0]):
@@ -126,7 +126,7 @@ def test_on_a_full_disk_the_samples_make_way_for_their_capture(
             Path(os.fsdecode(raw[0])).write_bytes(small_capture().pipe()[:20_000])
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(recorder.store, "save", save)
+    monkeypatch.setattr(store, "save", save)
     monkeypatch.setattr(recorder, "open_source", lambda wanted, rate: FullSource(clock))
     told: list[int] = []
     with pytest.raises(ObservationError, match="cannot write the recording"):

@@ -117,18 +117,29 @@ def test_evented_speedscope_is_read() -> None:
     assert found == {("thread", "main"): 4_000_000, ("thread", "main", "work"): 6_000_000}
 
 
+def test_what_only_looks_like_pprof_is_refused() -> None:
+    with pytest.raises(BrokenCapture, match="no table of names"):
+        read_pprof(b"".join(write_otlp(small(), Selection())), "otlp")
+
+
 def test_otlp_is_read_by_the_official_messages() -> None:
     data = profiles_pb2.ProfilesData()
     data.ParseFromString(b"".join(write_otlp(small(), Selection())))
     words = data.dictionary.string_table
     profile = data.resource_profiles[0].scope_profiles[0].profiles[0]
-    found: dict[tuple[str, ...], int] = {}
+    found: Counter[tuple[str, ...]] = Counter()
+    by_core: Counter[int] = Counter()
     for sample in profile.samples:
+        (attribute,) = [data.dictionary.attribute_table[number] for number in sample.attribute_indices]
+        assert words[attribute.key_strindex] == "cpu.logical_number"
+        assert attribute.value.WhichOneof("value") == "int_value"
+        by_core[attribute.value.int_value] += len(sample.timestamps_unix_nano)
         stack = data.dictionary.stack_table[sample.stack_index]
         lines = [data.dictionary.location_table[place].lines[0] for place in reversed(stack.location_indices)]
         names = tuple(words[data.dictionary.function_table[line.function_index].name_strindex] for line in lines)
-        found[names] = len(sample.timestamps_unix_nano)
+        found[names] += len(sample.timestamps_unix_nano)
     assert found == BUSY
+    assert by_core == {0: 1, 1: 200}
 
 
 def test_the_firefox_profile_has_consistent_tables() -> None:

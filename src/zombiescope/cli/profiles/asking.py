@@ -64,7 +64,7 @@ def heatmap(
         rows=rows or (_PICTURE_ROWS if picture else _TERMINAL_ROWS),
         column_seconds=width,
     )
-    title = f"{opened.name}: processor time by moment"
+    title = f"{opened.name}{_together(opened, given)}: processor time by moment"
     if svg:
         from zombiescope.presenters.heat_map_svg import render_heat_map_svg  # noqa: PLC0415 (each form loads only what it needs)
 
@@ -117,7 +117,7 @@ def flame(
     """The stacks of a range: which call takes how much of the time, and through whom."""
     opened = pipeline.open_capture(captures, capture)
     found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
-    title = f"{opened.name}{_range_text(begin, end)}"
+    title = f"{opened.name}{_together(opened, given)}{_range_text(begin, end)}"
     if svg:
         from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
 
@@ -184,6 +184,12 @@ def find(*, capture: str, captures: bytes, as_json: bool) -> Answer:
     number = f"{len(moments)} moment{'s' * (len(moments) != 1)}"
     title = f"{opened.name}: {number} in {opened.capture.seconds:.0f} s"
     return TextAnswer(render_moments_text(moments, title, opened.capture.about.gaps))
+
+
+def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
+    """Samples of several events are counted together unless one is chosen."""
+    events = opened.capture.events
+    return f" ({' and '.join(events)} together; --event chooses)" if len(events) > 1 and not given["events"] else ""
 
 
 def _range_text(begin: float | None, end: float | None) -> str:

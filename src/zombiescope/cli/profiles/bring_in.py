@@ -13,6 +13,7 @@ from zombiescope.cli.options import json_option
 from zombiescope.cli.profiles.options import captures_option, kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.profile_import import import_capture
+from zombiescope.profiling.capture import Capture
 
 
 @click.command("import")
@@ -50,10 +51,17 @@ def bring_in(
         from zombiescope.presenters.profile_json import render_capture  # noqa: PLC0415 (each form loads only what it needs)
 
         return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
-    cores = int(np.count_nonzero(np.bincount(capture.cpu)))
-    lines = [f"stored {shown(stored)}: {len(capture):,} samples, {capture.seconds:.1f} s, {cores} cores"]
+    lines = [f"stored {shown(stored)}: {_size(capture)}"]
     lines += [f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
     return PlainAnswer("\n".join(lines))
+
+
+def _size(capture: Capture) -> str:
+    if not capture.about.has_time:
+        samples = len(capture) if capture.weight is None else int(capture.weight.sum())
+        return f"{samples:,} samples in {len(capture):,} stacks"
+    cores = int(np.count_nonzero(np.bincount(capture.cpu)))
+    return f"{len(capture):,} samples, {capture.seconds:.1f} s, {cores} core{'s' * (cores != 1)}"
 
 
 @click.command("list")

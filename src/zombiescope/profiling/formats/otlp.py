@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenTelemetry profiles (v1development, still in development there): one dictionary of stacks, a sample with all its times."""
+"""OpenTelemetry profiles (v1development, still in development there): one dictionary of stacks, one sample a stack and core with
+all its times."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from zombiescope.profiling.formats import protobuf
 from zombiescope.profiling.formats.stacks import paths, taken
 from zombiescope.profiling.selection import Selection, span_ns
 
+_CORE = "cpu.logical_number"
+"""As OpenTelemetry's conventions call it."""
 # ProfilesData
 _RESOURCE_PROFILES, _DICTIONARY = 1, 2
 # ProfilesDictionary
@@ -20,16 +23,25 @@ _MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _STRINGS, _ATTRIBUTES, _STACKS = 1, 2
 
 def write_otlp(capture: Capture, selection: Selection) -> Iterator[bytes]:
     chosen = taken(capture, selection)
-    yield protobuf.message(_DICTIONARY, b"".join(_dictionary(capture, list(paths(capture, chosen.nodes)))))
-    order = np.argsort(chosen.node_of, kind="stable")
-    bounds = np.cumsum(np.bincount(chosen.node_of, minlength=len(chosen.nodes))).tolist()
+    cores = np.unique(capture.cpu[chosen.rows]) if capture.about.has_time else np.zeros(0, np.uint16)
+    yield protobuf.message(
+        _DICTIONARY, b"".join(_dictionary(capture, list(paths(capture, chosen.nodes)), cores.tolist()))
+    )
+    # A stack on one core is one sample: which core it was is what an average hides.
+    core_of = np.searchsorted(cores, capture.cpu[chosen.rows]) if len(cores) else np.zeros(len(chosen.rows), np.int64)
+    key = chosen.node_of.astype(np.int64) * max(1, len(cores)) + core_of
+    order = np.argsort(key, kind="stable")
+    keys, sizes = np.unique(key, return_counts=True)
     times = _wall_times(capture, chosen.rows[order])
     weights = chosen.weights[order].tolist()
     samples: list[bytes] = []
     begin = 0
-    for number, end in enumerate(bounds):
-        # Sample: stack_index 1, values 4, timestamps_unix_nano 5.
+    for which, end in zip(keys.tolist(), np.cumsum(sizes).tolist(), strict=True):
+        number, core = divmod(which, max(1, len(cores)))
+        # Sample: stack_index 1, attribute_indices 2, values 4, timestamps_unix_nano 5.
         content = protobuf.number(1, number + 1)
+        if len(cores):
+            content += protobuf.packed(2, [core + 1])
         if times is None or capture.weight is not None:
             content += protobuf.packed(4, [sum(weights[begin:end])] if times is None else weights[begin:end])
         if times is not None:
@@ -64,11 +76,15 @@ def _heading(capture: Capture, selection: Selection) -> bytes:
     return content
 
 
-def _dictionary(capture: Capture, stacks: list[tuple[int, ...]]) -> Iterator[bytes]:
+def _dictionary(capture: Capture, stacks: list[tuple[int, ...]], cores: list[int]) -> Iterator[bytes]:
     """Entry 0 of each table is empty, as the format wants it."""
-    texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4}
+    texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4, _CORE: 5}
     for table in (_MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _ATTRIBUTES, _STACKS):
         yield protobuf.message(table, b"")
+    for core in cores:
+        # KeyValueAndUnit: key_strindex 1, value 2, in which int_value is 3 and written also when it is zero.
+        value = protobuf.message(2, protobuf.varint(3 << 3) + protobuf.varint(core))
+        yield protobuf.message(_ATTRIBUTES, protobuf.number(1, texts[_CORE]) + value)
     for name, file in zip(capture.frame_names, capture.frame_files, strict=True):
         named = texts.setdefault(name, len(texts))
         in_file = texts.setdefault(file, len(texts))

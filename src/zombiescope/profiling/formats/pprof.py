@@ -63,7 +63,7 @@ def read_pprof(content: bytes, source: str) -> Capture:
             locations, values = _sample(sample)
             frames = [frame for place in locations for frame in known.setdefault(place, tables.frames(place))]
             frames.reverse()
-            # The last value is the weight by custom (time rather than count); a count alone is the only one.
+            # The first value counts samples by custom; those after it say what they weigh.
             weight = values[0] if values else 1
             if 0 < weight < 1 << 62:
                 gathering.add(gathering.stack_number("all threads", frames), "all threads", weight=weight)
@@ -99,6 +99,9 @@ def _tables(content: bytes) -> _Tables:
                 tables.texts.append(value)
             case _:
                 pass
+    if not tables.texts or tables.texts[0]:
+        # Other messages have fields of these numbers too, OpenTelemetry's for one.
+        raise ValueError("it has no table of names that begins with an empty one")
     return tables
 
 
