@@ -20,6 +20,7 @@ from tests.kernel.test_kernel_log import forge
 from zombiescope.captures.sources import GROWING
 from zombiescope.captures.store import entries
 from zombiescope.host.perf_tool import try_perf
+from zombiescope.kernel.log_clock import monotonic_lead_ns
 from zombiescope.pipeline.profile import open_capture
 from zombiescope.pipeline.recording import keeper
 
@@ -76,6 +77,28 @@ def test_a_killed_recording_is_picked_up_by_the_next(tmp_path: Path) -> None:
     subprocess.run([*COMMAND, "--seconds", "1", "--captures", str(tmp_path)], check=True)
     assert not list(tmp_path.glob("*.recording"))
     assert len(entries(os.fsencode(tmp_path))) == 2
+
+
+def test_the_clock_of_the_kernels_log_is_known() -> None:
+    """A line that is written between two looks at our clock has its stamp between them, moved by what we say."""
+    lead = monotonic_lead_ns()
+    if lead is None:
+        not_here("perf_event_open is refused")
+        return
+    mark = f"zombiescope {secrets.token_hex(8)}"
+    descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.lseek(descriptor, 0, os.SEEK_END)
+        before = time.monotonic()
+        forge(f"{mark}\n")
+        after = time.monotonic()
+        record = b""
+        while mark.encode() not in record:
+            record = os.read(descriptor, 16_384)
+    finally:
+        os.close(descriptor)
+    stamp = int(record.split(b",")[2]) / 1e6 + lead / 1e9
+    assert before - 0.05 <= stamp <= after + 0.05
 
 
 def test_a_reset_in_the_kernels_log_is_an_event_to_keep(tmp_path: Path) -> None:

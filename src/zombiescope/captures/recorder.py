@@ -19,8 +19,10 @@ from zombiescope.captures.reading import Choices, read_capture
 from zombiescope.captures.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.names import shown
+from zombiescope.kernel.log_clock import monotonic_lead_ns
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.capture_codec import encode
+from zombiescope.profiling.perf_file import Clock
 
 _MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
@@ -116,7 +118,8 @@ class Recording:
             drop(path)
             return []
         who = f"profile record ({self._who})" if not always else "profile record, found after it had died"
-        capture = replace(capture, about=capture.about._replace(source=who))
+        clock = None if always else _on_log(capture.about.clock)
+        capture = replace(capture, about=capture.about._replace(source=who, clock=clock or capture.about.clock))
         is_wanted = always or self.keep(capture)
         wanted = [self._waiting] if is_wanted and self._waiting else []
         self._waiting = None
@@ -151,6 +154,12 @@ class Recording:
                 raise
             drop(raw)
             return store.save(self.order.folder, name, encode(capture))
+
+
+def _on_log(clock: Clock | None) -> Clock | None:
+    """The samples are on CLOCK_MONOTONIC, from which the log's clock moves away too slowly to matter within a segment."""
+    lead = monotonic_lead_ns()
+    return None if clock is None or lead is None else clock._replace(log_ns=clock.sample_ns - lead)
 
 
 def _is_growing(path: bytes) -> bool:

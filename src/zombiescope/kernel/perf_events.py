@@ -73,7 +73,8 @@ def kernel_only(rate_hz: int, wish: Wish) -> bytes:
     return bytes(raw)
 
 
-def open_event(raw: bytes, cpu: int) -> int:
+def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
+    """-1: every process, or every core; 0: this thread."""
     number = _NUMBERS.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {platform.machine()}")
@@ -83,7 +84,7 @@ def open_event(raw: bytes, cpu: int) -> int:
         library.syscall(
             ctypes.c_long(number),
             buffer,
-            ctypes.c_int(-1),
+            ctypes.c_int(process),
             ctypes.c_int(cpu),
             ctypes.c_int(-1),
             ctypes.c_ulong(_CLOSE_ON_EXEC),
@@ -102,18 +103,22 @@ class _Ring:
     size: int
 
     def drain(self) -> bytes:
-        """Everything new: whole records, as the kernel moves its end only past whole ones."""
-        head = struct.unpack_from("<Q", self.memory, _HEAD)[0]
-        tail = struct.unpack_from("<Q", self.memory, _TAIL)[0]
-        if head == tail:
-            return b""
-        first, last = tail % self.size, head % self.size
-        if first < last:
-            content = self.memory[_PAGE + first : _PAGE + last]
-        else:
-            content = self.memory[_PAGE + first : _PAGE + self.size] + self.memory[_PAGE : _PAGE + last]
-        struct.pack_into("<Q", self.memory, _TAIL, head)
-        return content
+        return read_ring(self.memory, self.size)
+
+
+def read_ring(memory: mmap.mmap, size: int) -> bytes:
+    """Everything new: whole records, as the kernel moves its end only past whole ones."""
+    head = struct.unpack_from("<Q", memory, _HEAD)[0]
+    tail = struct.unpack_from("<Q", memory, _TAIL)[0]
+    if head == tail:
+        return b""
+    first, last = tail % size, head % size
+    if first < last:
+        content = memory[_PAGE + first : _PAGE + last]
+    else:
+        content = memory[_PAGE + first : _PAGE + size] + memory[_PAGE : _PAGE + last]
+    struct.pack_into("<Q", memory, _TAIL, head)
+    return content
 
 
 _everything = attr

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What else happened while a capture was taken: resets of cards by a kernel log given, and what the agent wrote into its history.
 
-A capture knows one moment on two clocks, so that both lie on its own axis.
+A capture knows one moment on three clocks, so that both lie on its own axis.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def marks_of(capture: Capture, state: bytes | None, kernel_log: bytes | None) ->
     found: list[Mark] = []
     gaps: list[Gap] = []
     if kernel_log is not None:
-        found += [mark for mark in _resets(kernel_log, first / 1e9) if 0 <= mark.seconds <= capture.seconds]
+        began_on_log = clock.on_log(first) / 1e9
+        found += [mark for mark in _resets(kernel_log, began_on_log) if 0 <= mark.seconds <= capture.seconds]
     if state is not None:
         more, gaps = _happenings(state, began, began + capture.seconds)
         found += more
@@ -59,7 +60,7 @@ def marks_of(capture: Capture, state: bytes | None, kernel_log: bytes | None) ->
 
 
 def _resets(path: bytes, first: float) -> list[Mark]:
-    """A log with the kernel's own stamps, as `dmesg` prints it: seconds on the clock of the samples."""
+    """A log with the kernel's own stamps, as `dmesg` prints it: seconds on its own clock."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 (bytes are the name)
             lines = file.read(_MOST_LOG_BYTES).split(b"\n")

@@ -96,7 +96,7 @@ def about_document(about: About) -> dict[str, Any]:
         "source": about.source,
         "host": about.host,
         "kernel": about.kernel,
-        "clock": None if clock is None else {"wall_ns": clock.wall_ns, "sample_ns": clock.sample_ns},
+        "clock": None if clock is None else clock._asdict(),
         "rate_hz": about.rate_hz,
         "lost": about.lost,
         "throttled": about.throttled,
@@ -236,13 +236,18 @@ def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
     return values
 
 
+def _clock(document: dict[str, Any]) -> Clock:
+    on_log = document.get("log_ns")
+    return Clock(int(document["wall_ns"]), int(document["sample_ns"]), int(on_log) if isinstance(on_log, int) else None)
+
+
 def _about(document: dict[str, Any]) -> About:
     clock = document["clock"]
     return About(
         str(document["source"]),
         document["host"],
         document["kernel"],
-        None if clock is None else Clock(int(clock["wall_ns"]), int(clock["sample_ns"])),
+        None if clock is None else _clock(clock),
         document["rate_hz"],
         int(document["lost"]),
         int(document["throttled"]),

@@ -25,10 +25,16 @@ _BUILD_ID_SIZE = 1 << 15
 
 
 class Clock(NamedTuple):
-    """One moment on two clocks: nanoseconds since the epoch, and on the clock of the samples."""
+    """One moment on several clocks: nanoseconds since the epoch, on the clock of the samples, and on that of the kernel's log."""
 
     wall_ns: int
     sample_ns: int
+    log_ns: int | None = None
+    """None: the recorder did not look."""
+
+    def on_log(self, sample_ns: int) -> int:
+        """Where nobody looked the clocks are taken for one: they part by some seconds in months."""
+        return sample_ns - (0 if self.log_ns is None else self.sample_ns - self.log_ns)
 
 
 class PerfFile(NamedTuple):

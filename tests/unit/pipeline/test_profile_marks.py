@@ -14,6 +14,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.history.store import Store
 from zombiescope.pipeline.profile_marks import marks_of
 from zombiescope.profiling.capture import Capture
+from zombiescope.profiling.capture_codec import decode, encode
 from zombiescope.profiling.perf_file import Clock
 from zombiescope.profiling.perf_import import import_perf
 
@@ -37,6 +38,18 @@ def test_a_reset_of_the_log_lies_where_its_stamp_says(capture: Capture, tmp_path
     marks = marks_of(capture, None, os.fsencode(log))
     assert [(mark.kind, round(mark.seconds, 3)) for mark in marks.found] == [("nic-reset", 1.5)]
     assert "eth0" in marks.found[0].label
+
+
+def test_a_log_on_a_clock_of_its_own_is_moved_by_what_the_recorder_saw(capture: Capture, tmp_path: Path) -> None:
+    """A quarter of a minute, as after some months."""
+    assert capture.about.clock is not None
+    first = int(capture.time[0])
+    clock = capture.about.clock._replace(log_ns=first + 15 * 10**9)
+    stored = decode(b"".join(encode(replace(capture, about=capture.about._replace(clock=clock)))))
+    log = tmp_path / "dmesg"
+    log.write_text(f"[{first / 1e9 + 15 + 1.5:.6f}] ena 0000:00:05.0 eth0: Trigger reset is on\n")
+    assert [round(mark.seconds, 3) for mark in marks_of(stored, None, os.fsencode(log)).found] == [1.5]
+    assert marks_of(capture, None, os.fsencode(log)).found == ()
 
 
 def test_what_the_agent_saw_lies_at_its_wall_clock(capture: Capture, tmp_path: Path) -> None:
