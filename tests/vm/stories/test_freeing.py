@@ -148,12 +148,16 @@ def test_what_is_in_swap_and_still_in_memory_goes_by_reclaim_first(cell: Cell, t
 @pytest.mark.cells.with_args(lambda cell: on_v2(cell) and cell.kernel != "5.10" and not cell.required)
 def test_what_is_predicted_is_what_goes(cell: Cell, tmp_path: Path, kind: str) -> None:
     count = 20
+    # The pages of the programs that bury are read by the first one after a reclaim, and stay mapped: nobody could promise those.
+    with dead(cell, BY_KIND[kind], f"story-{kind}-before", 1):
+        pass
     with dead(cell, BY_KIND[kind], f"story-{kind}", count) as (grove, left):
         scope = ("--below", grove.path, "--seconds", "0")
         names = [each["name"] for each in document("plan", *scope)["steps"]]
         consents = [word for name in names for word in ("--consent", name)]
         done = document("apply", *scope, "--yes", "--window", "0", "--state", str(tmp_path), *consents)
         expected = [each["expected"] for each in done["steps"] if each["expected"]]
+        assert all(each["zombies_freed"] is not None for each in expected), ("no 'cannot know' here", done["steps"])
         predicted = sum(each["zombies_freed"] for each in expected)
-        assert predicted >= 0.9 * count, "no 'cannot know' here"
+        assert predicted >= 0.9 * count, done["steps"]
         assert abs(predicted - (count - settled(left, 0, seconds=5))) <= 0.1 * predicted, done["steps"]
