@@ -42,9 +42,10 @@ def find_kswapd(host: Host) -> tuple[int, ...]:
 
 
 def read_reclaim_rates(host: Host, kswapd: tuple[int, ...]) -> PressureLook:
-    return PressureLook(
-        host.wall_clock(), host.monotonic(), _vmstat(host), _stalls(host), _kswapd_seconds(host, kswapd)
-    )
+    """A recording keeps the wall clock alone: its steady time stands still while looks are taken, however long they took."""
+    at = host.wall_clock()
+    steady = host.monotonic() if host.is_live else at
+    return PressureLook(at, steady, _vmstat(host), _stalls(host), _kswapd_seconds(host, kswapd))
 
 
 def _vmstat(host: Host) -> dict[str, int] | Gap:
