@@ -138,6 +138,7 @@ def is_caught(mutation: Mutation, folder: Path) -> bool:
         "pytest",
         "-x",
         "--tb=line",
+        "-rN",  # a mutant that fails is no failure
         f"--junitxml={report}",
         "-o",
         f"pythonpath={CHECKOUT}",

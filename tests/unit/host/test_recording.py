@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import V1_MOUNT, Cgroup, Machine, ScriptedHost, Use, proc_cgroups, v1_machine, v2_machine
 
+from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.host import bundle
 from zombiescope.host.choose import choose_host
@@ -143,6 +144,22 @@ def test_a_host_named_like_the_kernels_own_words_spoils_nothing(tmp_path: Path) 
     assert record(ScriptedHost(machine), str(tmp_path / "x.tar.gz"), 1).replays
     replayed = _documents(bundle.open_bundle(os.fsencode(tmp_path / "x.tar.gz")))[0]
     assert replayed["memcg"] == _documents(ScriptedHost(machine))[0]["memcg"]
+
+
+def test_a_machine_that_takes_its_time_to_look_replays_to_the_same_answer(tmp_path: Path) -> None:
+    """Seconds pass while it looks, on both clocks, and none while it waits: a recording has one clock that stands still then."""
+
+    class Slow(ScriptedHost):
+        def wall_clock(self) -> float:
+            return 1_700_000_000.0 + self.monotonic()
+
+    vmstat = b"".join(b"%s 0\n" % name for name in (b"pgscan_kswapd", b"pgscan_direct", b"pgscan_anon", b"pgscan_file"))
+    files = {b"/proc/vmstat": vmstat, b"/proc/pressure/memory": b"some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"}
+    host = Slow(v1_machine({b"/a": Cgroup()}) | files, seconds_per_read=0.05)
+    recorded = record(host, str(tmp_path / "x.tar.gz"), 0)
+    again = examine(bundle.open_bundle(os.fsencode(tmp_path / "x.tar.gz")), 0).diagnosis.findings
+    assert {found.id: found.verdict for found in again}["reclaim-pressure"] is Verdict.ABSENT
+    assert recorded.replays
 
 
 def test_command_lines_are_never_kept() -> None:
