@@ -50,7 +50,7 @@ class SymbolFiles:
         if path == VDSO.encode():
             return _own_vdso(build_id)
         reason, hint = "", ""
-        for place in (self.root + path, b"/proc/%d/root" % pid + path):
+        for place in (self.root + path, b"/proc/%d/root" % pid + path, *_kept_by_perf(build_id)):
             try:
                 elf = open_elf(map_file(place))
                 if build_id and not build_id.startswith(elf.build_id() or "-") and not _same(elf, build_id):
@@ -87,6 +87,14 @@ class SymbolFiles:
             except OSError:
                 continue
         return None
+
+
+def _kept_by_perf(build_id: str) -> list[bytes]:
+    """perf keeps a copy of what it recorded, by build id: it may outlive the file."""
+    if len(build_id) < 4 or not build_id.isalnum():
+        return []
+    home = os.path.expanduser(b"~")
+    return [b"%b/.debug/.build-id/%b/%b/elf" % (home, build_id[:2].encode(), build_id[2:].encode())]
 
 
 def _same(elf: Elf, build_id: str) -> bool:

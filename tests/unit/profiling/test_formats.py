@@ -164,7 +164,7 @@ python3 my app 77 [001] 12.000100:     250000 cpu-clock:
 \tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])
 \t          401234 do (odd) name+0x4 (/tmp/a (deleted))
 
-swapper     0 [000] 12.000200:          1 cpu-clock:
+swapper     0 [000] 12.000200:          1 task-clock:u:
 \tffffffff81000310 pv_native_safe_halt+0xb ([kernel.kallsyms])
 
 junk
@@ -180,8 +180,15 @@ def test_perf_script_text_is_read() -> None:
     }
     assert capture.time.tolist() == [12_000_100_000, 12_000_200_000]
     assert capture.cpu.tolist() == [1, 0]
+    assert [capture.events[number] for number in capture.event.tolist()] == ["cpu-clock", "task-clock:u"]
+    assert [gap.reason for gap in capture.about.gaps] == ["1 pieces of text are no sample and are left out"]
     assert capture.idle.tolist() == [False, True]
     assert "1 pieces" in capture.about.gaps[0].reason
+
+
+def test_text_that_ends_within_a_line_is_cut() -> None:
+    gaps = read_perf_script(SCRIPT[: SCRIPT.index(b"halt")], "text").about.gaps
+    assert ["cut off" in gap.reason for gap in gaps] == [True]
 
 
 @pytest.mark.parametrize("raw", [b"hello\nworld\n", b"{}", b'{"shared":1}', b"\xff\x00\x01junk"])

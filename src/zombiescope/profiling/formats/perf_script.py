@@ -12,7 +12,7 @@ from zombiescope.profiling.formats.stacks import Frame, Gathering
 
 _HEADING = re.compile(
     rb"^\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?\d+)/\s*)?(?P<tid>-?\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?"
-    rb"(?P<seconds>\d{1,10})\.(?P<part>\d{1,9}):"
+    rb"(?P<seconds>\d{1,10})\.(?P<part>\d{1,9}):(?:\s+\d+)?(?:\s+(?P<event>\S+):)?"
 )
 _FRAME = re.compile(
     rb"^\s*[0-9a-f]+\s+(?:(?P<name>.*?)\+0x[0-9a-f]+|(?P<plain>.*?))\s+\((?P<file>[^()]*(?:\([^()]*\))?[^()]*)\)\s*$"
@@ -45,6 +45,7 @@ def read_perf_script(content: bytes, source: str) -> Capture:
             number = known[key] = gathering.stack_number(comm, _frames(stack))
         tid = int(match["tid"])
         has_cpu &= match["cpu"] is not None
+        gathering.now_of = shown(match["event"] or b"samples")
         gathering.add(
             number,
             comm,
@@ -55,9 +56,11 @@ def read_perf_script(content: bytes, source: str) -> Capture:
     gaps = []
     if passed_over:
         gaps.append(Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out"))
+    if not content.endswith(b"\n"):
+        gaps.append(Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again"))
     if not has_cpu:
         gaps.append(Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu"))
-    return gathering.capture(About(source, gaps=tuple(gaps)), "perf script")
+    return gathering.capture(About(source, gaps=tuple(gaps)))
 
 
 def _without_comments(block: bytes) -> bytes:

@@ -35,6 +35,8 @@ class Gathering:
     comm: list[int] = field(default_factory=list)
     event: list[int] = field(default_factory=list)
     weight: list[int] = field(default_factory=list)
+    now_of: str = "samples"
+    """The event that the samples are of which are added from now on."""
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def stack_number(self, comm: str, frames: list[Frame]) -> int:
@@ -54,8 +56,9 @@ class Gathering:
         self.pid.append(thread[0])
         self.tid.append(thread[1])
         self.weight.append(weight)
+        self.event.append(self.events.setdefault(self.now_of, len(self.events)))
 
-    def capture(self, about: About, event: str = "samples") -> Capture:
+    def capture(self, about: About) -> Capture:
         if not self.stack:
             raise BrokenCapture("it holds no stack", "is it the right file?")
         lengths = np.array([len(stack) for stack in self.stacks], np.int64)
@@ -74,7 +77,7 @@ class Gathering:
             pid,
             np.array(self.tid, np.int64)[order].astype(np.uint32),
             np.where(kernel_file[tree.frame[node]], KERNEL_MODE, USER_MODE).astype(np.uint8),
-            np.zeros(len(order), np.uint8),
+            np.minimum(np.array(self.event, np.int64)[order], 255).astype(np.uint8),
             np.array(self.comm, np.uint32)[order],
             np.zeros(len(order), np.uint32),
             judge_idle(pid, node, tree, self.frames.names),
@@ -84,7 +87,7 @@ class Gathering:
             tuple(self.frames.names),
             tuple(self.frames.files),
             tuple(self.comms),
-            (event,),
+            tuple(self.events),
             ("",),
         )
 
