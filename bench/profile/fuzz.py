@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--scanner")
     parser.add_argument("--sanitized", action="store_true")
     parser.add_argument("files", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if not given.sanitized:  # a sanitizer's shadow memory is address space too
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     faulthandler.register(signal.SIGALRM, chain=True)

@@ -66,9 +66,16 @@ class Side:
     """Where the kernel's own code began when this was recorded: tells whether a saved kallsyms is of the same boot."""
     cgroups: dict[int, str] = field(default_factory=dict)
     build_ids: dict[str, str] = field(default_factory=dict)
-    lost: int = 0
+    told_lost: int = 0
+    """By the kernel, as soon as there is room again for saying so."""
+    counted_lost: int = 0
+    """By perf when it ends, from the kernel's counters: the same ones and those that were never told."""
     throttled: int = 0
     broken: int = 0
+
+    @property
+    def lost(self) -> int:
+        return max(self.told_lost, self.counted_lost)
 
 
 def read_side(records: list[tuple[int, int, bytes]], event: Event) -> Side:
@@ -128,12 +135,12 @@ def _map(side: Side, misc: int, mapped: Mapped) -> None:
 
 def _lost(side: Side, time: int, misc: int, body: bytes) -> None:
     del time, misc
-    side.lost += struct.unpack_from("<QQ", body)[1]
+    side.told_lost += struct.unpack_from("<QQ", body)[1]
 
 
 def _lost_samples(side: Side, time: int, misc: int, body: bytes) -> None:
     del time, misc
-    side.lost += struct.unpack_from("<Q", body)[0]
+    side.counted_lost += struct.unpack_from("<Q", body)[0]
 
 
 def _throttle(side: Side, time: int, misc: int, body: bytes) -> None:

@@ -46,6 +46,14 @@ def test_import_list_and_ask(place: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [moment["core"] for moment in moments["moments"]] == [1]
 
 
+def test_kernel_alone_and_user_code_alone_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(place, "flame", "--kernel", "--user") == 2
+    assert "no sample is both" in capsys.readouterr().err
+    capsys.readouterr()
+    assert run(place, "flame", "--kernel", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 101
+
+
 def test_pictures_are_written(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = str(place / "perf.data")
     assert run(place, "heatmap", raw, "--svg", str(place / "h.svg")) == 0

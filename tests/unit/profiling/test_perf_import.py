@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 import pytest
-from tests.unit.profiling.perf_files import KERNEL_MARK, TOOLS, USER_MARK, PerfFileBuilder, small_capture
+from tests.unit.profiling.perf_files import KERNEL_MARK, TOOLS, USER_MARK, PerfFileBuilder, record, small_capture
 
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
@@ -86,6 +86,11 @@ def test_return_addresses_name_the_caller() -> None:
 def test_lost_records_and_throttling_are_said() -> None:
     capture = import_perf(small_capture().lost(1, 77).file(), TOOLS, "lost")
     assert capture.about.lost == 77
+    told_again = small_capture().lost(1, 70)
+    told_again.records.append(record(13, 0, struct.pack("<Q", 80) + told_again.trailer(2)))
+    assert import_perf(told_again.file(), TOOLS, "lost").about.lost == 80, (
+        "perf counts at its end what the kernel told before"
+    )
     assert any("77" in gap.reason for gap in capture.about.gaps)
 
 

@@ -45,8 +45,8 @@ def filter_options(command: Command) -> Command:
             click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
             click.option("--cgroup", "cgroups", multiple=True, metavar="GLOB", help="Only this cgroup."),
             click.option("--event", "events", multiple=True, metavar="GLOB", help="Only samples of this event."),
-            click.option("--kernel", "side", flag_value="kernel", help="Only samples taken in the kernel."),
-            click.option("--user", "side", flag_value="user", help="Only samples taken in user code."),
+            click.option("--kernel", "in_kernel", is_flag=True, help="Only samples taken in the kernel."),
+            click.option("--user", "in_user", is_flag=True, help="Only samples taken in user code."),
             click.option("--idle", "with_idle", is_flag=True, help="Count idle cores too."),
         )
     ):
@@ -65,6 +65,8 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         raise UsageError(
             f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"
         )
+    if given["in_kernel"] and given["in_user"]:
+        raise UsageError("cannot look at the kernel alone and at user code alone", "no sample is both", "give one")
     return Selection(
         begin,
         end,
@@ -74,7 +76,7 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         tuple(given["tids"]),
         tuple(given["cgroups"]),
         tuple(given["events"]),
-        given["side"] or "both",
+        "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both",
         given["with_idle"],
     )
 
