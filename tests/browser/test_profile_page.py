@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,6 +250,19 @@ def test_a_stranger_is_not_answered(page: Page, small: str) -> None:
     assert "unsafe" not in policy
     for path in ("api/none", "static/../server.py", "static/%2e%2e/server.py", "api/flame?from=x", "api/flame?core=-1"):
         assert page.request.get(small + path).status in (400, 404), path
+
+
+@pytest.mark.parametrize(("error", "is_silent"), [(BrokenPipeError(), True), (ValueError("a bug"), False)])
+def test_a_page_that_is_closed_early_leaves_no_word(
+    error: Exception, is_silent: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_server(0, lambda path, query: {}) as server:
+        try:
+            raise error
+        except (BrokenPipeError, ValueError):
+            with socket.socket() as request:
+                server.handle_error(request, ("127.0.0.1", 1))
+    assert (capsys.readouterr().err == "") == is_silent
 
 
 def test_an_interaction_with_20_000_boxes_takes_less_than_two_frames(page: Page, wide: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -82,10 +83,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Silence: the terminal belongs to the person."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed while it was answered is nobody's mistake."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
 def open_server(port: int, answering: Answering) -> ThreadingHTTPServer:
     """Bound to loopback; port 0 takes any. The caller serves and closes it."""
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+        server = _Server(("127.0.0.1", port), _Handler)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot serve on port {port}", why, "choose another with --port") from error
