@@ -21,6 +21,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.pipeline.profile import Opened
 from zombiescope.pipeline.profile_marks import Mark, Marks
 from zombiescope.profiling.capture import About, Capture
+from zombiescope.profiling.formats.collapsed import read_collapsed
 from zombiescope.profiling.formats.stacks import Gathering
 from zombiescope.profiling.perf_import import import_perf
 from zombiescope.web.profile_api import ProfileApi
@@ -210,6 +211,18 @@ def test_marks_are_drawn_listed_and_lead_to_their_range(page: Page, marked: str)
         page.screenshot(path=str(Path(shots) / "marks.png"))
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
+
+
+def test_stacks_without_times_are_shown_without_a_heat_map(page: Page) -> None:
+    for address in served(read_collapsed(b"main;work 5\nmain;rest 7\n", "collapsed")):
+        visit(page, address)
+        assert page.is_hidden("#heat")
+        assert page.inner_text("#detail") == "all: 12 samples, 100.00 %"
+        page.select_option("#view", "sum")
+        page.fill("#search", "work")
+        page.wait_for_function("() => document.getElementById('matched').textContent === '41.67 % matched'")
+        results = Axe().run(page)
+        assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

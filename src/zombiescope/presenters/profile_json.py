@@ -32,6 +32,7 @@ def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
             "rate_hz": about.rate_hz,
             "lost": about.lost,
             "throttled": about.throttled,
+            "has_time": about.has_time,
         },
         **body,
         "gaps": [gap._asdict() for gap in about.gaps],

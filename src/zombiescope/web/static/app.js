@@ -29,6 +29,7 @@ function filters() {
 }
 
 async function askHeat() {
+  if (at("when").hidden) return; // stacks without times have no heat map
   const data = await ask("/api/heatmap", filters());
   heat.range = state.from !== "" ? [Number(state.from), Number(state.to)] : null;
   heat.show(data, state.view === "sum");
@@ -147,6 +148,7 @@ async function begin() {
   at("title").textContent = about.capture.name;
   at("facts").textContent = `${about.capture.samples.toLocaleString("en")} samples, ${about.capture.seconds.toFixed(1)} s, ${about.cores.length} cores${about.capture.host ? `, host ${about.capture.host}` : ""}${about.taken_at ? `, from ${about.taken_at}` : ""}`;
   at("gaps").textContent = about.gaps.map((gap) => `Not known: ${gap.reason}.`).join(" ");
+  at("when").hidden = !about.capture.has_time;
   options("core", about.cores.map(String));
   options("comm", [...about.comms].sort());
   options("cgroup", about.cgroups);
@@ -160,7 +162,7 @@ for (const name of FIELDS) at(name).addEventListener("change", () => {
   state[name] = at(name).value;
   save();
   theme();
-  if (name === "view") heat.show(heat.data, state.view === "sum");
+  if (name === "view") { if (heat.data) heat.show(heat.data, state.view === "sum"); }
   else if (name === "theme") { heat.draw(); flame.draw(); }
   else { askHeat(); askFlame(); }
 });
