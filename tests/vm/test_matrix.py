@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = {"required": 900, "all": 2400}
 RESULTS = REPOSITORY / "build" / "vm"
 LOCKED_DOWN_IN_CI = ("5.10-v2", "7.2-v2")
 """The oldest and the newest kernel."""
-PYTEST = ["python3", "-m", "pytest", "-v", "-rfEs", "--tb=short", "--durations=5", "-o", "faulthandler_timeout=600"]
+PYTEST = ["python3", "-m", "pytest", "-vv", "-rfEs", "--tb=short", "--durations=5", "-o", "faulthandler_timeout=600"]
 
 
 def asked() -> str:
