@@ -80,7 +80,8 @@ def _open_file(buffer: memoryview) -> PerfFile:
     features = dict(_features(buffer, data_at + data_bytes))
     events = _with_names(_attrs(buffer, attr_bytes, attrs_at, attrs_bytes), features.get(_EVENT_DESC))
     opened = PerfFile(buffer, data_at, data_to, Events.of(events), is_pipe=False, build_ids={})
-    return _described(opened, features)._replace(short_by=data_at + data_bytes - data_to)
+    ends = max(data_at + data_bytes, _described_to(buffer, data_at + data_bytes))
+    return _described(opened, features)._replace(short_by=max(0, ends - len(buffer)))
 
 
 def _attrs(buffer: memoryview, attr_bytes: int, at: int, length: int) -> list[Event]:
@@ -111,6 +112,16 @@ def _features(buffer: memoryview, table_at: int) -> Iterator[tuple[int, memoryvi
             table_at += 16
             if at + length <= len(buffer):
                 yield bit, buffer[at : at + length]
+
+
+def _described_to(buffer: memoryview, table_at: int) -> int:
+    """Where the last section ends, or their table: without build ids and clock a capture says less than it seems to."""
+    count = int.from_bytes(buffer[72:104], "little").bit_count()
+    table_to = table_at + 16 * count
+    if table_to > len(buffer):
+        return table_to
+    sections = struct.iter_unpack("<QQ", buffer[table_at:table_to])
+    return max([table_to, *(int(at + length) for at, length in sections)])
 
 
 def _described(opened: PerfFile, features: dict[int, memoryview]) -> PerfFile:

@@ -120,6 +120,20 @@ def test_a_cut_file_gives_what_is_there_and_says_what_is_missing() -> None:
     assert any("bytes" in gap.reason for gap in capture.about.gaps)
 
 
+def test_a_file_cut_after_its_samples_says_so() -> None:
+    """The host, the clock and the build ids lie there: every sample is read, and yet something is missing."""
+    plain = bytearray(small_capture().file())
+    plain[72] |= 1 << 3  # the host's name
+    name = struct.pack("<I", 8) + b"machine\0"
+    whole = bytes(plain) + struct.pack("<QQ", len(plain) + 16, len(name)) + name
+    assert import_perf(whole, TOOLS, "whole").about.host == "machine"
+    assert not [gap for gap in import_perf(whole, TOOLS, "whole").about.gaps if gap.fact == "samples"]
+    for cut in range(len(plain), len(whole)):
+        capture = import_perf(whole[:cut], TOOLS, "cut")
+        assert len(capture) == 400
+        assert any("bytes early" in gap.reason for gap in capture.about.gaps), cut
+
+
 def test_a_stream_cut_at_any_byte_says_so() -> None:
     """Unless it is cut between two records: then nothing is missing that could be known."""
     built = PerfFileBuilder(records=small_capture().records[:12])
