@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.flame_layout import Key
 from zombiescope.profiling.capture import Capture
@@ -69,15 +71,17 @@ def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
 
 def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
     """Only the frames that are used, numbered anew."""
-    used = sorted({number for number in graph.frame.tolist() if number < len(frames)})
-    place = {number: index + 1 for index, number in enumerate(used)}
+    is_named = graph.frame < len(frames)
+    used, place = np.unique(graph.frame[is_named], return_inverse=True)
+    numbered = np.zeros(len(graph.frame), np.int64)
+    numbered[is_named] = place + 1
     body = {
         "samples": graph.samples,
         "before_samples": graph.before_samples if graph.before is not None else None,
-        "frames": [["all", ""], *([*frames[number]] for number in used)],
+        "frames": [["all", ""], *(frames[number] for number in used.tolist())],
         "boxes": {
             "parent": graph.parent.tolist(),
-            "frame": [place.get(number, 0) for number in graph.frame.tolist()],
+            "frame": numbered.tolist(),
             "total": graph.total.tolist(),
             "self": graph.self.tolist(),
             "before": None if graph.before is None else graph.before.tolist(),
