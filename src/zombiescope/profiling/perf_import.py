@@ -50,8 +50,9 @@ def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     spaces = _with_build_ids(follow(side.changes), side.build_ids)
     gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
     if not len(samples.time):
-        why = gaps[0].reason if gaps else "perf recorded nothing"
-        raise BrokenCapture(f"it holds no sample: {why}", "record again, for longer")
+        if not gaps:
+            raise BrokenCapture("it holds no sample: perf recorded nothing", "record again, for longer")
+        raise BrokenCapture(f"it holds no sample: {gaps[0].reason}", gaps[0].hint or "copy it again, or record again")
     return _assemble(stream.words, opened, samples, (side, spaces), tools, About(source, gaps=tuple(gaps)))
 
 
