@@ -10,7 +10,6 @@ the library was built with the compiler's sanitizers, whose own checks limit mem
 from __future__ import annotations
 
 import argparse
-import ctypes
 import faulthandler
 import random
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.unit.profiling.perf_files import TOOLS, PerfFileBuilder, record, small_capture
+from tests.unit.zstd_frames import zstd_packed
 
 from zombiescope.captures.scanner import Scanner, built_scanner
 from zombiescope.captures.zstd import decompressor_factory
@@ -56,13 +56,9 @@ class Seed:
 
 def compressed() -> bytes:
     """As `perf record -z` writes it: the samples in records of zstd, the rest plain."""
-    library = ctypes.CDLL("libzstd.so.1")
-    library.ZSTD_compress.restype = ctypes.c_size_t
     built = small_capture()
-    samples = b"".join(built.records[2:40])
-    room = ctypes.create_string_buffer(len(samples) + 1024)
-    size = library.ZSTD_compress(room, ctypes.c_size_t(len(room)), samples, ctypes.c_size_t(len(samples)), 3)
-    return PerfFileBuilder(records=[*built.records[:2], record(81, 0, room.raw[:size])]).file()
+    samples = zstd_packed(b"".join(built.records[2:40]))
+    return PerfFileBuilder(records=[*built.records[:2], record(81, 0, samples)]).file()
 
 
 def several() -> bytes:
