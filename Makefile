@@ -11,7 +11,7 @@ CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnos
 BESIDE   := lint test-unit test-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -36,7 +36,7 @@ doctor: $(INSTALLED) ## set up, then run the main job on this host
 test:            ## everything CI requires: the machines beside what needs no clock, then what does
 	@$(MAKE) --no-print-directory --jobs=2 $(READY) $(PACKAGES)
 	@$(BIN)/python tools/side_by_side.py test-vm test-calm -- $(BESIDE)
-	@$(MAKE) --no-print-directory test-kernel test-browser test-server
+	@$(MAKE) --no-print-directory test-kernel test-hostile test-browser test-server
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .
@@ -56,6 +56,9 @@ test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, agains
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
+
+test-hostile: $(READY) $(PACKAGES) ## attacks of an unprivileged neighbour and of strangers' files on the installed command; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=hostile $(BIN)/python -m pytest tests/hostile
 
 test-server: $(READY) $(PACKAGES) ## a real Prometheus scrapes the agent; what we export is accepted; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server
