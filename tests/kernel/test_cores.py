@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -164,11 +165,15 @@ def test_a_hog_in_user_mode_raises_nothing() -> None:
 
 def test_a_system_call_loop_and_what_perf_says_of_the_same_window(tmp_path: Path) -> None:
     assert shutil.which("perf"), "perf is among the packages of this tier"
-    command = ["perf", "record", "-q", "-a", "-g", "-F", "99", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC"]
+    command = ["perf", "record", "-q", "-a", "-g", "-N", "-B", "-F", "99", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC"]
     data = tmp_path / "perf.data"
-    perf = subprocess.Popen([*command, "-o", str(data), "sleep", str(WINDOW_SECONDS + 1)], stderr=subprocess.DEVNULL)
+    with first_in_line():
+        perf = subprocess.Popen([*command, "-o", str(data)], stderr=subprocess.PIPE)
+    assert wait_until(lambda: is_sampling(perf.pid)), "perf never began to look"
     truth, answer, by_agent = watched("zeros")
-    perf.wait(60)
+    perf.send_signal(signal.SIGINT)
+    _, said = perf.communicate(timeout=300)
+    assert perf.returncode in (0, -signal.SIGINT), (perf.returncode, said)
     assert_seen(truth, answer, by_agent, "files")
     (stretch,) = of_core(answer, truth)
     theirs = _perf_functions(data, truth)
@@ -182,7 +187,9 @@ def test_a_system_call_loop_and_what_perf_says_of_the_same_window(tmp_path: Path
 def _perf_functions(data: Path, truth: Truth) -> Counter[str]:
     """The innermost kernel function of every sample on the held core while it was held."""
     fields = ["perf", "script", "-i", str(data), "-F", "cpu,time,ip,sym", "--ns"]
-    text = subprocess.run(fields, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(fields, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout
     offset = time.time() - time.monotonic()
     found: Counter[str] = Counter()
     for block in text.strip().split("\n\n"):
