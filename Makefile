@@ -9,9 +9,11 @@ CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnos
 
 # What is made while the machines run: work of a CPU, that no clock judges.
 BESIDE   := lint test-unit test-packages
+# What is made after that, one by one.
+ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -34,9 +36,14 @@ doctor: $(INSTALLED) ## set up, then run the main job on this host
 	@$(BIN)/zombiescope doctor
 
 test:            ## everything CI requires: the machines beside what needs no clock, then what does
-	@$(MAKE) --no-print-directory --jobs=2 $(READY) $(PACKAGES)
-	@$(BIN)/python tools/side_by_side.py test-vm test-calm -- $(BESIDE)
-	@$(MAKE) --no-print-directory test-kernel test-hostile test-browser test-server
+	@began=$$(date +%s); $(MAKE) --no-print-directory --jobs=2 $(READY) $(PACKAGES) && \
+		ZOMBIESCOPE_BEGAN=$$began $(BIN)/python -m tools.side_by_side test-vm test-calm -- $(BESIDE) -- $(ALONE)
+
+test-busy: $(READY) $(PACKAGES) ## `make test` beside four busy processes; prints which tests were run again
+	@$(BIN)/python tools/beside_busy.py 4 $(MAKE) --no-print-directory test
+
+test-one-core: $(READY) $(PACKAGES) ## the tiers that need a clock, on one core; prints which tests were run again
+	@taskset --cpu-list 0 $(BIN)/python -m tools.side_by_side -- -- $(ALONE)
 
 lint: $(READY)   ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet .

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes some targets behind, each in a line of its own, and others in front: `tools/side_by_side.py BEHIND... -- FRONT...`.
+"""Makes some targets behind, each in a line of its own, others in front, and others after all of them, one by one:
+`python -m tools.side_by_side BEHIND... -- FRONT... [-- AFTER...]`. Its last words are what each took (tools/tier_times.py).
 
 What is made in front writes as ever. What is made behind writes to build/behind/TARGET; of it only lines of progress (`vm: `)
 appear at once, and all of it, in one piece, when its turn comes: after the last target in front. It fails when anything failed.
@@ -17,6 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+
+from tools.tier_times import INSTALLS, MACHINES, Tier, forget_retries, retries, rows
 
 LOGS = Path("build/behind")
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -98,21 +101,26 @@ def wait_for(process: subprocess.Popen[bytes], lines: Sequence[Behind]) -> int:
     return process.returncode
 
 
-def side_by_side(behind: Sequence[str], front: Sequence[str]) -> int:
+def side_by_side(behind: Sequence[str], front: Sequence[str], tiers: list[Tier]) -> int:
+    """What each took is added to `tiers`, whatever comes of it."""
     LOGS.mkdir(parents=True, exist_ok=True)
     processes: list[subprocess.Popen[bytes]] = []
+    lines: list[Behind] = []
+    began = time.monotonic()
+    parts: list[Tier] = []
     try:
-        lines = []
         for target in behind:
             lines.append(Behind(target))
             processes.append(lines[-1].process)
         for target in front:
-            began = time.monotonic()
+            at = time.monotonic()
             processes.append(make([target], patience=_PATIENT))
-            if status := wait_for(processes[-1], lines):
+            status = wait_for(processes[-1], lines)
+            parts.append(Tier(target, time.monotonic() - at, is_part=True))
+            if status:
                 say(f"== {target} failed, status {status}: what runs behind is ended ({', '.join(behind)})")
                 return 1
-            say(f"== {target}: {time.monotonic() - began:.0f} s")
+            say(f"== {target}: {parts[-1].seconds:.0f} s")
         is_well = True
         for line in lines:
             wait_for(line.process, lines)
@@ -121,6 +129,30 @@ def side_by_side(behind: Sequence[str], front: Sequence[str]) -> int:
         return 0 if is_well else 1
     finally:
         end(processes)
+        parts += [Tier(line.target, line.seconds, is_part=True) for line in lines if line.seconds]
+        if parts:
+            tiers += [Tier(MACHINES, time.monotonic() - began), *parts]
+
+
+def one_by_one(targets: Sequence[str], tiers: list[Tier]) -> int:
+    """All of them, also after one that failed: each is a tier of its own."""
+    failed = []
+    for target in targets:
+        began, process = time.monotonic(), make([target])
+        try:
+            status = wait_for(process, ())
+        finally:
+            if process.poll() is None:
+                end([process])
+        tiers.append(Tier(target, time.monotonic() - began))
+        say(f"== {target}: {tiers[-1].seconds:.0f} s, status {status}")
+        failed += [target] if status else []
+    return 1 if failed else 0
+
+
+def last_words(tiers: Sequence[Tier]) -> None:
+    if tiers:
+        say("\n".join(["", *rows(tiers), *retries()]))
 
 
 def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -133,12 +165,28 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     for number in STOPPING:
         signal.signal(number, interrupt)
-    split = arguments.index("--")
+    behind, front, after = groups(arguments)
+    tiers = [Tier(INSTALLS, time.time() - float(began))] if (began := os.environ.get("ZOMBIESCOPE_BEGAN")) else []
+    forget_retries()
     try:
-        return side_by_side(arguments[:split], arguments[split + 1 :])
+        status = side_by_side(behind, front, tiers) if behind or front else 0
+        return status or one_by_one(after, tiers)
     except AskedToEndError as cause:
         say(f"== ended by {cause}; nothing of it runs any more")
         return 130
+    finally:
+        last_words(tiers)
+
+
+def groups(arguments: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    found: list[list[str]] = [[]]
+    for word in arguments:
+        if word == "--":
+            found.append([])
+        else:
+            found[-1].append(word)
+    behind, front, *after = found
+    return behind, front, [target for each in after for target in each]
 
 
 if __name__ == "__main__":

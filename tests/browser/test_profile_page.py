@@ -32,7 +32,9 @@ REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")
 if CHROMIUM is None and REQUIRED:
     pytest.fail("Chromium is required here and not installed", pytrace=False)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-MOST_MS = 33.0
+MOST_TIMES = 2.0
+"""What an interaction may take, in times of painting as many plain boxes; `pytest -s` prints it in milliseconds."""
+PATIENCE_MS = 180_000
 
 
 def wide_capture() -> Capture:
@@ -96,6 +98,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(PATIENCE_MS)
     opened = context.new_page()
     problems: list[str] = []
     strangers: list[str] = []
@@ -110,7 +113,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def visit(page: Page, address: str, view: str = "") -> None:
     page.goto(address + view)
-    page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
+    page.wait_for_selector("html[data-ready=yes]", timeout=PATIENCE_MS)
 
 
 def test_it_shows_the_capture_and_its_moments(page: Page, small: str) -> None:
@@ -278,7 +281,7 @@ def test_a_page_that_is_closed_early_leaves_no_word(
     assert (capsys.readouterr().err == "") == is_silent
 
 
-def test_an_interaction_with_20_000_boxes_takes_less_than_two_frames(page: Page, wide: str) -> None:
+def test_an_interaction_with_20_000_boxes_costs_no_more_than_painting_them(page: Page, wide: str) -> None:
     visit(page, wide)
     found: dict[str, Any] = page.evaluate(
         """async () => {
@@ -299,7 +302,17 @@ def test_an_interaction_with_20_000_boxes_takes_less_than_two_frames(page: Page,
             while (flame.data === shown) await new Promise((done) => setTimeout(done, 1));
             return performance.now() - start;
           };
-          return { boxes: flame.data.boxes.frame.length, zoom: time((round) => flame.zoom(round % 2 ? 1 : 0)),
+          const plain = () => {
+            const { width, height } = flame.context.canvas, beside = new OffscreenCanvas(width, height).getContext("2d");
+            return time(() => {
+              for (let box = 0; box < 20000; box++) {
+                beside.fillStyle = box % 2 ? "#fff" : "#000";
+                beside.fillRect(box % width, box % height, 9, 17);
+              }
+              beside.getImageData(0, 0, 1, 1);
+            });
+          };
+          return { boxes: flame.data.boxes.frame.length, plain: plain(), zoom: time((round) => flame.zoom(round % 2 ? 1 : 0)),
                    search: time((round) => flame.search("function_" + round)), walk: time((round) => flame.select(round + 2)),
                    drag: time((round) => { heat.range = [0, round / 10]; heat.draw(); }), "new range": await answered() };
         }"""
@@ -309,4 +322,4 @@ def test_an_interaction_with_20_000_boxes_takes_less_than_two_frames(page: Page,
     if shots := os.environ.get("ZOMBIESCOPE_SHOTS"):
         page.screenshot(path=str(Path(shots) / "wide.png"))
     # A new range asks the server for every box: printed, and not an interaction with what is on the screen.
-    assert max(found[name] for name in ("zoom", "search", "walk", "drag")) <= MOST_MS
+    assert max(found[name] for name in ("zoom", "search", "walk", "drag")) <= MOST_TIMES * found["plain"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).resolve().parents[2] / "tools" / "side_by_side.py"
+ROOT = Path(__file__).resolve().parents[2]
 RECIPES = """
 front: ; @echo front line; test -z "$$SLOW" || exec sleep 600
 wrong: ; @echo wrong; false
@@ -22,6 +22,7 @@ broken: ; @echo torn; false
 stuck: ; @trap '' INT; echo $$$$ > began; while :; do sleep 0.05; done
 clean-up: ; @trap 'echo tidy > tidied; exit 3' INT; echo $$$$ > began; while :; do sleep 0.05; done
 let-go: ; @touch go
+test-kernel: ; @mkdir -p build; echo tests/a.py::test_b >> build/retried
 """
 
 
@@ -33,8 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begin(*targets: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(PROGRAM), *targets]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    command = [sys.executable, "-m", "tools.side_by_side", *targets]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
@@ -89,3 +91,34 @@ def test_killed_itself_it_leaves_nothing_running() -> None:
     running.kill()
     running.wait()
     assert eventually(lambda: is_gone("began"))
+
+
+def test_its_last_words_are_what_each_took_and_what_was_run_again() -> None:
+    began = str(time.time() - 500)
+    out, _ = (done := begin("behind", "--", "let-go", "--", "test-kernel", ZOMBIESCOPE_BEGAN=began)).communicate(
+        timeout=60
+    )
+    assert done.returncode == 0, out
+    table = out[out.index("tier ") :].splitlines()
+    assert [line.split("  ")[0].strip() or line.split()[0] for line in table[1:7]] == [
+        "installs", "machines and beside", "let-go", "behind", "test-kernel", "in all",
+    ]  # fmt: skip
+    assert table[1].endswith("180  over"), "said, and fails nothing"
+    assert table[7:] == ["retried: 1", "  tests/a.py::test_b"]
+
+
+def test_what_comes_after_is_made_one_by_one_and_its_failure_fails() -> None:
+    out, _ = (done := begin("--", "--", "wrong", "front")).communicate(timeout=60)
+    assert done.returncode == 1
+    assert out.index("wrong") < out.index("front line") < out.index("in all")
+    assert out.endswith("retried: 0\n")
+
+
+def test_busy_processes_end_with_the_command() -> None:
+    look = "import pathlib,sys; sys.exit(3 if 'while True: pass' in ' '.join(p.read_text() for p in "
+    look += "pathlib.Path('/proc').glob('[0-9]*/cmdline') if p.parent.joinpath('stat').read_text().split()[3] == "
+    look += "str(__import__('os').getppid())) else 4)"
+    program = ROOT / "tools" / "beside_busy.py"
+    done = subprocess.run([sys.executable, program, "2", sys.executable, "-c", look], check=False, capture_output=True)
+    assert done.returncode == 3, done
+    assert b"2 busy processes ran beside it and are ended" in done.stdout

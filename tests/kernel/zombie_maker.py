@@ -23,7 +23,8 @@ from zombiescope.kernel.lru_batches import settle_batches
 HIERARCHY = (
     Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory/cgroup.procs").exists() else Path("/sys/fs/cgroup")
 )
-_MOST_SECONDS = 120.0 if IN_MACHINE else 30.0
+_MOST_SECONDS = 300.0 if IN_MACHINE else 120.0
+"""Only a test that fails waits so long."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.server.running import PROGRAM, fetch, running_agent
+from tests.server.running import PATIENCE_SECONDS, PROGRAM, fetch, running_agent
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTCOME = ROOT / "build" / "calm" / "outcome.json"
@@ -70,8 +70,8 @@ def watch(seconds: float = SECONDS) -> dict[str, Any]:
         finally:
             for each in makers:
                 each.send_signal(signal.SIGTERM)
-                each.wait(60)
-            lab("clean", "--name", run).wait(60)
+                each.wait(PATIENCE_SECONDS)
+            lab("clean", "--name", run).wait(PATIENCE_SECONDS)
     return {
         "seconds": watched,
         "looks": looks,

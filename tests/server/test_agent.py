@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 from tests.server.calm import named
-from tests.server.running import PROGRAM, fetch, running_agent, running_prometheus, wait_for
+from tests.server.running import PATIENCE_SECONDS, PROGRAM, fetch, running_agent, running_prometheus, wait_for
 
 from zombiescope.facts.metric_names import METRICS, MOST_SERIES
 from zombiescope.presenters.grafana_dashboard import PANELS
@@ -34,7 +34,7 @@ def lab(*arguments: str) -> subprocess.Popen[str]:
 def test_an_alert_fires_for_a_leak_and_clears_after_the_cure(tmp_path: Path) -> None:
     rules = render_rules().replace("for: 2m", "for: 1s")
     with running_agent(tmp_path, QUICK) as (address, _), running_prometheus(tmp_path, address, rules) as server:
-        assert wait_for(lambda: server.query("zombiescope_memcg_counted"), 30)
+        assert wait_for(lambda: server.query("zombiescope_memcg_counted"))
         for panel in PANELS:
             for expression, _ in panel.expressions:
                 server.query(expression.replace("$instance", ".*"))
@@ -43,19 +43,19 @@ def test_an_alert_fires_for_a_leak_and_clears_after_the_cure(tmp_path: Path) -> 
         leak = lab("leak", "--maker", MAKER, "--per-minute", "300", "--seconds", "600", "--name", RUN)
         try:
             query = f'zombiescope_memcg_maker_zombies{{maker="unit:{MAKER}.service"}}'
-            assert wait_for(lambda: float(server.query(query)[0]["value"][1]) >= 20, 30)
-            assert wait_for(lambda: "ZombieMemcgGrowing" in server.firing(), 90), fetch(address + "/api/v1/doctor")
+            assert wait_for(lambda: float(server.query(query)[0]["value"][1]) >= 20)
+            assert wait_for(lambda: "ZombieMemcgGrowing" in server.firing()), fetch(address + "/api/v1/doctor")
             ours = f"unit:{MAKER}.service"
-            assert wait_for(lambda: ours in named(address)[1], 90), named(address)
+            assert wait_for(lambda: ours in named(address)[1]), named(address)
             assert not [maker for maker in named(address)[1] if f"/{RUN_FOLDED}-busy/" in maker]
         finally:
             for each in (leak, busy):
                 each.send_signal(signal.SIGTERM)
-                each.wait(60)
-            lab("clean", "--name", RUN).wait(60)
+                each.wait(PATIENCE_SECONDS)
+            lab("clean", "--name", RUN).wait(PATIENCE_SECONDS)
         # On a shared host somebody else may leak: then the alert is theirs.
-        assert wait_for(lambda: ours not in named(address)[1], 90)
-        assert wait_for(lambda: "ZombieMemcgGrowing" not in server.firing() or named(address)[1], 90)
+        assert wait_for(lambda: ours not in named(address)[1])
+        assert wait_for(lambda: "ZombieMemcgGrowing" not in server.firing() or named(address)[1])
         assert float(server.query("zombiescope_events_lost_total")[0]["value"][1]) == 0
 
 
@@ -92,7 +92,7 @@ def test_both_text_formats_parse_and_stay_within_the_series_budget(tmp_path: Pat
 def test_signals_the_textfile_and_what_systemd_hears(tmp_path: Path) -> None:
     hearing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     hearing.bind(str(tmp_path / "notify"))
-    hearing.settimeout(20)
+    hearing.settimeout(PATIENCE_SECONDS)
     config = tmp_path / "a.toml"
     config.write_text("[agent]\ninterval_seconds = 1\n", encoding="utf-8")
     textfile = tmp_path / "out.prom"
@@ -103,15 +103,15 @@ def test_signals_the_textfile_and_what_systemd_hears(tmp_path: Path) -> None:
         heard = [hearing.recv(4096) for _ in range(3)]
         assert b"READY=1\nSTATUS=looking" in heard
         assert b"WATCHDOG=1" in heard
-        assert wait_for(textfile.exists, 10)
+        assert wait_for(textfile.exists)
         assert {family.name for family in parse_classic(textfile.read_text())}
         config.write_text("[agent]\nintervall_seconds = 1\n", encoding="utf-8")
         process.send_signal(signal.SIGHUP)
         config.write_text('[agent]\ninterval_seconds = 2\nimage = "ami-1"\n', encoding="utf-8")
         process.send_signal(signal.SIGHUP)
-        assert wait_for(lambda: 'image="ami-1"' in textfile.read_text(), 10)
+        assert wait_for(lambda: 'image="ami-1"' in textfile.read_text())
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
         assert "read again" in said
     finally:

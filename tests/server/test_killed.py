@@ -12,7 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.server.running import PROGRAM, fetch, free_port, wait_for
+from tests.server.running import PATIENCE_SECONDS, PROGRAM, fetch, free_port, wait_for
 
 from zombiescope.errors import ObservationError
 from zombiescope.history.reader import Remembered, remember
@@ -56,7 +56,7 @@ def test_killed_at_any_moment_the_agent_loses_at_most_what_it_was_writing(tmp_pa
             with open(tmp_path / "agent.err", "w", encoding="utf-8") as errors:
                 agent = subprocess.Popen([*PROGRAM, "agent", *arguments], stderr=errors)
             if kill % 2 == 0:  # every other one while it begins, the rest while it works
-                assert wait_for(partial(is_answered, port), 60, 0.1), (tmp_path / "agent.err").read_text()
+                assert wait_for(partial(is_answered, port), step=0.1), (tmp_path / "agent.err").read_text()
                 answered += 1
             time.sleep(chance.uniform(0, LONGEST_SECONDS))
             agent.send_signal(signal.SIGKILL)
@@ -70,7 +70,7 @@ def test_killed_at_any_moment_the_agent_loses_at_most_what_it_was_writing(tmp_pa
             before = there
     finally:
         busy.send_signal(signal.SIGTERM)
-        busy.wait(60)
+        busy.wait(PATIENCE_SECONDS)
         subprocess.run([*PROGRAM, "lab", "clean", "--name", f"killed-{os.getpid()}"], check=False, capture_output=True)
     print(f"{KILLS} kills, {len(before):,} records there")
     assert not list(state.glob("*.damaged*"))

@@ -12,6 +12,7 @@ from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions
 from zombiescope.analysis.maker import Makers
 from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
+from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
 
@@ -72,12 +73,13 @@ class Autopsy(NamedTuple):
     bodies: tuple[Body, ...]
     totals: Totals
     reconciliation: Reconciliation
+    page_bytes: int = PAGE_BYTES_UNTOLD
 
 
-def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
+def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None) -> Autopsy:
     """Where no tier saw the zombies one by one there are no bodies: the totals are the census's and memory.stat's."""
     if walk.tier in (Tier.PAGES, Tier.RESIDUAL):
-        return _without_bodies(population, residuals, page_bytes)
+        return _without_bodies(population, residuals, walk.page_bytes)
     maker_of, below = Makers().of, _pins_of_children(walk)
     make = tuple.__new__  # a named tuple's own constructor would cost a call more for each of tens of thousands
     bodies = tuple(
@@ -86,14 +88,15 @@ def derive_autopsy(walk: Walk, population: Population | None, residuals: Residua
             for zombie in walk.zombies
         ]
     )
-    return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals, page_bytes))
+    return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals), walk.page_bytes)
 
 
 def _without_bodies(population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:
     zombies = None if population is None else population.zombies
     pages = None if residuals is None or residuals.unsplit else _residual_pages(residuals, page_bytes)
     why = "no tier saw the zombies one by one: there is only one count"
-    return Autopsy((), Totals(zombies or 0, pages, {}, (), {}), Reconciliation(None, zombies, None, pages, None, why))
+    found = Reconciliation(None, zombies, None, pages, None, why)
+    return Autopsy((), Totals(zombies or 0, pages, {}, (), {}), found, page_bytes)
 
 
 def with_pod_names(autopsy: Autopsy, names: Mapping[str, str]) -> Autopsy:
@@ -168,10 +171,9 @@ def _in_memory(pages: Pages) -> int:
     return (pages.file or 0) + (pages.shmem or 0) + (pages.anon or 0) + (pages.unevictable or 0)
 
 
-def reconcile(
-    walk: Walk, population: Population | None, residuals: Residuals | None, page_bytes: int
-) -> Reconciliation:
+def reconcile(walk: Walk, population: Population | None, residuals: Residuals | None) -> Reconciliation:
     """The walk, the census and memory.stat are independent witnesses: a mismatch is said, with what it can come from."""
+    page_bytes = walk.page_bytes
     checks = _by_parent(walk, residuals, page_bytes)
     walked, pages = len(walk.zombies), sum(check.walk_pages for check in checks)
     counted = None if population is None else population.zombies

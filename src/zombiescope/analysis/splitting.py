@@ -13,14 +13,14 @@ from zombiescope.facts.zombies import Walk, Zombie
 _FACTS = ("zombies[].pages.shmem", "zombies[].pages.anon")
 
 
-def split_by_residual(walk: Walk, residuals: Residuals, page_bytes: int) -> Walk:
+def split_by_residual(walk: Walk, residuals: Residuals) -> Walk:
     in_question = {zombie.parent for zombie in walk.zombies if zombie.unsplit_pages}
     if not in_question:
         return walk
     split: dict[int, Zombie] = {}
     for parent in in_question - residuals.unsplit - residuals.garbled:
         family = [zombie for zombie in walk.zombies if zombie.parent == parent]
-        split |= {zombie.serial: zombie for zombie in _split(family, residuals.by_parent.get(parent), page_bytes)}
+        split |= {zombie.serial: zombie for zombie in _split(family, residuals.by_parent.get(parent), walk.page_bytes)}
     zombies = tuple(split.get(zombie.serial, zombie) for zombie in walk.zombies)
     is_all = not any(zombie.unsplit_pages for zombie in zombies)
     return walk._replace(zombies=zombies, gaps=tuple(gap for gap in walk.gaps if not (is_all and gap.fact in _FACTS)))

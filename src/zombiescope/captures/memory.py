@@ -5,13 +5,13 @@ one, would cost a fifth of an import."""
 from __future__ import annotations
 
 import ctypes
-import mmap
+
+from zombiescope.host.page_size import PAGE_BYTES
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _MOST_KEPT = (1 << 31) - 1
 _LARGEST = 1 << 30
 _LARGE_PAGES = 14
-_PAGE = mmap.PAGESIZE
 
 
 def prepare(expected_bytes: int) -> bool:
@@ -29,7 +29,7 @@ def prepare(expected_bytes: int) -> bool:
     # Nothing is touched here: the allocator gets a stretch of addresses and keeps it, the kernel is told how to fill it.
     block = take(min(expected_bytes, _LARGEST))
     if block:
-        begin = -(-block // _PAGE) * _PAGE
-        advise(begin, (block + min(expected_bytes, _LARGEST) - begin) // _PAGE * _PAGE, _LARGE_PAGES)
+        begin = -(-block // PAGE_BYTES) * PAGE_BYTES
+        advise(begin, (block + min(expected_bytes, _LARGEST) - begin) // PAGE_BYTES * PAGE_BYTES, _LARGE_PAGES)
         give_back(block)
     return True

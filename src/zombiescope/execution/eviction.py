@@ -10,8 +10,9 @@ import errno
 import os
 
 from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.writes import let_cache_go, the_file
-from zombiescope.kernel.resident_window import PAGE_BYTES, PAGES, open_window
+from zombiescope.kernel.resident_window import PAGES, open_window
 
 FOREIGN_PAGES = 256
 """A file of which more pages are cached than four times the dead ones' and these is in use by somebody alive."""

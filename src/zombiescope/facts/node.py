@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 
+PAGE_BYTES_UNTOLD = 4096
+"""Of every x86-64 kernel and most others: for folders, and recordings made before the page size was kept."""
+
 
 class Identity(NamedTuple):
     """Each field is known or is None with a gap in `gaps`."""

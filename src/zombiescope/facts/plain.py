@@ -62,9 +62,10 @@ def of_plain(value: Any, kind: Any) -> Any:
         return _many_of_plain(_list(value, kind), kind, origin)
     if _is_record(kind):
         inner = fields_of(kind)
-        if len(_list(value, kind)) != len(inner):
+        # What was kept before a field was added, at the end and with a default, can still be read.
+        if not len(inner) - len(kind._field_defaults) <= len(_list(value, kind)) <= len(inner):
             raise ValueError(f"a {kind.__name__} has {len(inner)} fields, not {len(value)}")
-        return kind(*[of_plain(entry, of) for entry, of in zip(value, inner, strict=True)])
+        return kind(*[of_plain(entry, of) for entry, of in zip(value, inner, strict=False)])
     return _scalar_of_plain(value, kind)
 
 

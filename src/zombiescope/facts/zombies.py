@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 
 
 class Tier(StrEnum):
@@ -118,6 +119,8 @@ class Walk(NamedTuple):
     kernel_nanoseconds: int | None = None
     """All runs together, by the kernel's own clock."""
     longest_run_nanoseconds: int | None = None
+    page_bytes: int = PAGE_BYTES_UNTOLD
+    """Of the machine that was looked at, wherever this is read."""
 
     def count_by_parent(self) -> Counter[bytes]:
         """Zombies under each nearest live ancestor."""

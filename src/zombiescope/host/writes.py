@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import ctypes
 import errno
-import mmap
 import os
 import signal
 import stat
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from zombiescope.host.files import Files
 from zombiescope.host.folder import FolderTree
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 
 READ_LIMIT_BYTES = 1 << 20
@@ -223,7 +223,7 @@ class Writer:
         try:
             for cpu in cpus:
                 os.sched_setaffinity(0, {cpu})
-                os.pwrite(handle, bytes(mmap.PAGESIZE * _BATCH_PAGES), 0)
+                os.pwrite(handle, bytes(PAGE_BYTES * _BATCH_PAGES), 0)
                 os.ftruncate(handle, 0)
         finally:
             os.sched_setaffinity(0, cpus)

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.pins import PinNamer, in_swap_cache, pins_without_folios, without_explained
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, RawMemcg, RawPin, RawWalk
-
-_PAGE_BYTES = 4096
 
 
 class _Above(NamedTuple):
@@ -56,7 +55,7 @@ class _Shapes:
         return found
 
 
-def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PAGE_BYTES) -> Walk:
+def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = PAGE_BYTES) -> Walk:
     tree, shapes, namer = _Tree(), _Shapes(), PinNamer(mounts)
     zombies: list[Zombie] = []
     births = birth_times(raw.memcgs, raw.clock, is_v2=raw.is_v2)
@@ -92,6 +91,7 @@ def assemble(raw: RawWalk, mounts: MountPaths, tier: Tier, page_bytes: int = _PA
         chunks=len(runs),
         kernel_nanoseconds=sum(runs) if runs else None,
         longest_run_nanoseconds=max(runs, default=None),
+        page_bytes=page_bytes,
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.blob import Blob
 from zombiescope.kernel.bpf_syscall import Command, address_of, call, refusal
 
@@ -44,7 +45,7 @@ class BpfObject:
         call(Command.PROG_TEST_RUN, attributes)
 
     def map_memory(self, name: str, size: int, *, writable: bool = False) -> mmap.mmap:
-        rounded = (size + mmap.PAGESIZE - 1) & -mmap.PAGESIZE
+        rounded = (size + PAGE_BYTES - 1) & -PAGE_BYTES
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         return mmap.mmap(self._maps[name], rounded, mmap.MAP_SHARED, access)
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.page_frames import PageFrames
-from zombiescope.kernel.resident_window import PAGE_BYTES, PAGES, ResidentWindow, resident_pages
+from zombiescope.kernel.resident_window import PAGES, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME | os.O_NONBLOCK
 _MOST_FILES_LAID = 2000

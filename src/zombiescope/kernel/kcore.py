@@ -14,7 +14,8 @@ import struct
 from zombiescope.errors import ObservationError
 from zombiescope.host.access import Host
 
-_PAGE = 4096
+_BLOCK = 4096
+"""What is read and kept at once: never more than a page, whose neighbours may not be mapped."""
 _MOST_PAGES = 8192
 _MOST_SEGMENTS = 65536
 _LOAD = 1
@@ -53,15 +54,15 @@ class KernelMemory:
         self._pages.clear()
 
     def read(self, address: int, size: int) -> bytes:
-        number, start = divmod(address, _PAGE)
+        number, start = divmod(address, _BLOCK)
         page = self._pages.get(number) or self._page(number)
-        if start + size <= _PAGE:
+        if start + size <= _BLOCK:
             return page[start : start + size]
-        return page[start:] + self.read((number + 1) * _PAGE, start + size - _PAGE)
+        return page[start:] + self.read((number + 1) * _BLOCK, start + size - _BLOCK)
 
     def fresh(self, address: int) -> int:
         """A pointer or number as it is now, whatever was kept."""
-        self._pages.pop(address // _PAGE, None)
+        self._pages.pop(address // _BLOCK, None)
         return self.pointer(address)
 
     def pointer(self, address: int) -> int:
@@ -75,22 +76,22 @@ class KernelMemory:
 
     def text(self, address: int, limit: int = 256) -> bytes:
         """Up to NUL; at most `limit` bytes."""
-        room = _PAGE - address % _PAGE
+        room = _BLOCK - address % _BLOCK
         found = self.read(address, min(limit, room))
         if b"\0" not in found and limit > room:
             found += self.read(address + room, limit - room)
         return found.partition(b"\0")[0]
 
     def _page(self, number: int) -> bytes:
-        address = number * _PAGE
+        address = number * _BLOCK
         place = next((offset + address - low for low, high, offset in self._segments if low <= address < high), None)
         if place is None:
             raise UnreadableError
         try:
-            page = os.pread(self._descriptor, _PAGE, place)
+            page = os.pread(self._descriptor, _BLOCK, place)
         except (OSError, OverflowError):
             raise UnreadableError from None
-        if len(page) != _PAGE:
+        if len(page) != _BLOCK:
             raise UnreadableError
         if len(self._pages) >= _MOST_PAGES:
             self._pages.clear()

@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.perf_events import open_event, read_ring
 
 _SOFTWARE, _DUMMY = 1, 9
@@ -37,7 +38,7 @@ def monotonic_lead_ns() -> int | None:
     except OSError:
         return None
     try:
-        with mmap.mmap(descriptor, 2 * mmap.PAGESIZE) as ring:
+        with mmap.mmap(descriptor, 2 * PAGE_BYTES) as ring:
             found = [lead for _ in range(_TRIES) if (lead := _look(ring)) is not None]
     except OSError:
         return None
@@ -52,7 +53,7 @@ def _look(ring: mmap.mmap) -> tuple[int, int] | None:
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     _set_the_same_name()
     after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    stamped = _stamp(read_ring(ring, mmap.PAGESIZE))
+    stamped = _stamp(read_ring(ring, PAGE_BYTES))
     return None if stamped is None else (after - before, (before + after) // 2 - stamped)
 
 

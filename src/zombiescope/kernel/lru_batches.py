@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 
+from zombiescope.host.page_size import PAGE_BYTES
+
 _MADV_COLD = 20  # kernels from 5.4; where it is refused the batches stay as they are
 
 
@@ -18,7 +20,7 @@ def settle_batches() -> None:
         allowed = os.sched_getaffinity(0)
     except OSError:
         return
-    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+    with mmap.mmap(-1, PAGE_BYTES) as page:
         page[0] = 1
         try:
             for cpu in allowed:

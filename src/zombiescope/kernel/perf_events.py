@@ -16,6 +16,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from zombiescope.host.page_size import PAGE_BYTES
+
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _SOFTWARE, _CPU_CLOCK = 1, 0
 _IP, _TID, _TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1 << 21
@@ -27,7 +29,6 @@ _ATTR_BYTES = 112
 _CLOSE_ON_EXEC = 8
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _DEEPEST = 127
-_PAGE = mmap.PAGESIZE
 _HEAD, _TAIL = 1024, 1032
 _UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
 
@@ -114,9 +115,9 @@ def read_ring(memory: mmap.mmap, size: int) -> bytes:
         return b""
     first, last = tail % size, head % size
     if first < last:
-        content = memory[_PAGE + first : _PAGE + last]
+        content = memory[PAGE_BYTES + first : PAGE_BYTES + last]
     else:
-        content = memory[_PAGE + first : _PAGE + size] + memory[_PAGE : _PAGE + last]
+        content = memory[PAGE_BYTES + first : PAGE_BYTES + size] + memory[PAGE_BYTES : PAGE_BYTES + last]
     struct.pack_into("<Q", memory, _TAIL, head)
     return content
 
@@ -156,8 +157,8 @@ class Sampler:
                 if error.errno == errno.ENODEV:
                     continue  # the core went offline meanwhile
                 raise
-            memory = mmap.mmap(descriptor, (self.pages + 1) * _PAGE)
-            self._rings.append(_Ring(descriptor, memory, self.pages * _PAGE))
+            memory = mmap.mmap(descriptor, (self.pages + 1) * PAGE_BYTES)
+            self._rings.append(_Ring(descriptor, memory, self.pages * PAGE_BYTES))
         for ring in self._rings:
             fcntl.ioctl(ring.descriptor, _ENABLE, 0)
 

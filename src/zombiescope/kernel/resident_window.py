@@ -17,7 +17,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-PAGE_BYTES = mmap.PAGESIZE
+from zombiescope.host.page_size import PAGE_BYTES
+
 PAGES = 4096
 _NO_ACCESS = 0
 _MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import MemoryHierarchy, reclaim
 from zombiescope.lab.names import LAB
 from zombiescope.lab.pins.files import sync_filesystem
@@ -26,7 +27,7 @@ _STOCK_CGROUPS = 24
 
 def drain_pages() -> None:
     """Fresh pages through every CPU's batch."""
-    _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * mmap.PAGESIZE * _BATCH_PAGES))
+    _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * PAGE_BYTES * _BATCH_PAGES))
 
 
 def drain_swap() -> None:
@@ -35,14 +36,14 @@ def drain_swap() -> None:
 
 
 def _swap_out_and_free(descriptor: int) -> None:
-    size = mmap.PAGESIZE * _SWAP_BATCH_PAGES
+    size = PAGE_BYTES * _SWAP_BATCH_PAGES
     os.ftruncate(descriptor, size)
     with mmap.mmap(descriptor, size) as view:
         view[:] = b"d" * size
         view.madvise(_MADV_PAGEOUT)
         # Read back, page by page: that waits for the write to end and frees the entry. To free one that is still being written
         # leaves it behind, in the swap cache, and nothing is pushed out.
-        for start in range(0, size, mmap.PAGESIZE):
+        for start in range(0, size, PAGE_BYTES):
             view[start]
     os.ftruncate(descriptor, 0)
 
@@ -95,7 +96,7 @@ def _hop_and_charge(hierarchy: MemoryHierarchy, paths: list[str], cpu: int) -> N
         os.sched_setaffinity(0, {cpu})
         for path in paths:
             hierarchy.enter(path)
-            with mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE) as page:
+            with mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE) as page:
                 page[0] = 1
     finally:
         os._exit(0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.names import SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK
 
 _IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
@@ -38,7 +38,7 @@ def make_segment(offset: int) -> tuple[Segment, int]:
     """Makes one segment of a page at the next free key from `offset` on; returns it and the offset after it."""
     for step in range(SYSV_KEY_COUNT):
         key = SYSV_KEY_BASE + (offset + step) % SYSV_KEY_COUNT
-        number = _libc.shmget(key, mmap.PAGESIZE, _IPC_CREAT | _IPC_EXCL | 0o600)
+        number = _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)
         if number >= 0:
             return Segment(key, number, os.getpid()), offset + step + 1
         if ctypes.get_errno() != errno.EEXIST:
@@ -89,7 +89,7 @@ def list_candidates(table: str | None = None) -> list[Segment]:
             continue
         key, number, size, creator, uid = int(fields[0]), int(fields[1]), int(fields[3]), int(fields[4]), int(fields[7])
         in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
-        if in_range and size == mmap.PAGESIZE and uid == os.geteuid():
+        if in_range and size == PAGE_BYTES and uid == os.geteuid():
             found.append(Segment(key & 0xFFFFFFFF, number, creator))
     return found
 

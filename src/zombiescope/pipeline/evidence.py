@@ -17,6 +17,7 @@ from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Tier, Walk, Zombie
 from zombiescope.host.access import Host
+from zombiescope.host.page_size import page_bytes_of
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -24,7 +25,6 @@ from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
-PAGE_BYTES = 4096
 
 
 class Evidence(NamedTuple):
@@ -53,7 +53,7 @@ def gather(host: Host, progress: Progress = lambda _: None) -> Evidence:
     progress("adding up the bytes that no live cgroup owns")
     residuals = read_residuals(host, hierarchy, census.parents) if isinstance(census, Census) else census
     if isinstance(residuals, Residuals):
-        walk = split_by_residual(walk, residuals, PAGE_BYTES)
+        walk = split_by_residual(walk, residuals)
     walk, beside, gaps = _look_further(host, hierarchy, walk, residuals, progress)
     told = (*_gaps(census, residuals), *gaps)
     return Evidence(taken_at, hierarchy, census, walk, population, residuals, beside, told)
@@ -100,7 +100,8 @@ def _walk(host: Host, census: Census | Gap) -> Walk:
     if isinstance(census, Gap):
         raise ObservationError("cannot see any zombie", f"{walk.reason}; {census.reason}", walk.hint or census.hint)
     untold = [walk.about(fact) for fact in ("zombies", "totals.by_pin", "totals.by_maker", "totals.freed_by", "tier")]
-    return Walk(Tier.RESIDUAL, (), derive_population(census).live, tuple(untold))
+    seen = Walk(Tier.RESIDUAL, (), derive_population(census).live, tuple(untold))
+    return seen._replace(page_bytes=page_bytes_of(host))
 
 
 def _settled(host: Host, walk: Walk, population: Population | None) -> tuple[Walk, Population | None]:

@@ -38,6 +38,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
 from zombiescope.host.access import Host
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.live_cache import read_reclaimable_cache
@@ -45,7 +46,6 @@ from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
 
-_PAGE_BYTES = 4096
 _RATES_KEPT = 32
 _LIVE_SHARE = 0.2
 """Of a parent's cache that may belong to live cgroups where reclaim on it is the only lever."""
@@ -170,7 +170,7 @@ class Reaper:
         if isinstance(walk, Gap):
             raise ObservationError("cannot see the zombies one by one", walk.reason, walk.hint)
         self.tally = self.tally._replace(walks=self.tally.walks + 1)
-        return tuple(body for body in derive_autopsy(walk, None, None, _PAGE_BYTES).bodies if self._is_ours(body))
+        return tuple(body for body in derive_autopsy(walk, None, None).bodies if self._is_ours(body))
 
     def _is_ours(self, body: Body) -> bool:
         if self._scope.maker is not None and not fnmatchcase(body.maker, self._scope.maker):
@@ -188,7 +188,7 @@ class Reaper:
         fit = set()
         for parent, pages in dead.items():
             cached = read_reclaimable_cache(self._host, self._hierarchy, parent) if parent != b"/" else None
-            if cached and pages * _PAGE_BYTES >= (1 - _LIVE_SHARE) * cached:
+            if cached and pages * PAGE_BYTES >= (1 - _LIVE_SHARE) * cached:
                 fit.add(parent)
         return Levers(frozenset(fit))
 

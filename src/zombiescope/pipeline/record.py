@@ -15,6 +15,7 @@ from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.host.bundle import open_bundle, write_bundle
 from zombiescope.host.live import LiveHost
+from zombiescope.host.page_size import page_bytes_of
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import scrubber_for
@@ -42,6 +43,7 @@ def record(host: Host, file: str, seconds: float, progress: Callable[[float], No
     """One look and a window, as `doctor` takes them: `scan` and `doctor` ask for nothing else."""
     scrubber = scrubber_for(host)
     recorder = RecordingHost(host, scrubber)
+    page_bytes_of(recorder)
     seen = examine(recorder, seconds, progress)
     read_restart_times(recorder, seen.case.last.snapshot.taken_at - _RESTARTS_SECONDS)
     evidence = _evidence(host)

@@ -23,7 +23,6 @@ from zombiescope.presenters.scan_text import gap_lines
 
 _ROWS = 10
 _PINS = 3
-_PAGE_BYTES = 4096
 
 
 def render_autopsy_text(  # noqa: PLR0913 (what was found, and how to show it)
@@ -73,7 +72,7 @@ def _headline(autopsy: Autopsy) -> str:
     first = totals.by_maker[0]
     below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
     return (
-        f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * _PAGE_BYTES)}) "
+        f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * autopsy.page_bytes)}) "
         f"below {below}; {first.share:.0%} are of {first.maker}"
     )
 

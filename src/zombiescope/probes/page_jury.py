@@ -16,9 +16,10 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.access import Host
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import FoundFile
 from zombiescope.kernel.mapped_probe import Figures, measure
-from zombiescope.kernel.resident_window import PAGE_BYTES, PAGES, ResidentWindow
+from zombiescope.kernel.resident_window import PAGES, ResidentWindow
 from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
 
 _SECONDS_UNTIL_STATISTICS_ARE_TRUE = 2.1  # the kernel adds them up every two seconds at the latest

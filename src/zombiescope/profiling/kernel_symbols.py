@@ -15,6 +15,8 @@ from zombiescope.profiling.perf_side import KernelSymbol
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
 _FAR = 1 << 16
+_BLOCK = np.uint64(4096)
+"""What perf rounds the end of a last symbol to, whatever the page size of the machine."""
 _CODE = np.frombuffer(b"TtWw", np.uint8)
 _NIBBLE = np.zeros(256, np.uint8)
 for _index, _digit in enumerate(b"0123456789abcdef"):
@@ -30,13 +32,13 @@ class KernelSymbols(NamedTuple):
     told: tuple[KernelSymbol, ...] = ()
 
     def find(self, addresses: U64) -> I64:
-        """The symbol of each address, or -1. One with nothing near after it ends with its page: beyond lies no code of its."""
+        """The symbol of each address, or -1. One with nothing near after it ends with its block: beyond lies no code of its."""
         found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
         if not len(self.starts):
             return found
         following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))
-        page_end = (self.starts // np.uint64(4096) + np.uint64(2)) * np.uint64(4096)
-        ends = np.where(following - self.starts > np.uint64(_FAR), page_end, following)
+        block_end = (self.starts // _BLOCK + np.uint64(2)) * _BLOCK
+        ends = np.where(following - self.starts > np.uint64(_FAR), block_end, following)
         mine = np.flatnonzero(self.name_at < 0)
         lengths = np.array([self.told[-1 - at].length for at in self.name_at[mine].tolist()], np.uint64)
         ends[mine] = np.minimum(self.starts[mine] + lengths, following[mine])

@@ -20,7 +20,6 @@ from zombiescope.remedies.choice import Reckoning, choose
 from zombiescope.remedies.plan import Plan, Step
 from zombiescope.remedies.situation import Draft, Situation
 
-_PAGE_BYTES = 4096
 _POPULATION = "zombie-population"
 
 
@@ -41,6 +40,8 @@ def propose(
     if not (every_zombie or _POPULATION in present):
         bodies = tuple(body for body in bodies if body.maker in makers)
     situation = Situation(present, choose(bodies), audit, levers)
+    if autopsy is not None:
+        situation = situation._replace(page_bytes=autopsy.page_bytes)
     steps, left = _numbered(situation)
     cited = tuple(dict.fromkeys(step.finding for step in steps))
     identity = hashlib.sha256("\n".join(f"{step.name} {step.change}" for step in steps).encode()).hexdigest()[:12]
@@ -55,7 +56,7 @@ def _makers(audit: Audit | None) -> tuple[str, ...]:
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
-    reckoning = Reckoning(situation.choices, dict(situation.levers.segments), _PAGE_BYTES)
+    reckoning = Reckoning(situation.choices, dict(situation.levers.segments), situation.page_bytes)
     steps: list[Step] = []
     names: set[str] = set()
     for recipe, draft in _drafts(situation):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.levers import Levers
+from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.remedies.choice import Choices, Lever
 from zombiescope.remedies.plan import Change, Risk, Undo
 
@@ -18,6 +19,7 @@ class Situation(NamedTuple):
     """Nothing in it where the zombies could not be seen one by one, or are too few to bother."""
     audit: Audit | None
     levers: Levers
+    page_bytes: int = PAGE_BYTES_UNTOLD
 
     def unit(self, name: str) -> UnitAudit | None:
         units = self.audit.units if self.audit else ()

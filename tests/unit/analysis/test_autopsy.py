@@ -37,7 +37,7 @@ def population(zombies: int) -> Population:
 
 def test_totals_and_agreement() -> None:
     two = walk(zombie(1, b"/a/x.service", tmpfs()), zombie(2, b"/a/y1", tmpfs(), tmpfs(b"/dev/shm/g")))
-    found = derive_autopsy(two, population(2), residuals(3), 4096)
+    found = derive_autopsy(two, population(2), residuals(3))
     assert (found.totals.zombies, found.totals.pages, dict(found.totals.by_pin)) == (2, 3, {PinKind.TMPFS: 2})
     assert {share.maker: share.zombies for share in found.totals.by_maker} == {"unit:x.service": 1, "path:/a/y*": 1}
     assert sum(share.share for share in found.totals.by_maker) == 1
@@ -54,14 +54,14 @@ def test_totals_and_agreement() -> None:
 
 
 def test_a_mismatch_is_never_hidden() -> None:
-    found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(5), residuals(9), 4096).reconciliation
+    found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(5), residuals(9)).reconciliation
     assert found.agree is False
     assert "the census 5" in found.why
     assert "memory.stat 9" in found.why
 
 
 def test_nothing_to_compare_with_is_neither_agreement_nor_doubt() -> None:
-    assert derive_autopsy(walk(), None, None, 4096).reconciliation.agree is None
+    assert derive_autopsy(walk(), None, None).reconciliation.agree is None
 
 
 def test_a_parent_of_dead_children_is_freed_by_what_frees_them() -> None:
@@ -69,18 +69,18 @@ def test_a_parent_of_dead_children_is_freed_by_what_frees_them() -> None:
     grandparent = zombie(1, b"/a/p", child, children=1, level=2)
     parent = zombie(2, b"/a/p/q", child, children=1, parent_id=1, level=3)
     leaf = zombie(3, b"/a/p/q/r", tmpfs(), parent_id=2, level=4)
-    found = derive_autopsy(walk(grandparent, parent, leaf), None, None, 4096)
+    found = derive_autopsy(walk(grandparent, parent, leaf), None, None)
     assert [body.remedies for body in found.bodies] == [(Remedy(Action.DELETE_FILE, "/dev/shm/f"),)] * 3
     assert found.totals.by_pin == {PinKind.CHILD: 2, PinKind.TMPFS: 1}
 
 
 def test_a_child_that_was_not_seen_is_waited_for() -> None:
     child = Pin(PinKind.CHILD, None, None, None, None, None, None, sampled=False)
-    (body,) = derive_autopsy(walk(zombie(1, b"/a/p", child, children=1)), None, None, 4096).bodies
+    (body,) = derive_autopsy(walk(zombie(1, b"/a/p", child, children=1)), None, None).bodies
     assert [remedy.action for remedy in body.remedies] == [Action.WAIT]
 
 
 def test_pages_of_v2_parents_that_cannot_be_split_are_not_compared() -> None:
     unsplit = Residuals({}, frozenset({b"/a"}))
-    found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(1), unsplit, 4096).reconciliation
+    found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(1), unsplit).reconciliation
     assert (found.residual_pages, found.agree, found.by_parent[0].residual_pages) == (None, True, None)

@@ -35,7 +35,7 @@ def _split(*zombies: Zombie, shmem: int, anon: int, doubt: bool = False) -> Walk
     residuals = Residuals(
         {b"/p": MemoryUse(0, shmem * PAGE, anon * PAGE, None, 0)}, frozenset({b"/p"} if doubt else ())
     )
-    return split_by_residual(Walk(Tier.BPF, zombies, 2, GAPS), residuals, PAGE)
+    return split_by_residual(Walk(Tier.BPF, zombies, 2, GAPS), residuals)
 
 
 def _told(walk: Walk) -> list[tuple[int | None, int | None, int]]:
@@ -68,4 +68,4 @@ def test_what_does_not_add_up_stays_untold_and_is_counted() -> None:
 
 def test_a_parent_without_any_figure_tells_nothing() -> None:
     walk = Walk(Tier.BPF, (_zombie(1, 9000),), 2, GAPS)
-    assert split_by_residual(walk, Residuals({}, frozenset()), PAGE) == walk
+    assert split_by_residual(walk, Residuals({}, frozenset())) == walk

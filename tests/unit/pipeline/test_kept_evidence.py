@@ -42,6 +42,7 @@ from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.evidence import Evidence
 from zombiescope.pipeline.kept_evidence import NAME, keep, recall
 from zombiescope.pipeline.record import record
+from zombiescope.presenters.autopsy_text import render_autopsy_text
 
 FILE = Pin(PinKind.TMPFS, b"/home/alice/x\n", b"/x\n", "tmpfs", "0:23", 7, 1, sampled=False, mapped=0, dirty=0)
 TASK = Pin(
@@ -90,6 +91,22 @@ def test_zombies_pins_and_totals_come_back(tmp_path: Path) -> None:
     assert again.autopsy.totals.by_pin == {PinKind.TMPFS: 1, PinKind.TASK: 1, PinKind.MEMFD: 1}
     assert again.autopsy.reconciliation.agree is False  # three pages walked, two by memory.stat: kept as it was
     assert again.snapshot.taken_at == 1000.0
+
+
+def test_pages_stay_as_large_as_they_were_there(tmp_path: Path) -> None:
+    seen = _evidence()
+    large = seen._replace(walk=seen.walk._replace(page_bytes=65536))
+    again = dissect(open_bundle(_replayed(keep(large, lambda name: name), tmp_path)))
+    assert again.autopsy.page_bytes == 65536
+    texts = render_autopsy_text(again.snapshot, again.walk, again.autopsy, (), limit=20, group=None)
+    assert "3 pages (192 KiB)" in str(texts[0])
+
+
+def test_an_autopsy_kept_before_the_page_size_was_is_still_read(tmp_path: Path) -> None:
+    kept = keep(_evidence(), lambda name: name)
+    walk = kept["evidence"][3]
+    assert walk.pop() == 4096
+    assert dissect(open_bundle(_replayed(kept, tmp_path))).autopsy.page_bytes == 4096
 
 
 def test_who_and_where_are_left_out() -> None:

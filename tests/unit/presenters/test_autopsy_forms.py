@@ -61,7 +61,7 @@ def built(count: int = 3) -> tuple[Walk, Autopsy]:
         for n in range(count)
     )
     walk = Walk(Tier.BPF, zombies, 4, (Gap("zombies[].died_at", "the kernel does not keep it"),), 1, 5000, 5000)
-    return walk, derive_autopsy(walk, Population(4 + count, 4, CountSource.PROC_CGROUPS), None, 4096)
+    return walk, derive_autopsy(walk, Population(4 + count, 4, CountSource.PROC_CGROUPS), None)
 
 
 def document(limit: int = 20) -> dict[str, Any]:
@@ -122,7 +122,5 @@ def test_csv_reads_back() -> None:
 
 def test_no_zombies_is_said_in_one_line() -> None:
     walk = Walk(Tier.BPF, (), 4)
-    (headline, *_) = render_autopsy_text(
-        SNAPSHOT, walk, derive_autopsy(walk, None, None, 4096), (), limit=20, group=None
-    )
+    (headline, *_) = render_autopsy_text(SNAPSHOT, walk, derive_autopsy(walk, None, None), (), limit=20, group=None)
     assert str(headline) == "no zombies"

@@ -10,8 +10,9 @@ from tests.build import V1, V1_MOUNT, V2, ScriptedHost
 
 from zombiescope.facts.page_pins import Proof
 from zombiescope.facts.zombies import PinKind
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FoundFile
-from zombiescope.kernel.resident_window import PAGE_BYTES, ResidentWindow, open_window
+from zombiescope.kernel.resident_window import ResidentWindow, open_window
 from zombiescope.probes.page_jury import Hit, Jury
 
 STAT = V1_MOUNT + b"/a/memory.stat"

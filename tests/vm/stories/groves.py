@@ -89,7 +89,7 @@ def _obey(child: Path, work: Callable[[socket.socket], None], pipe: socket.socke
         os._exit(1)
 
 
-def remove(folder: Path, seconds: float = 10) -> None:
+def remove(folder: Path, seconds: float = 300) -> None:
     """rmdir, waiting for a process that is on its way out."""
     deadline = time.monotonic() + seconds
     while True:
@@ -117,7 +117,7 @@ def zombies_on_v1() -> int:
     return int(rows[0][2]) - sum(1 for _ in os.walk(_V1))
 
 
-def quiet(read: Callable[[], int], seconds: float = 3, most: float = 60) -> int:
+def quiet(read: Callable[[], int], seconds: float = 3, most: float = 300) -> int:
     """A node-wide number that has come to rest: deaths of an earlier story are over."""
     os.sync()
     write(Path("/proc/sys/vm/drop_caches"), "3")

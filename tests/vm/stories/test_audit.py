@@ -47,7 +47,7 @@ def _systemctl(*arguments: str) -> str:
     return subprocess.run(["systemctl", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def _until(what: str, is_so: Callable[[], bool], seconds: float = 60) -> None:
+def _until(what: str, is_so: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, f"did not happen: {what}"

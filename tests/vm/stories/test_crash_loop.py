@@ -55,9 +55,9 @@ def runs(zombies_before: int) -> Iterator[int]:
     systemctl("daemon-reload")
     systemctl("start", "story-anchor.service")
     systemctl("start", "--no-block", "story-crash.service")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while left_behind() < RUNS:
-        assert time.monotonic() < deadline, f"{left_behind()} runs in two minutes"
+        assert time.monotonic() < deadline, f"{left_behind()} runs in ten minutes"
         time.sleep(0.2)
     systemctl("stop", "story-crash.service")
     yield left_behind()

@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import squeeze
-from zombiescope.lab.pins.pin import PAGE_BYTES, Bench, Pin, require_mappings, write_page
+from zombiescope.lab.pins.pin import Bench, Pin, require_mappings, write_page
 from zombiescope.lab.places import disk_folder, make_run_folder, tmpfs_folder
 
 _EVICTION_TRIES = 5

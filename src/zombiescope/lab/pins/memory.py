@@ -8,9 +8,10 @@ import os
 import zlib
 
 from zombiescope.errors import ObservationError
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab import sysv
 from zombiescope.lab.names import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT
-from zombiescope.lab.pins.pin import PAGE_BYTES, Bench, Pin, require_descriptors, require_mappings
+from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
 
 
 class Memfd(Pin):

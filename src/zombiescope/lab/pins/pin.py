@@ -7,17 +7,16 @@ pin; `hand_over` and `adopt` pass what a living process must hold from the hoppi
 
 from __future__ import annotations
 
-import mmap
 import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
 
 from zombiescope.errors import ObservationError
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.journal import Journal
 
-PAGE_BYTES = mmap.PAGESIZE
 _SPARE_DESCRIPTORS = 64
 _SPARE_MAPPINGS = 1000
 

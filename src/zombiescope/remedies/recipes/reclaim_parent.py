@@ -12,7 +12,6 @@ from zombiescope.remedies.plan import Reclaim, ReclaimWay, Risk, Undo
 from zombiescope.remedies.reclaiming import reclaim_file
 from zombiescope.remedies.situation import Draft, Situation
 
-_PAGE_BYTES = 4096
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {
     ReclaimWay.MEMORY_RECLAIM: "in batches, watching memory pressure",
@@ -34,7 +33,7 @@ def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
         yield Draft(
             f"reclaim:{shown(lever.target)}",
             f"reclaim below {shown(lever.target)} ({way})",
-            Reclaim(lever.target, way, files, size * _PAGE_BYTES, swapped > 0),
+            Reclaim(lever.target, way, files, size * situation.page_bytes, swapped > 0),
             f"{_why(situation.choices.wanted[lever], swapped)}; the cost: {COSTS[Action.RECLAIM_PARENT]}; {_RISKS[way]}",
             "pinned-page-cache" if swapped < situation.choices.wanted[lever] else "pinned-swap",
             "zombiescope scan",
