@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hostile.conftest import not_here
 from tests.hostile.neighbour import Neighbour, zombiescope
 from tests.hostile.opens import Opens
 from tests.unit.profiling.perf_files import USER_MARK, PerfFileBuilder
@@ -118,3 +119,29 @@ def test_only_regular_files_are_listed(tmp_path: Path) -> None:
     with Opens(device) as opens:
         zombiescope("profile", "list", "--captures", str(store))
         assert not opens.happened
+
+
+@pytest.mark.attack("lose what was imported, by recording into the same folder with a small ring")
+def test_recording_removes_no_imported_capture(tmp_path: Path) -> None:
+    imported(tmp_path, capture_of(tmp_path, 1 << 30, b"/bin/victim"))
+    store = tmp_path / "store"
+    (kept,) = store.glob("*.zscap")
+    os.utime(kept, (1, 1))
+    words = ("profile", "record", "--seconds", "2", "--segment", "1", "--with", "own", "--keep-days", "0.001")
+    done = zombiescope(*words, "--captures", str(store))
+    if done.returncode == 3:
+        not_here(f"the processors cannot be sampled here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    assert kept.exists() and len(list(store.glob("*.zscap"))) > 1
+
+
+@pytest.mark.attack("have root overwrite a file of its own, by a link in place of a half-written capture")
+def test_a_link_in_the_folder_of_captures_is_not_written_through(neighbour: Neighbour, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("root's own\n")
+    shared = tmp_path / "store"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    assert neighbour.do(lambda: (shared / "perf.data.zscap.partial").symlink_to(precious)) == 0
+    imported(tmp_path, capture_of(tmp_path, 1 << 30, b"/bin/victim"))
+    assert precious.read_text() == "root's own\n"
