@@ -101,7 +101,7 @@ def test_only_regular_files_of_a_capture_are_opened(neighbour: Neighbour, tmp_pa
     pipe, device = neighbour.folder / "library.so", tmp_path / "device"
     assert neighbour.do(lambda: os.mkfifo(pipe)) == 0
     os.mknod(device, 0o020600, os.makedev(1, 3))  # null: whatever is opened here is told by inotify
-    kernel_file = Path("/proc/sys/kernel/hostname")
+    kernel_file = Path("/proc/sys/fs/epoll/max_user_watches")  # nobody else reads it
     named = (pipe, device, kernel_file)
     with Opens(pipe) as at_pipe, Opens(device) as at_device, Opens(kernel_file) as at_kernel:
         document = imported(tmp_path, capture_of(tmp_path, 1 << 30, *map(bytes, named)))
