@@ -167,7 +167,7 @@ class Agent:
             return
         self._due["walk"] = time.monotonic() + self.config.number("walk_interval_seconds")
         self._tick()
-        self._counted = dict(self.state.accounts.counts)
+        self._counted = self.state.accounts.snapshot()
         self._begin("walk", walk=True)
 
     def _look_heavily(self) -> None:

@@ -71,7 +71,7 @@ class State:
         self._probes["events"] = ProbeRun(tick.lifecycle_seconds, events if isinstance(events, Gap) else None)
         if isinstance(events, Lifecycle):
             self._lifecycle = events
-            self.accounts.add(events.flows, events.other)
+            self.accounts.add(events.flows, events.other, sees_releases=events.tier is not EventTier.POLLING)
         self.restarted = self._starts.take(tick.at, self.accounts.lately if isinstance(events, Lifecycle) else {})
         if isinstance(look, Look):
             self._growing.take_look(tick.clock, look, self.accounts.died_lately)

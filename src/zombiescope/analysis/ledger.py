@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from zombiescope.analysis.maker import Makers
@@ -16,6 +17,8 @@ from zombiescope.facts.lifecycle import Counts, Flow
 OTHER = "other"
 _NOTHING = Counts()
 _MOST_MAKERS = 512
+_FORGOTTEN_AT_ONCE = 64
+_MOST_BACKLOG = 4096
 _LONGEST_LABEL = 100
 _PASSING_SECONDS = 120.0
 
@@ -28,28 +31,49 @@ class Account(NamedTuple):
 
 
 class Accounts:
-    """Grows with each reading; knows at most 512 makers, the rest is `other`."""
+    """Grows with each reading; knows at most 512 makers by name, the rest is `other`.
+
+    When there is no room for a new one, those that did nothing lately and have no zombies make way, the longest idle first: what
+    they had is `other` from then on, so that the sums stay. They come back with their name when they are seen again.
+    """
 
     def __init__(self) -> None:
         self._makers = Makers()
         self._counts: dict[str, Counts] = {}
+        """Those booked longest ago first."""
         self._backlog: dict[str, int] = {}
         self._lately: dict[str, Counts] = {}
+        self._moved: dict[str, int] = {}
+        """Balance that became `other` since the snapshot for the walk under way."""
+        self._is_crowded = self._was_crowded = False
+        self._sees_releases = True
         self.is_backlog_known = False
 
-    def add(self, flows: Iterable[Flow], other: Counts = _NOTHING) -> None:
-        """One reading of the ledger."""
-        self._lately = {}
+    def add(self, flows: Iterable[Flow], other: Counts = _NOTHING, *, sees_releases: bool = True) -> None:
+        """One reading of the ledger. Without releases nobody's zombies are known, and nobody is kept for the sake of them."""
+        self._lately, self._sees_releases = {}, sees_releases
         for flow in flows:
             self._book(flow_maker(self._makers, flow.path), flow.counts)
         if any(other):
             self._book(OTHER, other)
 
+    def snapshot(self) -> dict[str, Counts]:
+        """What is booked as a walk begins, for `open_with` when it ends."""
+        self._moved, self._was_crowded = {}, False
+        return dict(self._counts)
+
     def open_with(self, zombies: Mapping[str, int], since: Mapping[str, Counts]) -> None:
         """A walk found these by maker. What the ledger had counted by then is in them: only the rest is backlog."""
-        self._backlog = {
-            maker: zombies.get(maker, 0) - since.get(maker, Counts()).balance for maker in {*zombies, *since}
+        backlog = {
+            maker: zombies.get(maker, 0) - since.get(maker, _NOTHING).balance + self._moved.get(maker, 0)
+            for maker in {*zombies, *since, *self._moved}
         }
+        backlog[OTHER] = backlog.get(OTHER, 0) - sum(self._moved.values())
+        named = [maker for maker, count in backlog.items() if count and maker != OTHER]
+        for maker in sorted(named, key=lambda each: (each not in self._counts, -backlog[each]))[_MOST_BACKLOG:]:
+            backlog[OTHER] += backlog.pop(maker)
+        self._backlog = {maker: count for maker, count in backlog.items() if count}
+        self._moved, self._is_crowded = {}, self._was_crowded
         self.is_backlog_known = True
 
     @property
@@ -58,10 +82,14 @@ class Accounts:
 
     def zombies(self) -> dict[str, int]:
         """By maker; never below zero, as an older one may be released before a walk has counted it."""
-        makers = {*self._backlog, *self._counts}
-        return {
-            maker: max(self._backlog.get(maker, 0) + self._counts.get(maker, Counts()).balance, 0) for maker in makers
-        }
+        found = {maker: self._zombies_of(maker) for maker in {*self._backlog, *self._counts}}
+        if self._is_crowded and found.get(OTHER, 0) > 0:
+            # Who died while there was no room for a name is `other`, and is released by the name that there is room for now.
+            found[OTHER] += sum(count for maker, count in found.items() if count < 0 and maker != OTHER)
+        return {maker: max(count, 0) for maker, count in found.items()}
+
+    def _zombies_of(self, maker: str) -> int:
+        return self._backlog.get(maker, 0) + self._counts.get(maker, _NOTHING).balance
 
     def settled(self) -> dict[str, int]:
         """At least so many by maker are no ordinary deaths on their way: whoever died since the reading before may be one."""
@@ -85,10 +113,29 @@ class Accounts:
         return sorted(accounts, key=lambda each: (-each.zombies, -each.counts.births, each.maker))
 
     def _book(self, maker: str, counts: Counts) -> None:
-        if maker not in self._counts and len(self._counts) >= _MOST_MAKERS:
-            maker = OTHER
-        self._counts[maker] = self._counts.get(maker, Counts()).plus(counts)
+        if maker not in self._counts and maker != OTHER and len(self._counts) >= _MOST_MAKERS:
+            self._forget_idle()
+            if len(self._counts) >= _MOST_MAKERS:
+                maker, self._is_crowded, self._was_crowded = OTHER, True, True
+        self._counts[maker] = self._counts.pop(maker, _NOTHING).plus(counts)
         self._lately[maker] = self._lately.get(maker, _NOTHING).plus(counts)
+
+    def _may_have_any(self, maker: str) -> bool:
+        """Below zero, as long as no walk has counted those from before: then they are not told anyway."""
+        zombies = self._zombies_of(maker)
+        return self._sees_releases and (zombies > 0 or (zombies < 0 and self.is_backlog_known))
+
+    def _forget_idle(self) -> None:
+        idle = (
+            each for each in self._counts if each != OTHER and each not in self._lately and not self._may_have_any(each)
+        )
+        for maker in list(islice(idle, _FORGOTTEN_AT_ONCE)):
+            counts, backlog = self._counts.pop(maker), self._backlog.pop(maker, 0)
+            self._counts[OTHER] = self._counts.get(OTHER, _NOTHING).plus(counts)
+            if backlog:
+                self._backlog[OTHER] = self._backlog.get(OTHER, 0) + backlog
+            if counts.balance:
+                self._moved[maker] = self._moved.get(maker, 0) + counts.balance
 
 
 class Passing:

@@ -41,6 +41,7 @@ _TRANSIENT = re.compile(rb"run-[rupi]?\*?[0-9a-f]+(?:-i[0-9]+)?(?=\.)")
 _STARS = re.compile(rb"\*(?:[-_.]?\*)+")
 _ZEROES = bytes.maketrans(b"123456789", b"000000000")
 _HAS_DIGIT = re.compile(r"[0-9]")
+_MOST_REMEMBERED = 4096
 
 
 class Makers:
@@ -55,6 +56,8 @@ class Makers:
         if maker is None:
             maker = maker_of(path)
             if not _HAS_DIGIT.search(maker) and not maker.startswith("pod:"):
+                if len(self._known) >= _MOST_REMEMBERED:  # ids have letters too: paths differ without end
+                    self._known.clear()
                 self._known[key] = maker
         return maker
 

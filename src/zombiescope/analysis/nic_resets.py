@@ -16,6 +16,7 @@ _RANK = (
     ResetReason.OTHER, ResetReason.TRANSMIT_TIMEOUT, ResetReason.MISSING_COMPLETIONS, ResetReason.MISSING_INTERRUPT,
     ResetReason.ADMIN_QUEUE, ResetReason.KEEP_ALIVE, ResetReason.POLL_STARVATION,
 )  # fmt: skip
+_MOST_LINES = 256
 _SCHEDULED_AND_LATE_SECONDS = 5.0
 """NAPI was scheduled and had not run for as long as the driver's own limit: the driver calls it starvation from here on."""
 
@@ -48,7 +49,10 @@ class ResetFolding:
         self.learn(event)
         device = self._names.get(event.bus, event.device) or event.bus or "unknown"
         found = self._end_one(device, event.at)
-        self._open.setdefault(device, []).append(event)
+        lines = self._open.setdefault(device, [])
+        lines.append(event)
+        if len(lines) > _MOST_LINES:  # a card that complains without end: how it began and how it goes on
+            del lines[_MOST_LINES // 2]
         if event.step in (NicStep.DONE, NicStep.FAILED):
             found += _folded(device, self._open.pop(device))
         return found

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from zombiescope.captures import store
+from zombiescope.captures import ring, store
 from zombiescope.captures.reading import Choices, read_capture
 from zombiescope.captures.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.errors import ObservationError, ZombiescopeError
@@ -36,6 +36,8 @@ class Order:
     most_bytes: int = 1 << 30
     most_age_seconds: float = 7 * 86_400.0
     source: str = AUTO
+    purpose: str = ""
+    """Of the ring: recordings for different purposes never remove each other's segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,13 @@ class Recording:
     _waiting: tuple[bytes, Capture] | None = None
     _kept_last: bool = False
     _who: str = ""
+    _mark: str = ""
+    """Without one, what is stored is never removed."""
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
+        # First of all: on a disk that is full by the time a segment is over there may be no room for it.
+        with contextlib.suppress(OSError):
+            self._mark = ring.mark_of(self.order.folder, self.order.purpose)
         yield from self._left_behind()
         source = open_source(self.order.source, self.order.rate_hz)
         self._who = source.name
@@ -119,7 +126,9 @@ class Recording:
             return []
         who = f"profile record ({self._who})" if not always else "profile record, found after it had died"
         clock = None if always else _on_log(capture.about.clock)
-        capture = replace(capture, about=capture.about._replace(source=who, clock=clock or capture.about.clock))
+        capture = replace(
+            capture, about=capture.about._replace(source=who, clock=clock or capture.about.clock, ring=self._mark)
+        )
         is_wanted = always or self.keep(capture)
         wanted = [self._waiting] if is_wanted and self._waiting else []
         self._waiting = None
@@ -130,7 +139,7 @@ class Recording:
         self._kept_last = is_wanted
         stored = [Segment(self._save(path, one, taken), taken) for one, taken in wanted]
         drop(path)
-        store.keep_ring(self.order.folder, self.order.most_bytes, time.time() - self.order.most_age_seconds)
+        ring.keep_ring(self.order.folder, self._mark, self.order.most_bytes, time.time() - self.order.most_age_seconds)
         return stored
 
     def _left_behind(self) -> Iterator[Segment]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored captures in a folder: written whole or not at all, listed, found by name, kept in a ring by size and age."""
+"""Stored captures in a folder: written whole or not at all, listed, found by name."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -33,10 +34,11 @@ class Stored(NamedTuple):
 def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
     """Written beside, synced, then renamed: a crash leaves the old file or the new one, never half of one."""
     path = os.path.join(folder, name + SUFFIX)
-    partial = path + _PARTIAL
+    # A name that nobody can foresee: the folder may be one in which others lay links.
+    partial = path + b"." + secrets.token_hex(8).encode() + _PARTIAL
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(pieces)
             file.flush()
@@ -98,18 +100,3 @@ def find(folder: bytes, name: str) -> bytes:
         f"no such file, and none of that name in {shown(folder)} (there: {known})",
         "zombiescope profile list, or zombiescope profile import FILE",
     )
-
-
-def keep_ring(folder: bytes, most_bytes: int, oldest: float) -> list[bytes]:
-    """Removes the oldest beyond a size, and those written before a moment; never the newest. Only stored captures."""
-    stored = entries(folder)
-    total = sum(entry.size_bytes for entry in stored)
-    removed = []
-    for entry in stored[:-1]:
-        if total <= most_bytes and entry.written_at >= oldest:
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(entry.path)
-        total -= entry.size_bytes
-        removed.append(entry.path)
-    return removed

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that name functions: binaries, separate debug files, code maps of running compilers, kallsyms. Each is opened once.
 
-A binary counts only when its build id is the recorded one: a name from another build is worse than none.
+A binary counts only when its build id is the recorded one: a name from another build is worse than none. The paths come from the
+capture, which may be anybody's: only regular files are opened, and a stranger's file is copied, for one that shrinks while it is
+mapped would end us. A code map counts only when root, we or the process itself wrote it, as perf has it: /tmp is everybody's.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from dataclasses import dataclass, field
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import unshown
+from zombiescope.facts.names import shown, unshown
+from zombiescope.host.safe_open import open_regular
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
@@ -20,6 +24,8 @@ from zombiescope.profiling.symbolise import VDSO
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
+_MOST_ELF_BYTES = 8 << 30
+_MAP_HINT = "import as the user whose process it is, while it runs"
 RUNNING_KALLSYMS = b"/proc/kallsyms"
 
 
@@ -30,7 +36,7 @@ class SymbolFiles:
     root: bytes = b""
     demangle: bool = True
     _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
-    _jits: dict[int, JitMap | None] = field(default_factory=dict)
+    _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
     _demangler: Demangler | None = None
 
     def plain(self, name: str) -> str:
@@ -52,8 +58,8 @@ class SymbolFiles:
         reason, hint = "", ""
         for place in (self.root + path, b"/proc/%d/root" % pid + path, *_kept_by_perf(build_id)):
             try:
-                elf = open_elf(map_file(place))
-                if build_id and not build_id.startswith(elf.build_id() or "-") and not _same(elf, build_id):
+                elf = open_elf(map_strangers_file(place))
+                if build_id and not _same(elf, build_id):
                     reason = reason or "the file there now is of another build"
                     hint = hint or "import where it was recorded, before the program is replaced"
                     continue
@@ -70,23 +76,47 @@ class SymbolFiles:
             return None
         for folder in _DEBUG_FOLDERS:
             try:
-                return open_elf(map_file(self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])))
+                return open_elf(map_strangers_file(self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])))
             except (OSError, BrokenElf):
                 continue
         return None
 
-    def jit(self, pid: int) -> JitMap | None:
+    def jit(self, pid: int) -> JitMap | Gap | None:
         if pid not in self._jits:
             self._jits[pid] = self._open_jit(pid)
         return self._jits[pid]
 
-    def _open_jit(self, pid: int) -> JitMap | None:
+    def _open_jit(self, pid: int) -> JitMap | Gap | None:
+        """None: there is none."""
+        refused: Gap | None = None
         for place in (self.root + b"/tmp/perf-%d.map" % pid, b"/proc/%d/root/tmp/perf-%d.map" % (pid, pid)):
             try:
-                return read_jit_map(read_bounded(place, _MOST_MAP_BYTES))
-            except OSError:
+                return read_jit_map(_read_own_map(place, _writers(pid, is_here=not self.root)))
+            except FileNotFoundError:
                 continue
-        return None
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
+        return refused
+
+
+def _writers(pid: int, *, is_here: bool) -> set[int]:
+    """Whose code map is believed; a process of a machine that is only mounted here is not one of ours."""
+    found = {0, os.geteuid()}
+    try:
+        return found | {os.stat(f"/proc/{pid}").st_uid} if is_here else found
+    except OSError:
+        return found
+
+
+def _read_own_map(path: bytes, writers: set[int]) -> bytes:
+    descriptor, facts = open_regular(path)
+    with os.fdopen(descriptor, "rb") as file:
+        if facts.st_uid not in writers:
+            raise PermissionError(errno.EPERM, f"it belongs to user {facts.st_uid}, who is not the process's")
+        if facts.st_mode & 0o002:
+            raise PermissionError(errno.EPERM, "anybody may write to it")
+        return file.read(_MOST_MAP_BYTES)
 
 
 def _kept_by_perf(build_id: str) -> list[bytes]:
@@ -142,12 +172,22 @@ def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols
 def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
     """`may_change`: what is written there stays in this process; the file is never touched."""
     access = mmap.ACCESS_COPY if may_change else mmap.ACCESS_READ
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor, facts = open_regular(path, follow=True)
     try:
-        size = os.fstat(descriptor).st_size
-        return memoryview(mmap.mmap(descriptor, 0, access=access)) if size else memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, 0, access=access)) if facts.st_size else memoryview(b"")
     finally:
         os.close(descriptor)
+
+
+def map_strangers_file(path: bytes) -> memoryview:
+    """A file that somebody else named: regular or refused."""
+    descriptor, facts = open_regular(path, follow=True)
+    with os.fdopen(descriptor, "rb") as file:
+        if facts.st_size > _MOST_ELF_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        if facts.st_uid not in (0, os.geteuid()):
+            return memoryview(file.read(_MOST_MAP_BYTES))
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
 
 
 def read_bounded(path: bytes, limit: int) -> bytes:

@@ -134,7 +134,11 @@ class TraceLedger:
         if flow is None and len(self._flows) < _MOST_PATTERNS:
             flow = self._flows[key] = (event.path, [0, 0, 0])
         (flow[1] if flow else self._other)[event.kind] += 1
-        if event.kind == _DEATH and len(self._died) < _MOST_DEAD:
+        if event.kind == _DEATH:
+            if (
+                len(self._died) >= _MOST_DEAD
+            ):  # the oldest may never be released: they must not keep the others from being timed
+                del self._died[next(iter(self._died))]
             self._died[event.id] = event.stamp_ns
         elif event.kind != _BIRTH and (died := self._died.pop(event.id, None)) is not None:
             micros = max(event.stamp_ns - died, 0) // 1000

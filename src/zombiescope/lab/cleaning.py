@@ -17,8 +17,8 @@ from zombiescope.lab import controller, draining, journal, places, sysv, units
 from zombiescope.lab.accounts import dead_below
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.names import LAB, is_run_name
-from zombiescope.lab.pins.files import sync_filesystem
-from zombiescope.lab.processes import LabProcess, end_processes, find_ours, start_time
+from zombiescope.lab.pins.files import sync_filesystem_of
+from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, is_named_ours, start_time
 
 RELEASE_SECONDS = 8.0
 LEAST_ATTEMPTS = 24
@@ -138,7 +138,8 @@ def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
         pid, start = entry.get("pid"), entry.get("start")
         if entry.get("role") != "staff" or not isinstance(pid, int) or not isinstance(start, int) or pid in known:
             continue
-        if start and start_time(pid) == start:
+        is_of_this_boot = entry.get("boot", boot_id()) == boot_id()  # earlier versions did not say
+        if start and is_of_this_boot and is_named_ours(pid) and start_time(pid) == start:
             found.append(LabProcess(pid, start, run))
     return found
 
@@ -146,7 +147,7 @@ def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
 def _remove_pins(cleaned: Cleaned) -> None:
     for folder in places.pin_folders(cleaned.run):
         # On v2 a dirty file would keep the dead cgroup through its writeback structure.
-        sync_filesystem(folder)
+        sync_filesystem_of(folder)
         cleaned.files += _remove_files(folder)
     staff = {entry.get("pid") for entry in journal.entries(cleaned.run) if entry.get("role") == "staff"}
     for segment in sysv.list_candidates():
@@ -156,12 +157,12 @@ def _remove_pins(cleaned: Cleaned) -> None:
             cleaned.segments += 1
 
 
-def _remove_files(folder: str) -> int:
+def _remove_files(folder: int) -> int:
     count = 0
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.path)
+                os.unlink(entry.name, dir_fd=folder)
                 count += 1
     return count
 

@@ -16,6 +16,7 @@ from zombiescope.errors import ActionFailedError
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.names import LAB
 from zombiescope.lab.places import STATE_ROOTS, make_private, why_foreign
+from zombiescope.lab.processes import boot_id
 from zombiescope.lab.refusals import refusal
 
 NOTE = ".memory-handed-down"
@@ -101,7 +102,7 @@ def _write_note() -> None:
             reasons.append(f"{root}: {error}")
             continue
         try:
-            os.write(descriptor, _boot_id().encode())
+            os.write(descriptor, boot_id().encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -113,7 +114,7 @@ def _write_note() -> None:
 def _is_noted() -> bool:
     for root in STATE_ROOTS:
         try:
-            if not why_foreign(root) and Path(root, NOTE).read_text() == _boot_id():
+            if not why_foreign(root) and Path(root, NOTE).read_text() == boot_id():
                 return True
         except OSError:
             continue
@@ -122,12 +123,5 @@ def _is_noted() -> bool:
 
 def _forget() -> None:
     for root in STATE_ROOTS:
-        if os.path.isdir(root) and not why_foreign(root):
+        if os.path.lexists(root) and not why_foreign(root):
             Path(root, NOTE).unlink(missing_ok=True)
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

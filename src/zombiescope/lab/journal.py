@@ -4,6 +4,8 @@
 One JSON object a line. A line cut short by a kill is the last one and announces nothing that exists. The lock beside it
 is held by the command that works on the run (the kernel drops it when the command dies), and every process of the run
 keeps it open: that is how `lab clean` tells our processes from others.
+
+A journal names processes to end: only one in a folder of ours alone is believed, whoever else can make files of that name.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from zombiescope.lab.places import STATE_ROOTS, state_folder
-from zombiescope.lab.processes import mark_self, start_time
+from zombiescope.lab.owned import open_own_file
+from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder
+from zombiescope.lab.processes import boot_id, mark_self, start_time
 
 JOURNAL = "journal.jsonl"
 LOCK = "lock"
 TRUTH = "truth.json"
+_MOST_BYTES = 64 << 20
+_KEEPERS = (*STATE_ROOTS, *FORMER_ROOTS)
 Entry = dict[str, str | int]
 
 
@@ -37,7 +42,7 @@ class Journal:
         os.fsync(self.lines)
 
     def intend_process(self, role: str, pid: int) -> None:
-        self.intend("process", role=role, pid=pid, start=start_time(pid) or 0)
+        self.intend("process", role=role, pid=pid, start=start_time(pid) or 0, boot=boot_id())
 
     def keep_truth(self, document: str) -> None:
         Path(self.folder, TRUTH).write_text(document)
@@ -53,7 +58,7 @@ class Journal:
 def open_journal(run: str) -> Journal:
     mark_self()
     folder = state_folder(run)
-    lock = os.open(f"{folder}/{LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    lock = os.open(f"{folder}/{LOCK}", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.lockf(lock, fcntl.LOCK_EX)
     lines = os.open(f"{folder}/{JOURNAL}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     _sync_folder(folder)
@@ -74,32 +79,36 @@ def _sync_folder(folder: str) -> None:
 def entries(run: str) -> list[Entry]:
     """What a run announced, as far as its journal can be read; nothing when it is lost."""
     found: list[Entry] = []
-    for root in STATE_ROOTS:
-        try:
-            text = Path(root, run, JOURNAL).read_text(errors="replace")
-        except OSError:
-            continue
-        for line in text.splitlines():
+    for root in _KEEPERS:
+        for line in _text(root, run).splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict):
                 found.append(entry)
     return found
 
 
+def _text(root: str, run: str) -> str:
+    try:
+        with own_run(root, run) as folder, os.fdopen(open_own_file(folder, JOURNAL), "rb") as file:
+            return file.read(_MOST_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def take_over(run: str) -> list[int] | None:
     """Locks a run for cleaning and returns the descriptors to close after; None while a command still works on it."""
     taken: list[int] = []
-    for root in STATE_ROOTS:
+    for root in _KEEPERS:
         try:
-            descriptor = os.open(f"{root}/{run}/{LOCK}", os.O_RDWR | os.O_CLOEXEC)
+            with own_run(root, run) as folder:
+                taken.append(open_own_file(folder, LOCK, os.O_RDWR))
         except OSError:
             continue
-        taken.append(descriptor)
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(taken[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             for each in taken:
                 os.close(each)

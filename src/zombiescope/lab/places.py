@@ -3,24 +3,31 @@
 
 Every root below holds one folder per run and nothing else, so `lab clean` finds a run by its name in each of them.
 Files go into a folder of an existing tmpfs (/dev/shm): that is what real leaks do, and a mount of our own would be one
-more thing a killed run leaves behind. Some roots lie in folders everybody may write to: only a folder of ours is trusted.
+more thing a killed run leaves behind. /dev/shm and /var/tmp are folders everybody may write to: a root there is used only when it
+is ours alone, and whatever is done in a root is done by descriptor (`owned.py`). The state lies where only root can write.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.lab.names import LAB, is_run_name
+from zombiescope.lab.owned import make_folder, own_folder, own_folder_in
 
-STATE_ROOTS = ("/var/lib/zombiescope/lab", "/run/zombiescope/lab", f"/tmp/{LAB}")
-TMPFS_ROOTS = (f"/dev/shm/{LAB}", "/run/zombiescope/lab", f"/tmp/{LAB}")
-DISK_ROOTS = ("/var/lib/zombiescope/lab", f"/var/tmp/{LAB}", f"/tmp/{LAB}")
-ROOTS = tuple(dict.fromkeys((*STATE_ROOTS, *TMPFS_ROOTS, *DISK_ROOTS)))
+STATE_ROOTS = ("/var/lib/zombiescope/lab", "/run/zombiescope/lab")
+TMPFS_ROOTS = (f"/dev/shm/{LAB}", "/run/zombiescope/lab")
+DISK_ROOTS = ("/var/lib/zombiescope/lab", f"/var/tmp/{LAB}")
+FORMER_ROOTS = (f"/tmp/{LAB}",)
+"""Where earlier versions put things; nothing new goes there, and `lab clean` still finds what is ours."""
+ROOTS = tuple(dict.fromkeys((*STATE_ROOTS, *TMPFS_ROOTS, *DISK_ROOTS, *FORMER_ROOTS)))
 TMPFS, DISK = "tmpfs", "pages"
+_WANTED = {TMPFS: "a tmpfs", DISK: "a file system with a page cache"}
 _NO_PAGE_CACHE = {"tmpfs", "ramfs", "devtmpfs", "rootfs", "hugetlbfs"}
 
 
@@ -41,27 +48,32 @@ def filesystem_of(path: str, mountinfo: str | None = None) -> str:
 
 def make_private(folder: str) -> None:
     """Makes the folder and its parents. One that is there must be ours alone: nobody else may plant links in it."""
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
     try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        reason = why_foreign(folder)
-        if reason:
-            raise ActionFailedError(
-                f"cannot use the folder {folder}", reason, f"look at it, then remove it: ls -ld {folder}"
-            ) from None
+        with own_folder(folder, make=True):
+            return
+    except PermissionError as error:
+        why = str(error.strerror)
+    except NotADirectoryError as error:
+        why = str(error.strerror)
+    raise ActionFailedError(f"cannot use the folder {folder}", why, f"look at it, then remove it: ls -ld {folder}")
 
 
 def why_foreign(folder: str) -> str:
-    """Why a folder of that name is not ours; empty when it is."""
-    facts = os.lstat(folder)
-    if not stat.S_ISDIR(facts.st_mode):
-        return "it is not a folder"
-    if facts.st_uid != os.geteuid():
-        return f"it belongs to user {facts.st_uid}"
-    if facts.st_mode & 0o022:
-        return "others may write to it"
-    return ""
+    """Why a folder of that name is not ours; empty when it is. Raises FileNotFoundError when there is none."""
+    try:
+        with own_folder(folder):
+            return ""
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return str(error.strerror)
+
+
+@contextmanager
+def own_run(root: str, run: str) -> Iterator[int]:
+    """The run's folder under a root, both ours alone; raises OSError with the reason when there is none such."""
+    with own_folder(root) as top, own_folder_in(top, run) as folder:
+        yield folder
 
 
 def state_folder(run: str) -> str:
@@ -69,16 +81,16 @@ def state_folder(run: str) -> str:
     reasons = []
     for root in STATE_ROOTS:
         try:
-            make_private(root)
-            os.mkdir(f"{root}/{run}", 0o700)
+            with own_folder(root, make=True) as top:
+                os.mkdir(run, 0o700, dir_fd=top)
         except FileExistsError:
             raise ActionFailedError(
                 f"cannot start the lab run {run}",
                 "a run of that name is there already",
                 f"zombiescope lab clean --name {run}",
             ) from None
-        except (OSError, ActionFailedError) as error:
-            reasons.append(f"{root}: {error}")
+        except OSError as error:
+            reasons.append(f"{root}: {error.strerror}")
             continue
         return f"{root}/{run}"
     raise ActionFailedError(
@@ -94,40 +106,52 @@ def disk_folder(run: str) -> str:
     return _choose(run, DISK_ROOTS, DISK, lambda kind: kind not in _NO_PAGE_CACHE)
 
 
-def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: object) -> str:
-    assert callable(fits)
+def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: Callable[[str], bool]) -> str:
+    """The first that fits and that nobody else has taken."""
+    reasons = []
     for root in roots:
-        if fits(filesystem_of(root)):
+        reason = "" if fits(filesystem_of(root)) else f"not on {_WANTED[purpose]}"
+        if not reason and os.path.lexists(root):
+            reason = why_foreign(root)
+        if not reason:
             return f"{root}/{run}/{purpose}"
-    wanted = "a tmpfs" if purpose == TMPFS else "a file system with a page cache"
+        reasons.append(f"{root}: {reason}")
     raise ObservationError(
-        f"cannot find {wanted} for the lab's files", f"none of {', '.join(roots)} lies on one", "mount one there"
+        f"cannot find {_WANTED[purpose]} for the lab's files", "; ".join(reasons), "mount one there, or clear the way"
     )
 
 
 def make_run_folder(folder: str) -> None:
-    run_folder = os.path.dirname(folder)
-    make_private(os.path.dirname(run_folder))
-    os.makedirs(run_folder, 0o700, exist_ok=True)
-    os.mkdir(folder, 0o700)
+    run_folder, purpose = os.path.split(folder)
+    root, run = os.path.split(run_folder)
+    with own_folder(root, make=True) as top:
+        make_folder(top, run)
+        with own_folder_in(top, run) as mine:
+            os.mkdir(purpose, 0o700, dir_fd=mine)
 
 
 def runs_in_folders() -> set[str]:
     found: set[str] = set()
     for root in ROOTS:
-        if os.path.isdir(root) and not why_foreign(root):
-            found.update(name for name in os.listdir(root) if is_run_name(name))
+        try:
+            with own_folder(root) as top:
+                found.update(name for name in os.listdir(top) if is_run_name(name))
+        except OSError:
+            continue
     return found
 
 
-def pin_folders(run: str) -> list[str]:
-    """Folders with the files that pin, wherever they are; a journal is not needed to find them."""
-    candidates = [(root, f"{root}/{run}/{purpose}") for root in ROOTS for purpose in (TMPFS, DISK)]
-    return [
-        folder
-        for root, folder in candidates
-        if os.path.isdir(folder) and not any(map(why_foreign, (root, os.path.dirname(folder), folder)))
-    ]
+def pin_folders(run: str) -> Iterator[int]:
+    """Folders with the files that pin, wherever they are, open until the next is asked for; no journal is needed to find them."""
+    for root in ROOTS:
+        for purpose in (TMPFS, DISK):
+            with ExitStack() as opened:
+                try:
+                    mine = opened.enter_context(own_run(root, run))
+                    folder = opened.enter_context(own_folder_in(mine, purpose))
+                except OSError:
+                    continue
+                yield folder
 
 
 def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
@@ -135,21 +159,29 @@ def remove_run_folders(run: str) -> tuple[int, list[tuple[str, str]]]:
     files = 0
     left: list[tuple[str, str]] = []
     for root in ROOTS:
-        folder = f"{root}/{run}"
-        if not os.path.lexists(folder):
+        try:
+            with own_folder(root) as top:
+                with own_folder_in(top, run) as folder:
+                    files += sum(len(names) for _, _, names, _ in os.fwalk(".", dir_fd=folder))
+                shutil.rmtree(run, dir_fd=top, onerror=_note_in(left, root))
+        except FileNotFoundError:
             continue
-        reason = why_foreign(root) or why_foreign(folder)
-        if reason:
-            left.append((folder, reason))
-            continue
-        files += sum(len(names) for _, _, names in os.walk(folder))
-        shutil.rmtree(folder, onerror=lambda _call, path, info: left.append((str(path), str(info[1]))))
+        except OSError as error:
+            if os.path.lexists(f"{root}/{run}"):
+                left.append((f"{root}/{run}", str(error.strerror)))
     return files, left
+
+
+def _note_in(left: list[tuple[str, str]], root: str) -> Callable[[object, str, Any], None]:
+    def note(_call: object, path: str, info: Any) -> None:
+        left.append((f"{root}/{path}", str(info[1])))
+
+    return note
 
 
 def remove_empty_roots() -> None:
     for root in ROOTS:
-        if os.path.isdir(root) and not why_foreign(root):
+        if os.path.lexists(root) and not why_foreign(root):
             _remove_if_empty(root)
     for parent in ("/var/lib/zombiescope", "/run/zombiescope"):
         _remove_if_empty(parent)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's own processes: how they are marked, found again and ended, and never anybody else's.
 
-A process is ours when its name is the lab's and it has the lock file of a run open; a process id alone proves nothing. Both are
-inherited, so a process is marked from its first moment.
+A process is ours when its name is the lab's, it runs as we do, and it has the lock file of a run open, which nobody else can open;
+a process id alone proves nothing. All are inherited, so a process is marked from its first moment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zombiescope.lab.names import LAB, is_run_name
+from zombiescope.lab.owned import is_own_file
 
 _PR_SET_PDEATHSIG = 1
 _DELETED = " (deleted)"
@@ -49,11 +50,19 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def boot_id() -> str:
+    """Start times begin anew with each boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess]:
     """Living processes of one run, or of all; not the calling one."""
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid() and _is_named_ours(entry):
+        if entry.isdigit() and int(entry) != os.getpid() and is_named_ours(int(entry)):
             owner = _run_of(entry, roots)
             start = start_time(int(entry))
             if owner is not None and start is not None and run in (None, owner):
@@ -61,9 +70,11 @@ def find_ours(roots: tuple[str, ...], run: str | None = None) -> list[LabProcess
     return found
 
 
-def _is_named_ours(pid: str) -> bool:
+def is_named_ours(pid: int) -> bool:
+    """Anybody can take the name, but not our user id with it."""
     try:
-        return Path(f"/proc/{pid}/comm").read_bytes().strip() == LAB.encode()
+        is_named = Path(f"/proc/{pid}/comm").read_bytes().strip() == LAB.encode()
+        return is_named and os.stat(f"/proc/{pid}").st_uid == os.geteuid()
     except OSError:
         return False
 
@@ -80,9 +91,16 @@ def _run_of(pid: str, roots: tuple[str, ...]) -> str | None:
             continue
         folder, _, last = target.rpartition("/")
         root, _, run = folder.rpartition("/")
-        if last == "lock" and root in roots and is_run_name(run):
+        if last == "lock" and root in roots and is_run_name(run) and _is_own(f"/proc/{pid}/fd/{name}"):
             return run
     return None
+
+
+def _is_own(link: str) -> bool:
+    try:
+        return is_own_file(os.stat(link))
+    except OSError:
+        return False
 
 
 def end_processes(processes: list[LabProcess], patience_seconds: float = 3.0) -> list[LabProcess]:

@@ -96,9 +96,7 @@ class NicProbe:
         resets = self._watch.look()
         self._events.extend(self._watch.events)
         for reset in resets:
-            key = (reset.device, reset.reason)
-            is_known = key in self._counts or len(self._counts) < _MOST_SERIES
-            self._counts[key if is_known else ("other", reset.reason)] += 1
+            self._counts[self._series(reset)] += 1
         samples = tuple(
             MetricSample(NIC_RESETS, (device, str(reason)), count)
             for (device, reason), count in sorted(self._counts.items())
@@ -113,6 +111,16 @@ class NicProbe:
 
     def close(self) -> None:
         self._watch.close()
+
+    def _series(self, reset: NicReset) -> tuple[str, ResetReason]:
+        """A new one takes the room of one that never counted anything; without such a one it is `other`."""
+        key = (reset.device, reset.reason)
+        if key not in self._counts and len(self._counts) >= _MOST_SERIES:
+            empty = next((each for each, count in self._counts.items() if not count), None)
+            if empty is None:
+                return "other", reset.reason
+            del self._counts[empty]
+        return key
 
     def _facts(self) -> dict[str, KernelLog | NicCounters | Gap]:
         now = self._host.wall_clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import replace
 
 from zombiescope.captures import store
 from zombiescope.captures.memory import prepare
@@ -42,4 +43,6 @@ def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> t
         raise UsageError(
             f"cannot store a capture as {shown(stem)!r}", "it is no plain file name", "give one with --name"
         )
+    # A segment that a recorder stored elsewhere is here to stay: no recorder's ring may have it.
+    capture = replace(capture, about=capture.about._replace(ring=""))
     return store.save(folder, stem, encode(capture)), capture

@@ -39,7 +39,6 @@ class Watching:
         self._host = host
         self._signs = SignsWatch(host, self._follower.hierarchy)
         self._accounts = Accounts()
-        self._before: dict[str, Counts] = {}
         self._last = host.monotonic()
         self._backlog = read_backlog(host)
         if not isinstance(self._backlog, Gap):
@@ -52,16 +51,10 @@ class Watching:
         events = tick.lifecycle
         gaps = [each for each in (tick.look, events, self._backlog) if isinstance(each, Gap)]
         if isinstance(events, Lifecycle):
-            self._accounts.add(events.flows, events.other)
+            self._accounts.add(events.flows, events.other, sees_releases=events.tier is not EventTier.POLLING)
             gaps += events.gaps
-        rows = tuple(
-            Row(
-                account,
-                Counts(*(now - then for now, then in zip(account.counts, self._then(account.maker), strict=True))),
-            )
-            for account in self._accounts.list()
-        )
-        self._before = dict(self._accounts.counts)
+        lately = self._accounts.lately if isinstance(events, Lifecycle) else {}
+        rows = tuple(Row(account, lately.get(account.maker, Counts())) for account in self._accounts.list())
         tier = events.tier if isinstance(events, Lifecycle) else None
         lost = events.lost if isinstance(events, Lifecycle) else None
         return Picture(tick.at, tick.look, tier, lost, seconds, rows, tuple(gaps), self._signs.read())
@@ -69,9 +62,6 @@ class Watching:
     def close(self) -> None:
         self._signs.close()
         self._follower.close()
-
-    def _then(self, maker: str) -> Counts:
-        return self._before.get(maker, Counts())
 
 
 def sorted_rows(picture: Picture, order: str) -> list[Row]:

@@ -60,6 +60,8 @@ class About(NamedTuple):
     throttled: int = 0
     has_time: bool = True
     gaps: tuple[Gap, ...] = ()
+    ring: str = ""
+    """The mark of the rolling recording that stored it and may remove it; empty for what was imported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,7 @@ def about_document(about: About) -> dict[str, Any]:
         "throttled": about.throttled,
         "has_time": about.has_time,
         "gaps": [gap._asdict() for gap in about.gaps],
+        "ring": about.ring,
     }
 
 
@@ -253,6 +254,7 @@ def _about(document: dict[str, Any]) -> About:
         int(document["throttled"]),
         bool(document["has_time"]),
         tuple(Gap(str(gap["fact"]), str(gap["reason"]), str(gap["hint"])) for gap in document["gaps"]),
+        str(document.get("ring", "")),
     )
 
 

@@ -24,7 +24,9 @@ class SymbolSources(Protocol):
         """Of the vdso, the release of the kernel that it is part of stands for a build id."""
         ...
 
-    def jit(self, pid: int) -> JitMap | None: ...
+    def jit(self, pid: int) -> JitMap | Gap | None:
+        """Names of code made while running. A gap: there are some that cannot be used; None: there are none."""
+        ...
 
     def plain(self, name: str) -> str:
         """A name as its author wrote it."""
@@ -137,7 +139,9 @@ def _is_made_while_running(path: str) -> bool:
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
     if _is_made_while_running(group.path):
         jit = sources.jit(group.pid)
-        if jit is None:
+        if isinstance(jit, Gap):
+            gaps[group.path] = jit
+        if jit is None or isinstance(jit, Gap):
             return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
         return _named(jit.find(addresses[group.places]), jit, sources, group.path, table)
     elf = sources.elf(group.path, group.build_id, group.pid)

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from tests.unit.profiling.perf_files import KALLSYMS, small_capture
 
-from zombiescope.captures import store
 from zombiescope.cli.main import main
 
 
@@ -104,14 +102,3 @@ def test_refusals_say_what_and_why(
 ) -> None:
     assert run(place, *(str(place / "perf.data") if word == "DATA" else word for word in words)) == code
     assert said in capsys.readouterr().err
-
-
-def test_the_ring_keeps_the_newest(tmp_path: Path) -> None:
-    folder = os.fsencode(tmp_path)
-    for number in range(5):
-        path = store.save(folder, b"part-%d" % number, [b"x" * 100])
-        os.utime(path, (1000 + number, 1000 + number))
-    assert len(store.keep_ring(folder, most_bytes=250, oldest=0)) == 3
-    assert [entry.name for entry in store.entries(folder)] == ["part-3", "part-4"]
-    store.keep_ring(folder, most_bytes=10**9, oldest=1e12)
-    assert [entry.name for entry in store.entries(folder)] == ["part-4"]

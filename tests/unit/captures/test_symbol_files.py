@@ -52,3 +52,23 @@ def test_a_copy_of_another_build_names_nothing(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("build_id", ["", "..", "../../../../etc", "a/b/c/d", "zz"])
 def test_a_build_id_is_no_way_out(build_id: str) -> None:
     assert isinstance(SymbolFiles().elf("/gone/lib.so", build_id, NOBODY), Gap)
+
+
+def test_half_a_build_id_is_not_the_recorded_one() -> None:
+    library, build_id = any_library()
+    assert not isinstance(SymbolFiles().elf(library, build_id, NOBODY), Gap)
+    for wanted in (build_id + "ab", build_id[:-2], "ab" * 20):
+        assert isinstance(SymbolFiles().elf(library, wanted, NOBODY), Gap)
+
+
+def test_our_own_code_map_is_believed_and_one_that_anybody_may_write_is_not(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    code_map = tmp_path / "tmp" / f"perf-{NOBODY}.map"
+    files = SymbolFiles(root=bytes(tmp_path))
+    assert files.jit(NOBODY) is None
+    code_map.write_text("400000 1000 made\n")
+    code_map.chmod(0o644)
+    found = SymbolFiles(root=bytes(tmp_path)).jit(NOBODY)
+    assert found is not None and not isinstance(found, Gap) and found.names == (b"made",)
+    code_map.chmod(0o666)
+    assert isinstance(SymbolFiles(root=bytes(tmp_path)).jit(NOBODY), Gap)

@@ -103,7 +103,7 @@ def test_a_neighbour_that_cannot_be_read_is_taken_to_use_it(root: Path, state: P
 def test_the_note_of_another_boot_means_nothing(root: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hierarchy = MemoryHierarchy("v2", str(root))
     controller.hand_down(hierarchy)
-    monkeypatch.setattr(controller, "_boot_id", lambda: "another")
+    monkeypatch.setattr(controller, "boot_id", lambda: "another")
     assert controller.take_back(hierarchy) == ""
     assert handed_down(root)
 

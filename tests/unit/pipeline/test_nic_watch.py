@@ -98,3 +98,20 @@ def test_the_log_is_folded_as_it_comes_and_series_are_bounded(monkeypatch: pytes
 
 def test_a_reset_has_no_more_than_was_told() -> None:
     assert NicReset(1.0, "eth0", ResetReason.OTHER) == NicReset(1.0, "eth0", ResetReason.OTHER, None, None, None, None)
+
+
+def test_a_series_that_never_counted_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve cards that reset have their names, although two series were there before any."""
+    log = Log()
+    monkeypatch.setattr(nic_watch, "open_kernel_log", lambda *_, **__: log)
+    host = Refused({b"/proc/net/dev": TABLE})
+    host.counters = {"suspected_poll_starvation": 0}
+    probe = NicProbe(host)
+    assert [sample.value for sample in probe.read().samples] == [0, 0]
+    for card in range(12):
+        for words in (f" eth{card}: Trigger reset is on", ": Device reset completed successfully"):
+            event = parse_line(host.wall_clock(), f"ena 0000:00:{card:02x}.0{words}".encode())
+            assert event
+            log.events.append(event)
+    named = {sample.labels[0]: sample.value for sample in probe.read().samples}
+    assert named == {f"eth{card}": 1 for card in range(12)}

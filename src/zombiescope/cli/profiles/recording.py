@@ -27,10 +27,18 @@ from zombiescope.pipeline.recording import AROUND, keeper
     "--rate", type=click.IntRange(1, 10_000), default=99, show_default=True, help="Samples a second and core."
 )
 @click.option(
-    "--keep-mb", type=click.IntRange(min=1), default=1024, show_default=True, help="Remove the oldest beyond this size."
+    "--keep-mb",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="Remove the oldest recorded ones beyond this size.",
 )
 @click.option(
-    "--keep-days", type=click.FloatRange(min=0.001), default=7.0, show_default=True, help="Remove what is older."
+    "--keep-days",
+    type=click.FloatRange(min=0.001),
+    default=7.0,
+    show_default=True,
+    help="Remove recorded ones that are older.",
 )
 @click.option(
     "--with",
@@ -67,11 +75,12 @@ def record(
     By perf where it is installed and can, else by perf_event_open(2) directly (`--with own`), which needs nothing installed; says
     which. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too.
     Ends on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
+    Imported captures are never removed.
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source)
+    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source, "+".join(sorted(set(around))))
     stored: set[bytes] = set()
     for one in Recording(order, stop.is_set, keeper(around, state), _say, _say_dropped).segments(seconds):
         stored.add(one.path)

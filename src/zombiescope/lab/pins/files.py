@@ -217,6 +217,10 @@ def sync_filesystem(folder: str) -> None:
     """syncfs(2): what `sync` does, for the one file system."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _libc.syncfs(descriptor)
+        sync_filesystem_of(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_filesystem_of(descriptor: int) -> None:
+    _libc.syncfs(descriptor)
