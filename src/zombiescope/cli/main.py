@@ -168,9 +168,12 @@ def _draw(parts: Sequence[RenderableType]) -> None:
 def _explain(error: ZombiescopeError) -> None:
     if sys.stderr is None:
         return
-    print(f"error: {error.what}\n  why: {error.why}", file=sys.stderr)
-    if error.hint:
-        print(f"  try: {error.hint}", file=sys.stderr)
+    try:
+        print(f"error: {error.what}\n  why: {error.why}", file=sys.stderr)
+        if error.hint:
+            print(f"  try: {error.hint}", file=sys.stderr)
+    except OSError:  # the terminal went away: the exit code still tells
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _report_bug(*, keep: bool) -> int:
