@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real `apply` of the installed command, held in the middle: a drop-in is placed and a unit is being stopped.
 
-Only systemd is stood in for. Each has a mount namespace, folders and a unit of its own, so that many of them run side by side: they mostly wait.
+Only systemd is stood in for. Each has a mount namespace, folders and a unit of its own, so that many of them run side by side:
+they mostly wait.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Story:
         plant(self.etc, {"system/story.service": UNIT, **wants})
         (folder / "lib/zombiescope").mkdir(parents=True)
         self.before = self.picture()
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def unit_state(self) -> str:
@@ -86,7 +88,17 @@ class Story:
     def start(self, *words: str, before: Sequence[str] = (), **streams: Any) -> subprocess.Popen[bytes]:
         """Its output goes to files, unless it is said where."""
         streams = {"stdin": subprocess.DEVNULL, "stdout": self._file("out"), "stderr": self._file("err"), **streams}
-        return subprocess.Popen([*before, *self.call(*words)], **streams)
+        process = subprocess.Popen([*before, *self.call(*words)], **streams)
+        self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """Whatever came of it: nothing of it stays."""
+        for verb in ("stop", "start"):
+            (self.systemd / f"hold-{verb}").unlink(missing_ok=True)
+        for process in self._processes:
+            process.kill()
+            process.wait()
 
     def _file(self, name: str) -> IO[bytes]:
         return open(self.folder / name, "wb")
@@ -109,7 +121,4 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def code_of(process: subprocess.Popen[bytes]) -> int:
-    try:
-        return process.wait(SECONDS)
-    finally:
-        process.kill()
+    return process.wait(SECONDS)

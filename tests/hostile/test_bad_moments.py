@@ -88,14 +88,17 @@ STORIES: dict[str, tuple[Callable[[Story], int], tuple[str, ...]]] = {
 def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ended]]]:
     """All at once: each waits most of its time."""
     place = tmp_path_factory.mktemp("stories")
+    told = {name: Story(place / name.replace(" ", "-"), *holds) for name, (_, holds) in STORIES.items()}
 
     def tell(name: str) -> Ended:
-        work, holds = STORIES[name]
-        story = Story(place / name.replace(" ", "-"), *holds)
-        return story, work(story)
+        return told[name], STORIES[name][0](told[name])
 
     with ThreadPoolExecutor(len(STORIES)) as pool:
-        yield {name: pool.submit(tell, name) for name in STORIES}
+        try:
+            yield {name: pool.submit(tell, name) for name in STORIES}
+        finally:
+            for story in told.values():
+                story.end()
 
 
 def assert_put_back(story: Story) -> None:
@@ -183,7 +186,7 @@ def journalled(place: Path, *writes: dict[str, Any], boot_id: str | None = None)
     action = state / "actions/20260101T000000-aaaaaa"
     action.mkdir(parents=True)
     boot_id = boot_id or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    lines = [{"entry": "begin", "root": str(root), "boot_id": boot_id}]
+    lines: list[dict[str, Any]] = [{"entry": "begin", "root": str(root), "boot_id": boot_id}]
     lines += [{"entry": "write", "seq": seq, "step": 1, **write} for seq, write in enumerate(writes, 1)]
     text = "".join(json.dumps({"v": 1, "at": 1.0, **line}) + "\n" for line in lines)
     (action / "journal.jsonl").write_text(text)
