@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 
 def tell(line: str) -> None:
-    """A line for a person; nothing comes of it where nobody can read it any more."""
-    if sys.stderr is not None:
-        with suppress(OSError):
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+    """For a person. Where nobody can read it any more nothing comes of it, and the exit code still tells."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @contextmanager

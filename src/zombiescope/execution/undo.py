@@ -8,6 +8,7 @@ What somebody else has changed since is left alone and said; so is what only the
 from __future__ import annotations
 
 import base64
+import mmap
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -182,11 +183,19 @@ def _set_value(hands: Hands, entry: Entry) -> tuple[str, str]:
     now = hands.writer.read_value(path)
     if now == before:
         return "nothing-to-do", ""
-    ours = (entry["done"] or {}).get("after") or entry.get("value")
-    if ours is not None and now != base64.b64decode(ours):
+    if not _is_as_set(now, entry):
         return "not-restored", f"{shown(path)} was set to {shown(now[:80])} since"
     hands.writer.set_file(path, before)
     return "restored", ""
+
+
+def _is_as_set(now: bytes, entry: Entry) -> bool:
+    """As it read after it was set; where that was not written down any more, as the kernel may have rounded it to pages."""
+    after = (entry["done"] or {}).get("after")
+    if after is not None:
+        return now == base64.b64decode(after)
+    ours = base64.b64decode(entry["value"])
+    return now == ours or (ours.isdigit() and now == b"%d" % (int(ours) // mmap.PAGESIZE * mmap.PAGESIZE))
 
 
 def _set_for_a_moment(hands: Hands, entry: Entry) -> tuple[str, str]:

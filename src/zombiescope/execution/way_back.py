@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeVar
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
 from zombiescope.execution.attention import Attention, InterruptedActionError
@@ -13,11 +14,23 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.undo import is_whole, undo_all
 
+_Result = TypeVar("_Result")
+
 
 class WayBack(NamedTuple):
     hands: Hands
     attention: Attention
     has_systemd: bool
+
+    def guard(self, work: Callable[[], _Result]) -> _Result:
+        """Raises ActionUndoneError or ActionFailedError for whatever ends the work before its end."""
+        try:
+            try:
+                return work()
+            except BaseException as error:  # noqa: BLE001 (a bug is raised again)
+                self.take_all_back(error)
+        except InterruptedActionError as late:  # heard before the way back began: it is raised only once
+            self.take_all_back(late)
 
     def take_all_back(self, error: BaseException) -> NoReturn:
         """Ends with an error either way: 4 when everything is as it was, 5 when not. A bug stays a bug."""

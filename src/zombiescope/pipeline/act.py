@@ -95,13 +95,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
         before = watch_vitals(host, subject, 1.0)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
-    way_back = WayBack(work.hands, talk.attention, planned.levers.has_systemd)
-    try:
-        receipts = work.run_all()
-        with suppress(OSError):  # every step has its own line
-            journal.add("end", outcome="done")
-    except BaseException as error:  # noqa: BLE001 (whatever ends it: a bug is raised again)
-        way_back.take_all_back(error)
+    receipts = WayBack(work.hands, talk.attention, planned.levers.has_systemd).guard(work.run_all)
     return Applied(journal.name, journal.folder, planned, tuple(receipts), before)
 
 
@@ -120,7 +114,10 @@ class _Work:
         if rest and any(receipt.status == "done" for receipt in receipts) and self.order.root is None:
             rest = self._looked_again(len(first))
         self._remember()
-        return receipts + [self._one(step) for step in rest]
+        receipts += [self._one(step) for step in rest]
+        with suppress(OSError):  # every step has its own line
+            self.hands.journal.add("end", outcome="done")
+        return receipts
 
     def _looked_again(self, done: int) -> list[Step]:
         """The maker is stopped: what it left until then is freed too. Consent goes by name, so it still stands."""

@@ -21,7 +21,6 @@ from tests.unit.execution.machine import ETC, build, picture, step, workshop
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
 from zombiescope.execution.attention import ENDING, Attention
 from zombiescope.execution.journal import Entry, read_entries
-from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.undo import pending, undo_all
 from zombiescope.execution.way_back import WayBack
 from zombiescope.host.writes import Writer
@@ -181,12 +180,9 @@ def interrupted_at(number: int, root: Path, state: Path, which: signal.Signals) 
     with Attention(fault) as attention:
         hands, executor = workshop(root, state, attention.point)
         try:
-            for each in STEPS:
-                executor.run(each)
-        except SurpriseError as surprise:
-            with pytest.raises((ActionUndoneError, ActionFailedError)) as error:
-                WayBack(hands, attention, has_systemd=True).take_all_back(surprise)
-            return error.value
+            WayBack(hands, attention, has_systemd=True).guard(lambda: [executor.run(each) for each in STEPS])
+        except (ActionUndoneError, ActionFailedError) as error:
+            return error
         finally:
             hands.journal.close()
     return None

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import signal
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -126,6 +129,38 @@ def test_a_bug_puts_everything_back_and_stays_a_bug(tmp_path: Path) -> None:
         WayBack(hands, Attention(), has_systemd=True).take_all_back(ZeroDivisionError("a bug"))
     assert "had changed was put back" in bug.value.__notes__[0]
     assert (root / "sys/knob").read_text() == "before"
+
+
+class LateAttention(Attention):
+    """A signal comes after an error and before the way back begins."""
+
+    def restoring(self) -> None:
+        if not self._was_raised:
+            self._is_waiting = True
+            os.kill(os.getpid(), signal.SIGTERM)
+        super().restoring()
+
+
+def test_a_signal_just_before_the_way_back_does_not_keep_it_from_beginning(tmp_path: Path) -> None:
+    root = build(tmp_path / "root")
+    hands = done(root, tmp_path / "state", KNOB)
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    with LateAttention() as attention, pytest.raises(ActionUndoneError, match="SIGTERM"):
+        WayBack(hands, attention, has_systemd=True).guard(fail)
+    assert (root / "sys/knob").read_text() == "before"
+
+
+@pytest.mark.parametrize(("pages", "outcome"), [(2, "restored"), (1, "not-restored")])
+def test_a_rounded_value_is_ours_also_after_a_kill(tmp_path: Path, pages: int, outcome: str) -> None:
+    root = build(tmp_path / "root")
+    hands, _ = workshop(root, tmp_path / "state")
+    ours = b64encode(b"%d" % (2 * mmap.PAGESIZE + 1)).decode()
+    hands.journal.intend(1, "set_file", path="/sys/knob", before=b64encode(b"before").decode(), value=ours)
+    (root / "sys/knob").write_text(str(pages * mmap.PAGESIZE))
+    assert [each.outcome for each in undo_all(hands, has_systemd=True)] == [outcome]
 
 
 def test_a_terminal_that_fails_is_a_surprise(tmp_path: Path) -> None:
