@@ -18,7 +18,7 @@ from zombiescope.execution.journal import Entry, Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.writes import Found, found_of
+from zombiescope.host.found import Found, found_of
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = ("place_link", "remove_link", "place_file", "make_folder")

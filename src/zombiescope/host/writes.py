@@ -7,65 +7,29 @@ change, so that a test can end the process between any two.
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import errno
 import mmap
 import os
-import signal
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, NoReturn
 
-from zombiescope.host.attributes import Attribute, read_attributes, write_attributes
+from zombiescope.host.attributes import read_attributes, write_attributes
+from zombiescope.host.child import run_in_child
 from zombiescope.host.files import Files
 from zombiescope.host.folder import FolderTree
+from zombiescope.host.found import Found
 from zombiescope.host.programs import Ran, ask_program
 
 READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
 _IPC_RMID = 0
 _SWAP_FLAG_PREFER = 0x8000
-_PR_SET_PDEATHSIG = 1
 _BESIDE = b".zombiescope-new"
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NUDGE = b"zombiescope-nudge"
 """The cgroup that is made to be removed at once."""
 Fault = Callable[[str], None]
-
-
-class Found(NamedTuple):
-    """What is at a place, without following a link. `kind`: absent, link, file, folder, other."""
-
-    kind: str
-    content: bytes = b""
-    """Of a file; the target of a link."""
-    mode: int = 0
-    uid: int = 0
-    gid: int = 0
-    mtime_ns: int = 0
-    xattrs: tuple[Attribute, ...] = ()
-    """Access lists and labels among them."""
-
-    def as_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"kind": self.kind}
-        if self.kind in ("file", "link"):
-            plain["content"] = base64.b64encode(self.content).decode()
-        if self.kind == "file":
-            plain["mode"] = self.mode
-        if self.kind in ("file", "link"):
-            plain |= {"uid": self.uid, "gid": self.gid, "mtime_ns": self.mtime_ns}
-            plain["xattrs"] = {name: base64.b64encode(value).decode() for name, value in self.xattrs}
-        return plain
-
-
-def found_of(plain: dict[str, Any]) -> Found:
-    content = base64.b64decode(plain.get("content", ""))
-    mode, uid, gid, mtime_ns = (int(plain.get(name, 0)) for name in ("mode", "uid", "gid", "mtime_ns"))
-    xattrs = tuple(sorted((str(name), base64.b64decode(value)) for name, value in plain.get("xattrs", {}).items()))
-    return Found(str(plain["kind"]), content, mode, uid, gid, mtime_ns, xattrs)
 
 
 class Writer:
@@ -182,22 +146,10 @@ class Writer:
     def set_file_in_child(self, path: bytes, value: bytes, seconds: float) -> bool:
         """For a write that may take very long: False when it was interrupted after so many seconds."""
         self._fault("before:set_file_in_child")
-        place, us, libc = self._place(path), os.getpid(), ctypes.CDLL(None)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # a handler of ours must not run in the child
-        child = os.fork()
-        if child == 0:
-            _write_and_end(place, value, us, libc, mask)
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            status = _wait(child, seconds)
-        except BaseException:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            raise
+        code = run_in_child(lambda: _write_once(self._place(path), value), seconds)
         self._fault("after:set_file_in_child")
-        if status is None:
+        if code is None:
             return False
-        code = os.waitstatus_to_exitcode(status)
         if code > 0 and code not in (errno.EAGAIN, errno.EBUSY, errno.EINTR):
             raise OSError(code, os.strerror(code), path)
         return True
@@ -319,38 +271,6 @@ def _write_once(place: bytes, value: bytes) -> None:
         os.write(handle, value)
     finally:
         os.close(handle)
-
-
-def _write_and_end(
-    place: bytes, value: bytes, parent: int, libc: ctypes.CDLL, mask: set[int | signal.Signals]
-) -> NoReturn:
-    """In a child: it never outlives its parent, and ends by the first signal."""
-    code = 255
-    try:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_DFL)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if os.getppid() == parent:
-            _write_once(place, value)
-            code = 0
-    except OSError as error:
-        code = min(error.errno or 255, 255)
-    finally:
-        os._exit(code)
-
-
-def _wait(child: int, seconds: float) -> int | None:
-    """Its status; None when it had to be interrupted."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    os.kill(child, signal.SIGINT)
-    os.waitpid(child, 0)
-    return None
 
 
 def _sync_folder(folder: bytes) -> None:

@@ -18,8 +18,8 @@ from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, read_entries
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.way_back import WayBack
+from zombiescope.host.found import Found
 from zombiescope.host.programs import Ran
-from zombiescope.host.writes import Found
 from zombiescope.pipeline.act import _break_circuit
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import NamedFile, Plan, ReclaimWay, Undo
