@@ -15,6 +15,7 @@ import click
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
+from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, ObservationError, ZombiescopeError
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
@@ -166,11 +167,9 @@ def _draw(parts: Sequence[RenderableType]) -> None:
 
 
 def _explain(error: ZombiescopeError) -> None:
-    if sys.stderr is None:
-        return
-    print(f"error: {error.what}\n  why: {error.why}", file=sys.stderr)
+    tell(f"error: {error.what}\n  why: {error.why}")
     if error.hint:
-        print(f"  try: {error.hint}", file=sys.stderr)
+        tell(f"  try: {error.hint}")
 
 
 def _report_bug(*, keep: bool) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zombiescope.cli.progress import tell
 from zombiescope.facts.names import shown, unshown
 from zombiescope.pipeline.plan import Scope
 
@@ -37,6 +38,15 @@ def asked_of(scope: Scope, root: bytes | None) -> Asked:
     if root is None or is_folder(root):
         return Asked(scope.maker, below, None if root is None else shown(root))
     return Asked(scope.maker, below, is_elsewhere=True)
+
+
+def tell_unfinished(state: bytes | str | None = None) -> None:
+    """On standard error, of this host alone."""
+    from zombiescope.pipeline.act import unfinished  # noqa: PLC0415
+
+    folder = shown(state) if isinstance(state, bytes) else state
+    for undo in unfinished(folder or "/var/lib/zombiescope"):
+        tell(f"an earlier apply ended in the middle; to put back what it had changed: {undo}")
 
 
 state_option = click.option(

@@ -3,26 +3,54 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+
+def tell(line: str) -> None:
+    """For a person. Where nobody can read it any more nothing comes of it, and the exit code still tells."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @contextmanager
 def stage_shown() -> Iterator[Callable[[str], None]]:
-    if not sys.stderr.isatty():
+    """What is shown may fail with the terminal; what is done meanwhile does not."""
+    if not _is_watched():
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
-    with Console(stderr=True).status("looking") as status:
-        yield status.update
+    status = Console(stderr=True).status("looking")
+
+    def say(what: str) -> None:
+        with suppress(OSError):
+            status.update(what)
+
+    with suppress(OSError):
+        status.start()
+    try:
+        yield say
+    finally:
+        with suppress(OSError):
+            status.stop()
+
+
+def _is_watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
 def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
     """A bar for a window of known length; the callable is told how much of it is over."""
-    if not sys.stderr.isatty() or seconds <= 0:
+    if not _is_watched() or seconds <= 0:
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415
@@ -37,7 +65,7 @@ def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
 @contextmanager
 def count_shown(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar for things made one by one; the callable is told how many there are. Without a total it only counts."""
-    if not sys.stderr.isatty():
+    if not _is_watched():
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415
@@ -52,7 +80,7 @@ def count_shown(what: str, total: int | None) -> Iterator[Callable[[int], None]]
 @contextmanager
 def bytes_shown(what: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
     """A bar for bytes read; the callable is told how many, of how many."""
-    if not sys.stderr.isatty() or not shown:
+    if not _is_watched() or not shown:
         yield lambda _done, _total: None
         return
     from rich.console import Console  # noqa: PLC0415

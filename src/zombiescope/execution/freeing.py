@@ -12,6 +12,7 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import shown
+from zombiescope.host.writes import NUDGE
 from zombiescope.remedies.plan import (
     DeleteFiles,
     DropFiles,
@@ -33,6 +34,8 @@ _ROUNDS_FOR_SWAPPED = 6
 """No zombie goes while its swap entry is there, so nothing shows what was gained; a page just written out is young to the
 multi-generational LRU, which gave it up at the third request."""
 _FORCE_EMPTY_SECONDS = 60.0
+LOWERED = b"0"
+"""What memory.high is for a moment; the kernel shows it as it is written."""
 _KEPT_BYTES = 64 << 10
 _KEPT_BYTES_IN_ALL = 16 << 20
 _TRANSIENT = (errno.EAGAIN, errno.EBUSY, errno.EINTR)
@@ -90,10 +93,11 @@ class Freeing:
         hierarchy = self._around.hierarchy
         if hierarchy is None:
             raise SurpriseError("cannot flush", "the memory hierarchy is not known")
-        number = self._intend("flush", parent=shown(change.parent))
+        folder = hierarchy.place(change.parent)
+        number = self._intend("flush", parent=shown(change.parent), path=shown(folder + b"/" + NUDGE))
         try:
             self._hands.writer.sync()
-            self._hands.writer.let_one_die(hierarchy.place(change.parent))
+            self._hands.writer.let_one_die(folder)
         except OSError as error:
             raise refused("cannot let one cgroup die", error) from error
         self._hands.journal.done(number)
@@ -171,15 +175,19 @@ class Freeing:
         self._hands.writer.set_file(file, b"%d" % request)
 
     def _lower_for_a_moment(self, file: bytes) -> None:
-        """Put back whatever happens; after a kill `undo` puts it back."""
-        before = self._hands.writer.read_value(file)
-        number = self._intend("set_file_for_a_moment", path=shown(file), before=before.decode("ascii", "replace"))
+        """Put back whatever happens; after a kill `undo` puts it back. What somebody set meanwhile stays."""
+        writer = self._hands.writer
         try:
-            self._hands.writer.set_file(file, b"0")
+            before = writer.read_value(file)
+            value = before.decode("ascii", "replace")
+            number = self._intend("set_file_for_a_moment", path=shown(file), before=value, value=LOWERED.decode())
+            try:
+                writer.set_file(file, LOWERED)
+            finally:
+                if before != LOWERED and writer.read_value(file) == LOWERED:
+                    writer.set_file(file, before)
         except OSError as error:
-            raise refused(f"cannot write to {shown(file)}", error) from error
-        finally:
-            self._hands.writer.set_file(file, before)
+            raise refused(f"cannot lower {shown(file)} and raise it again", error) from error
         self._hands.journal.done(number)
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

@@ -2,7 +2,8 @@
 """The journal of an action: one JSON object a line, written and synced before each change it speaks of.
 
 `STATE/actions/ID/journal.jsonl`, version 1: `begin`, `step`, `write` (what will be changed, and what was there before), `done`,
-`step-end`, `end`, `undone`, `note`. A line cut short by a kill is the last one and announces nothing that was done.
+`step-end`, `end`, `surprise`, `undo`, `undone`, `undo-end`. A line cut short by a kill is the last one and announces nothing that
+was done.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
 
+USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
 FILE = "journal.jsonl"
 Entry = dict[str, Any]
@@ -51,8 +53,9 @@ class Journal:
         self.add("write", seq=number, step=step, do=do, **facts)
         return number
 
-    def done(self, number: int) -> None:
-        self.add("done", seq=number)
+    def done(self, number: int, **facts: Any) -> None:
+        """`facts`: what is there now, so that `undo` can tell ours from what somebody made of it since."""
+        self.add("done", seq=number, **facts)
 
     def keep(self, name: str, content: bytes) -> str:
         """A copy of what is about to go, synced; where it is."""
@@ -91,6 +94,12 @@ def read_entries(folder: str) -> list[Entry]:
             "use the version that wrote it",
         )
     return found
+
+
+def undo_line(folder: str) -> str:
+    """What to type to take the action of a folder back."""
+    state, _, name = folder.rpartition("/actions/")
+    return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {state}")
 
 
 class ActionFolder:

@@ -9,7 +9,8 @@ import os
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown
-from zombiescope.host.writes import Found, Writer
+from zombiescope.host.found import Found
+from zombiescope.host.writes import Writer
 
 _UP = ("active", "activating", "reloading", "deactivating")
 
@@ -30,7 +31,7 @@ class Hands:
         self._make_folders(path)
         number = self._intend("place_link", path, before, target=_text(target))
         self._try(f"place the link {shown(path)}", lambda: self.writer.place_link(path, target))
-        self.journal.done(number)
+        self._placed(number, path)
 
     def remove_link(self, path: bytes) -> None:
         before = self._look(path)
@@ -54,16 +55,13 @@ class Hands:
         if before.kind == "absent":
             mine = mine._replace(mode=0o644, uid=os.geteuid(), gid=os.getegid())
         self._try(f"place the file {shown(path)}", lambda: self.writer.place_file(path, mine))
-        self.journal.done(number)
+        self._placed(number, path)
 
     def set_value(self, path: bytes, value: bytes) -> None:
-        try:
-            before = self.writer.read_value(path)
-        except OSError as error:
-            raise refused(f"cannot read {shown(path)}", error) from error
+        before = self._read(path)
         number = self.journal.intend(self.step, "set_file", path=shown(path), before=_text(before), value=_text(value))
         self._try(f"write to {shown(path)}", lambda: self.writer.set_file(path, value))
-        self.journal.done(number)
+        self.journal.done(number, after=_text(self._read(path)))  # the kernel may have rounded it
 
     def stop_unit(self, unit: str) -> str:
         state = self.unit_state(unit)
@@ -121,6 +119,17 @@ class Hands:
 
     def _intend(self, do: str, path: bytes, before: Found, **facts: str) -> int:
         return self.journal.intend(self.step, do, path=shown(path), before=before.as_plain(), **facts)
+
+    def _placed(self, number: int, path: bytes) -> None:
+        after = self._look(path).as_plain()
+        after.pop("content", None)  # the line before has it
+        self.journal.done(number, after=after)
+
+    def _read(self, path: bytes) -> bytes:
+        try:
+            return self.writer.read_value(path)
+        except OSError as error:
+            raise refused(f"cannot read {shown(path)}", error) from error
 
     def _look(self, path: bytes) -> Found:
         try:

@@ -2,26 +2,31 @@
 """Takes an action back, newest change first, from its journal alone: also after a kill between any two lines of it.
 
 Every entry is put back to what was there before, whether it was done or only announced; doing it twice changes nothing more.
-What somebody else has changed since is left alone and said.
+What somebody else has changed since is left alone and said; so is what only the kernel held, once the machine was started again.
 """
 
 from __future__ import annotations
 
 import base64
+import mmap
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from zombiescope.execution.freeing import swap_priority
+from zombiescope.execution.freeing import LOWERED, swap_priority
 from zombiescope.execution.journal import Entry, Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.writes import Found, found_of
+from zombiescope.host.found import Found, found_of
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = ("place_link", "remove_link", "place_file", "make_folder")
 _LOST = ("delete_files", "remove_segments")
+_LOWERED = ("set_file_for_a_moment", "set_file")
+_OF_A_BOOT = (*_LOWERED, "stop_unit", "swap_in", "flush")
+"""Held by the kernel or by systemd: gone with a boot."""
+_STARTED_AGAIN = "the machine was started again since, and that is gone with it"
 
 
 class Taken(NamedTuple):
@@ -37,27 +42,67 @@ class Taken(NamedTuple):
 
 
 def pending(entries: list[Entry]) -> list[Entry]:
-    """Writes not yet taken back, newest first."""
+    """Writes not yet taken back, newest first; `done`: the line that says that it was, with what was there then."""
     gone = {entry["seq"] for entry in entries if entry["entry"] == "undone"}
-    return [entry for entry in reversed(entries) if entry["entry"] == "write" and entry["seq"] not in gone]
+    done = {entry["seq"]: entry for entry in entries if entry["entry"] == "done"}
+    return [
+        {**entry, "done": done.get(entry["seq"])}
+        for entry in reversed(entries)
+        if entry["entry"] == "write" and entry["seq"] not in gone
+    ]
 
 
-def undo_all(hands: Hands, *, has_systemd: bool) -> list[Taken]:
+def is_in_the_middle(entries: list[Entry], boot_id: str | None) -> bool:
+    """It ended without a word, and something of it can still be put back."""
+    marks = [entry["entry"] for entry in entries if entry["entry"] in ("begin", "undo", "end", "undo-end")]
+    if not marks or marks[-1] in ("end", "undo-end"):
+        return False
+    is_past = _is_another_boot(entries, boot_id)
+    return any(_is_open(entry) and not (is_past and entry["do"] in _OF_A_BOOT) for entry in pending(entries))
+
+
+def _is_open(entry: Entry) -> bool:
+    if entry["do"] in _PUT_BACK_AT_ONCE:
+        return entry["done"] is None
+    return entry["do"] in _HOW
+
+
+def _is_another_boot(entries: list[Entry], boot_id: str | None) -> bool:
+    then = next((entry.get("boot_id") for entry in entries if entry["entry"] == "begin"), None)
+    return None not in (then, boot_id) and then != boot_id
+
+
+def undo_all(hands: Hands, *, has_systemd: bool, boot_id: str | None = None) -> list[Taken]:
+    """What was lowered first; then files, and only then the units that read them. Nothing that fails keeps the rest from it."""
     journal = hands.journal
-    todo = pending(journal.entries())
-    taken = [_take_back(hands, journal, entry) for entry in todo if entry["do"] in _OF_FILES]
-    if has_systemd and any(entry["do"] in _OF_FILES for entry in todo):
-        hands.reload()
-    taken += [_take_back(hands, journal, entry) for entry in todo if entry["do"] not in _OF_FILES]
+    entries = journal.entries()
+    with suppress(OSError):
+        journal.add("undo")
+    todo, is_past = pending(entries), _is_another_boot(entries, boot_id)
+    taken = [_take_back(hands, journal, entry, is_past) for entry in todo if entry["do"] in _LOWERED]
+    of_files = [entry for entry in todo if entry["do"] in _OF_FILES]
+    taken += [_take_back(hands, journal, entry, is_past) for entry in of_files]
+    if has_systemd and of_files:
+        try:
+            hands.reload()
+        except SurpriseError as error:
+            taken.append(Taken(0, "daemon-reload", "not-restored", str(error)))
+    rest = [entry for entry in todo if entry["do"] not in (*_LOWERED, *_OF_FILES)]
+    taken += [_take_back(hands, journal, entry, is_past) for entry in rest]
     with suppress(OSError):
         journal.add("undo-end", not_restored=sum(each.outcome == "not-restored" for each in taken))
     return taken
 
 
-def _take_back(hands: Hands, journal: Journal, entry: Entry) -> Taken:
+def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> Taken:
     what = describe(entry)
+    how = _HOW.get(entry["do"], _cannot)
+    if is_past and entry["do"] in _OF_A_BOOT:
+        how = _gone_with_the_boot
+    elif entry["do"] in _PUT_BACK_AT_ONCE and entry["done"] is not None:
+        how = _was_put_back
     try:
-        outcome, why = _HOW.get(entry["do"], _cannot)(hands, entry)
+        outcome, why = how(hands, entry)
     except (SurpriseError, OSError) as error:
         return Taken(entry["seq"], what, "not-restored", str(error))
     if outcome != "not-restored":
@@ -84,7 +129,7 @@ def _place_link(hands: Hands, entry: Entry) -> tuple[str, str]:
     now = hands.writer.look(path)
     if now.kind == "absent":
         return "nothing-to-do", ""
-    if now.kind != "link" or now.content != base64.b64decode(entry["target"]):
+    if now.kind != "link" or now.content != base64.b64decode(entry["target"]) or not _is_as_placed(now, entry):
         return "not-restored", f"{shown(path)} was changed since"
     hands.writer.remove(path)
     return "restored", ""
@@ -94,25 +139,32 @@ def _remove_link(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = _entry_files(entry)
     now = hands.writer.look(path)
     if now.kind == "absent":
-        hands.writer.place_link(path, before.content)
+        hands.writer.place_link(path, before.content, before)
         return "restored", ""
-    if now == before:
+    if (now.kind, now.content) == (before.kind, before.content):
         return "nothing-to-do", ""
     return "not-restored", f"{shown(path)} was changed since"
 
 
 def _place_file(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = _entry_files(entry)
+    hands.writer.clear_beside(path)
     now = hands.writer.look(path)
     if now == before:
         return "nothing-to-do", ""
-    if now.kind == "file" and now.content == base64.b64decode(entry["content"]):
+    if now.kind == "file" and now.content == base64.b64decode(entry["content"]) and _is_as_placed(now, entry):
         if before.kind == "absent":
             hands.writer.remove(path)
         else:
             hands.writer.place_file(path, before)
         return "restored", ""
     return "not-restored", f"{shown(path)} was changed since"
+
+
+def _is_as_placed(now: Found, entry: Entry) -> bool:
+    """Owner, mode, time and attributes, where it came to be written down how they were."""
+    after = (entry["done"] or {}).get("after")
+    return after is None or now._replace(content=b"") == found_of(after)
 
 
 def _make_folder(hands: Hands, entry: Entry) -> tuple[str, str]:
@@ -128,18 +180,52 @@ def _make_folder(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 def _set_value(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = unshown(entry["path"]), base64.b64decode(entry["before"])
-    if hands.writer.read_value(path) == before:
+    now = hands.writer.read_value(path)
+    if now == before:
         return "nothing-to-do", ""
+    if not _is_as_set(now, entry):
+        return "not-restored", f"{shown(path)} was set to {shown(now[:80])} since"
     hands.writer.set_file(path, before)
     return "restored", ""
+
+
+def _is_as_set(now: bytes, entry: Entry) -> bool:
+    """As it read after it was set; where that was not written down any more, as the kernel may have rounded it to pages."""
+    after = (entry["done"] or {}).get("after")
+    if after is not None:
+        return now == base64.b64decode(after)
+    ours = base64.b64decode(entry["value"])
+    return now == ours or (ours.isdigit() and now == b"%d" % (int(ours) // mmap.PAGESIZE * mmap.PAGESIZE))
 
 
 def _set_for_a_moment(hands: Hands, entry: Entry) -> tuple[str, str]:
     path, before = unshown(entry["path"]), str(entry["before"]).encode()
-    if hands.writer.read_value(path) == before:
+    try:
+        now = hands.writer.read_value(path)
+    except FileNotFoundError:
+        return "nothing-to-do", "the cgroup is gone"
+    if now == before:
         return "nothing-to-do", ""
+    if now != LOWERED:
+        return "nothing-to-do", f"it was set to {shown(now[:80])} since"
     hands.writer.set_file(path, before)
     return "restored", ""
+
+
+def _flush(hands: Hands, entry: Entry) -> tuple[str, str]:
+    path = unshown(entry.get("path", ""))
+    if not path or hands.writer.look(path).kind != "folder":
+        return "nothing-to-do", ""
+    hands.writer.remove_folder(path)
+    return "restored", "the cgroup made for it is removed"
+
+
+def _gone_with_the_boot(_: Hands, __: Entry) -> tuple[str, str]:
+    return "nothing-to-do", _STARTED_AGAIN
+
+
+def _was_put_back(_: Hands, __: Entry) -> tuple[str, str]:
+    return "nothing-to-do", ""
 
 
 def _stop_unit(hands: Hands, entry: Entry) -> tuple[str, str]:
@@ -175,7 +261,10 @@ _HOW: dict[str, _How] = {
     "set_file_for_a_moment": _set_for_a_moment,
     "stop_unit": _stop_unit,
     "swap_in": _swap_in,
+    "flush": _flush,
 }
+_PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush")
+"""Once they are done there is nothing of ours left: what is there now somebody else has set."""
 
 
 def is_whole(taken: list[Taken]) -> bool:

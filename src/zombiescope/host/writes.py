@@ -7,19 +7,18 @@ change, so that a test can end the process between any two.
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import errno
 import os
-import signal
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
 
+from zombiescope.host.attributes import read_attributes, write_attributes
+from zombiescope.host.child import run_in_child
 from zombiescope.host.files import Files
 from zombiescope.host.folder import FolderTree
+from zombiescope.host.found import Found
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 
@@ -27,33 +26,10 @@ READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
 _IPC_RMID = 0
 _SWAP_FLAG_PREFER = 0x8000
+_BESIDE = b".zombiescope-new"
+NUDGE = b"zombiescope-nudge"
+"""The cgroup that is made to be removed at once."""
 Fault = Callable[[str], None]
-
-
-class Found(NamedTuple):
-    """What is at a place, without following a link. `kind`: absent, link, file, folder, other."""
-
-    kind: str
-    content: bytes = b""
-    """Of a file; the target of a link."""
-    mode: int = 0
-    uid: int = 0
-    gid: int = 0
-    mtime_ns: int = 0
-
-    def as_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"kind": self.kind}
-        if self.kind in ("file", "link"):
-            plain["content"] = base64.b64encode(self.content).decode()
-        if self.kind == "file":
-            plain |= {"mode": self.mode, "uid": self.uid, "gid": self.gid, "mtime_ns": self.mtime_ns}
-        return plain
-
-
-def found_of(plain: dict[str, Any]) -> Found:
-    content = base64.b64decode(plain.get("content", ""))
-    rest = (int(plain.get(name, 0)) for name in ("mode", "uid", "gid", "mtime_ns"))
-    return Found(str(plain["kind"]), content, *rest)
 
 
 class Writer:
@@ -72,17 +48,19 @@ class Writer:
         except (FileNotFoundError, NotADirectoryError):
             return Found("absent")
         if stat.S_ISLNK(status.st_mode):
-            return Found("link", os.readlink(place))
+            owner, at = (status.st_uid, status.st_gid), status.st_mtime_ns
+            return Found("link", os.readlink(place), 0, *owner, at, read_attributes(place))
         if stat.S_ISDIR(status.st_mode):
             return Found("folder")
         if not stat.S_ISREG(status.st_mode):
             return Found("other")
         with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             content = file.read(READ_LIMIT_BYTES + 1)
+            xattrs = read_attributes(file.fileno())
         if len(content) > READ_LIMIT_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         mode = stat.S_IMODE(status.st_mode)
-        return Found("file", content, mode, status.st_uid, status.st_gid, status.st_mtime_ns)
+        return Found("file", content, mode, status.st_uid, status.st_gid, status.st_mtime_ns, xattrs)
 
     def identity(self, path: bytes) -> tuple[int, int]:
         """Inode and size, not following a link; raises OSError."""
@@ -102,9 +80,15 @@ class Writer:
     def remove_folder(self, path: bytes) -> None:
         self._do("remove_folder", lambda: os.rmdir(self._place(path)))
 
-    def place_link(self, path: bytes, target: bytes) -> None:
+    def place_link(self, path: bytes, target: bytes, like: Found | None = None) -> None:
+        """`like`: whose owner, time and label it gets."""
+
         def work() -> None:
             os.symlink(target, self._place(path))
+            if like is not None and like.mtime_ns:
+                os.chown(self._place(path), like.uid, like.gid, follow_symlinks=False)
+                write_attributes(self._place(path), like.xattrs)
+                os.utime(self._place(path), ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
             _sync_folder(os.path.dirname(self._place(path)))
 
         self._do("place_link", work)
@@ -121,9 +105,14 @@ class Writer:
         """Whole or not at all: beside it, synced, then renamed."""
         self._do("place_file", lambda: self._replace(self._place(path), what))
 
+    def clear_beside(self, path: bytes) -> None:
+        """What a kill left of a file that never got its name."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(self._place(path) + _BESIDE)
+
     @staticmethod
     def _replace(place: bytes, what: Found) -> None:
-        beside = place + b".zombiescope-new"
+        beside = place + _BESIDE
         with suppress(FileNotFoundError):
             os.unlink(beside)
         try:
@@ -134,6 +123,7 @@ class Writer:
                 if (what.uid, what.gid) != (os.geteuid(), os.getegid()):
                     os.fchown(file.fileno(), what.uid, what.gid)
                 os.fchmod(file.fileno(), what.mode)
+                write_attributes(file.fileno(), what.xattrs)
                 os.fsync(file.fileno())
             if what.mtime_ns:
                 os.utime(beside, ns=(what.mtime_ns, what.mtime_ns))
@@ -156,19 +146,10 @@ class Writer:
     def set_file_in_child(self, path: bytes, value: bytes, seconds: float) -> bool:
         """For a write that may take very long: False when it was interrupted after so many seconds."""
         self._fault("before:set_file_in_child")
-        child = os.fork()
-        if child == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            try:
-                _write_once(self._place(path), value)
-            except OSError as error:
-                os._exit(min(error.errno or 255, 255))
-            os._exit(0)
-        status = _wait(child, seconds)
+        code = run_in_child(lambda: _write_once(self._place(path), value), seconds)
         self._fault("after:set_file_in_child")
-        if status is None:
+        if code is None:
             return False
-        code = os.waitstatus_to_exitcode(status)
         if code > 0 and code not in (errno.EAGAIN, errno.EBUSY, errno.EINTR):
             raise OSError(code, os.strerror(code), path)
         return True
@@ -194,7 +175,7 @@ class Writer:
 
     def let_one_die(self, folder: bytes) -> None:
         """A cgroup is made and removed at once."""
-        name = self._place(folder) + b"/zombiescope-nudge"
+        name = self._place(folder) + b"/" + NUDGE
 
         def work() -> None:
             with suppress(FileExistsError):
@@ -290,19 +271,6 @@ def _write_once(place: bytes, value: bytes) -> None:
         os.write(handle, value)
     finally:
         os.close(handle)
-
-
-def _wait(child: int, seconds: float) -> int | None:
-    """Its status; None when it had to be interrupted."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    os.kill(child, signal.SIGINT)
-    os.waitpid(child, 0)
-    return None
 
 
 def _sync_folder(folder: bytes) -> None:

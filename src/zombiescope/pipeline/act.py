@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from zombiescope.diagnosis.outcome import Outcome, judge_outcome
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError
+from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
-from zombiescope.execution.journal import ActionFolder, Entry, Journal, read_entries
+from zombiescope.execution.journal import ActionFolder, Entry, Journal, read_entries, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
-from zombiescope.execution.undo import Taken, is_whole, pending, undo_all
+from zombiescope.execution.undo import Taken, pending, undo_all
+from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
+from zombiescope.execution.way_back import WayBack
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.node import Identity
@@ -25,7 +28,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost
-from zombiescope.host.writes import Fault, Writer
+from zombiescope.host.writes import Writer
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
 from zombiescope.pipeline.vitals import Subject, watch_vitals
 from zombiescope.probes.readers.machine_health import read_machine_health
@@ -52,50 +55,55 @@ class Order(NamedTuple):
 
 class Applied(NamedTuple):
     action: str
+    folder: str
+    """Where its journal is."""
     planned: Planned
     receipts: tuple[StepReceipt, ...]
     before: Vitals
 
 
-def apply(
-    order: Order, ask: Callable[[Step], bool], say: Say = lambda _: None, fault: Fault = lambda _: None
-) -> Applied:
-    """`ask` is asked for each step that needs consent and has none by name."""
+class Talk(NamedTuple):
+    """With whoever started it. `ask` is asked for each step that needs consent and has none by name."""
+
+    ask: Callable[[Step], bool]
+    say: Say
+    attention: Attention
+    """Whom signals are told."""
+
+
+def apply(order: Order, talk: Talk) -> Applied:
     host = LiveHost()
     folder = ActionFolder(order.state)
     with folder.locked():
-        return _apply(order, folder, host, _Talk(ask, say), fault)
+        refuse_in_the_middle(order.state, read_identity(host).boot_id)
+        try:
+            return _apply(order, folder, host, talk)
+        except InterruptedActionError as interruption:
+            raise ActionUndoneError(
+                interruption.what, "nothing had been changed yet", "zombiescope apply begins anew"
+            ) from interruption
 
 
-class _Talk(NamedTuple):
-    ask: Callable[[Step], bool]
-    say: Say
-
-
-def _apply(order: Order, folder: ActionFolder, host: Host, talk: _Talk, fault: Fault) -> Applied:
-    talk.say("looking before anything is changed")
-    planned = make_plan(order.root, order.scope, order.seconds)
-    if not planned.plan.own_steps:
-        raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
-    _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
-    subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
-    before = watch_vitals(host, subject, 1.0)
-    journal = _begin(folder, host, planned.plan, order, before, fault)
-    work = _Work(host, planned, order, Hands(Writer(order.root or b"", fault), journal), talk)
-    try:
-        receipts = work.run_all()
-        with suppress(OSError):  # every step has its own line
-            journal.add("end", outcome="done")
-    except SurpriseError as surprise:
-        _take_all_back(work.hands, surprise, has_systemd=planned.levers.has_systemd)
-    return Applied(journal.name, planned, tuple(receipts), before)
+def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applied:
+    with talk.attention.at_ease():
+        talk.say("looking before anything is changed")
+        planned = make_plan(order.root, order.scope, order.seconds)
+        if not planned.plan.own_steps:
+            raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
+        _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
+        subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
+        before = watch_vitals(host, subject, 1.0)
+    journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
+    work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
+    receipts = WayBack(work.hands, talk.attention, planned.levers.has_systemd).guard(work.run_all)
+    return Applied(journal.name, journal.folder, planned, tuple(receipts), before)
 
 
 class _Work:
-    def __init__(self, host: Host, planned: Planned, order: Order, hands: Hands, talk: _Talk) -> None:
+    def __init__(self, host: Host, planned: Planned, order: Order, hands: Hands, talk: Talk) -> None:
         self.host, self.planned, self.order, self.hands, self.talk = host, planned, order, hands, talk
         self.serials: frozenset[int] = frozenset()
-        around = Surroundings(self._stock, self._pressure, host.wait, planned.levers.hierarchy)
+        around = Surroundings(self._stock, self._pressure, self._wait, planned.levers.hierarchy)
         self.executor = Executor(hands, around, has_systemd=planned.levers.has_systemd)
 
     def run_all(self) -> list[StepReceipt]:
@@ -106,20 +114,27 @@ class _Work:
         if rest and any(receipt.status == "done" for receipt in receipts) and self.order.root is None:
             rest = self._looked_again(len(first))
         self._remember()
-        return receipts + [self._one(step) for step in rest]
+        receipts += [self._one(step) for step in rest]
+        with suppress(OSError):  # every step has its own line
+            self.hands.journal.add("end", outcome="done")
+        return receipts
 
     def _looked_again(self, done: int) -> list[Step]:
         """The maker is stopped: what it left until then is freed too. Consent goes by name, so it still stands."""
-        self.talk.say("looking again, now that the maker is stopped")
-        fresh = make_plan(None, self.order.scope, 0.0, makers=self.planned.plan.makers)
+        with self.talk.attention.at_ease():
+            self.talk.say("looking again, now that the maker is stopped")
+            fresh = make_plan(None, self.order.scope, 0.0, makers=self.planned.plan.makers)
         self.planned = fresh
         wanted = [step for step in fresh.plan.steps if step.expected is not None or step.is_for_people]
         return [step._replace(n=done + number) for number, step in enumerate(wanted, 1)]
 
     def _one(self, step: Step) -> StepReceipt:
-        if step.needs_consent and step.name not in self.order.consents and not self.talk.ask(step):
+        with self.talk.attention.at_ease():
+            is_allowed = not step.needs_consent or step.name in self.order.consents or self.talk.ask(step)
+            if is_allowed:
+                self.talk.say(step.title)
+        if not is_allowed:
             return self.executor.skip(step, f"no consent: --consent {step.name}")
-        self.talk.say(step.title)
         return self.executor.run(step)
 
     def _remember(self) -> None:
@@ -127,17 +142,22 @@ class _Work:
         self.serials = frozenset(body.zombie.serial for body in found.bodies) if found else frozenset()
 
     def _stock(self) -> int | None:
-        now = read_zombie_serials(self.host)
+        with self.talk.attention.at_ease():
+            now = read_zombie_serials(self.host)
         return None if isinstance(now, Gap) else len(now & self.serials)
+
+    def _wait(self, seconds: float) -> None:
+        with self.talk.attention.at_ease():
+            self.host.wait(seconds)
 
     def _pressure(self) -> float | None:
         return read_machine_health(self.host).memory_pressure
 
 
-def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, fault: Fault) -> Journal:
+def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, point: Say) -> Journal:
     stamp = datetime.fromtimestamp(host.wall_clock(), UTC).strftime("%Y%m%dT%H%M%S")
     try:
-        journal = Journal(folder.folder(f"{stamp}-{plan.id[:6]}"), host.wall_clock, fault)
+        journal = Journal(folder.folder(f"{stamp}-{plan.id[:6]}"), host.wall_clock, point)
         journal.add(
             "begin",
             plan=plan.id,
@@ -164,21 +184,6 @@ def _break_circuit(folder: ActionFolder, plan: Plan, now: float, *, again: bool)
             f"done {_MOST_REPEATS} times within a day and needed again: it does not hold",
             "nothing was changed; find what makes them (zombiescope doctor), or --again",
         )
-
-
-def _take_all_back(hands: Hands, surprise: SurpriseError, *, has_systemd: bool) -> NoReturn:
-    """Ends with an error either way: 4 when everything is as it was, 5 when not."""
-    left = ""
-    try:
-        taken = undo_all(hands, has_systemd=has_systemd)
-        whole = is_whole(taken)
-        left = "; ".join(f"{each.what}: {each.why}" for each in taken if each.outcome == "not-restored" or each.is_lost)
-    except (SurpriseError, OSError) as error:
-        whole, left = False, str(error)
-    if whole:
-        raise ActionUndoneError(surprise.what, surprise.why, surprise.hint or "everything was put back") from surprise
-    why = f"{surprise.why}; not put back: {left}"
-    raise ActionFailedError(surprise.what, why, f"zombiescope undo {hands.journal.name} --yes") from surprise
 
 
 class Opened(NamedTuple):
@@ -212,20 +217,23 @@ class Undone(NamedTuple):
     """What would be taken back, where it was not done."""
 
 
-def undo(state: str, name: str | None, *, do: bool, fault: Fault = lambda _: None) -> Undone:
+def undo(state: str, name: str | None, *, do: bool, attention: Attention | None = None) -> Undone:
+    """Once begun it goes through: no signal but SIGKILL leaves it half done."""
     if not do:
         opened = open_action(state, name)
         return Undone(opened.name, (), tuple(pending(opened.entries)))
     with ActionFolder(state).locked():
-        return _undo(open_action(state, name), fault)
+        return _undo(open_action(state, name), attention or Attention())
 
 
-def _undo(opened: Opened, fault: Fault) -> Undone:
-    journal = Journal(opened.folder, LiveHost().wall_clock, fault)
+def _undo(opened: Opened, attention: Attention) -> Undone:
+    host = LiveHost()
+    journal = Journal(opened.folder, host.wall_clock, attention.point)
     root = unshown(str(opened.begin.get("root", "")))
-    hands = Hands(Writer(root, fault), journal)
+    hands = Hands(Writer(root, attention.point), journal)
+    attention.restoring()
     try:
-        taken = undo_all(hands, has_systemd=not root and _systemd_runs())
+        taken = undo_all(hands, has_systemd=not root and _systemd_runs(), boot_id=read_identity(host).boot_id)
     except (SurpriseError, OSError) as error:
         raise ActionFailedError(f"cannot undo {opened.name}", str(error), "mend that, then undo again") from error
     failed = [each for each in taken if each.outcome == "not-restored"]
@@ -270,6 +278,13 @@ def verify(state: str, name: str | None, seconds: float, progress: Progress = la
 
 def _count_done(entries: Iterable[Entry]) -> int:
     return sum(entry["entry"] == "step-end" and entry.get("status") == "done" for entry in entries)
+
+
+def unfinished(state: str) -> list[str]:
+    """What to type for each action that ended in the middle and that nobody is at work on."""
+    boot_id = read_identity(LiveHost()).boot_id
+    names = [] if is_one_at_work(state) else ended_in_the_middle(state, boot_id)
+    return [undo_line(ActionFolder(state).folder(name)) for name in names]
 
 
 class Now(NamedTuple):

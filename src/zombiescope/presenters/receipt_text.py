@@ -22,9 +22,7 @@ _MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
 
 def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableType]:
     done = [step for step in steps if step.status == "done"]
-    freed = sum(step.zombies_freed or 0 for step in done)
-    told = f"{len(done)} step{'s' if len(done) != 1 else ''} done, {zombies_said(freed)} freed"
-    parts: list[RenderableType] = [Text(told, style="bold"), Text()]
+    parts: list[RenderableType] = [Text(render_done_line(steps), style="bold"), Text()]
     for step in steps:
         line = Text(f"{_MARKS[step.status]:<8}", style="green" if step.status == "done" else "dim")
         line.append(step.step.title)
@@ -35,6 +33,12 @@ def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableTy
     if any(step.step.undo is not Undo.NONE for step in done):
         parts += [Text(), Text(f"to take it back: zombiescope undo {action} --yes")]
     return parts
+
+
+def render_done_line(steps: Sequence[Done]) -> str:
+    done = [step for step in steps if step.status == "done"]
+    freed = sum(step.zombies_freed or 0 for step in done)
+    return f"{len(done)} step{'s' if len(done) != 1 else ''} done, {zombies_said(freed)} freed"
 
 
 def _came(step: Done) -> str:

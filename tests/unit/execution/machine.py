@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from zombiescope.execution.executor import Executor
@@ -11,6 +12,7 @@ from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.host.attributes import read_attributes
 from zombiescope.host.programs import Ran
 from zombiescope.host.writes import Fault, Writer
 from zombiescope.remedies.plan import Change, Risk, Step, Undo
@@ -63,6 +65,8 @@ def build(root: Path) -> Path:
         os.symlink(f"/lib/systemd/system/{name}", wants / name)
     (root / "etc/existing.conf").write_bytes(b"as it was\xff\n")
     os.chmod(root / "etc/existing.conf", 0o640)
+    with suppress(OSError):  # tmpfs knows them since 6.6
+        os.setxattr(root / "etc/existing.conf", "user.note", b"somebody's\0")
     os.utime(root / "etc/existing.conf", ns=(10**18, 10**18))
     (root / "units/a.service").write_text("active")
     (root / "proc/swaps").write_bytes(SWAP_HEAD + b"/swap partition 1024 0 7\n")
@@ -88,15 +92,16 @@ def workshop(root: Path, state: Path, fault: Fault = lambda _: None) -> tuple[Ha
 
 
 def picture(root: Path) -> dict[str, tuple[object, ...]]:
-    """Every file, link and folder, with content, mode, owner and, of files in /etc, time."""
+    """Every file, link and folder, with content, mode, owner, attributes and, of files in /etc, time."""
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(root.rglob("*")):
         name, status = str(path.relative_to(root)), path.lstat()
+        when = status.st_mtime_ns if name.startswith("etc/") else 0
         if path.is_symlink():
-            found[name] = ("link", os.readlink(path))
+            found[name] = ("link", os.readlink(path), status.st_uid, status.st_gid, when)
         elif path.is_dir():
             found[name] = ("folder", status.st_mode)
         else:
-            when = status.st_mtime_ns if name.startswith("etc/") else 0
-            found[name] = ("file", path.read_bytes(), status.st_mode, status.st_uid, status.st_gid, when)
+            extra = read_attributes(os.fsencode(path))
+            found[name] = ("file", path.read_bytes(), status.st_mode, status.st_uid, status.st_gid, when, extra)
     return found

@@ -12,13 +12,15 @@ import pytest
 from tests.unit.execution.machine import ETC, FileMachine, build, picture, step, workshop
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, UsageError, ZombiescopeError
+from zombiescope.execution.attention import Attention
 from zombiescope.execution.executor import Executor
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, read_entries
 from zombiescope.execution.surprise import SurpriseError
+from zombiescope.execution.way_back import WayBack
+from zombiescope.host.found import Found
 from zombiescope.host.programs import Ran
-from zombiescope.host.writes import Found
-from zombiescope.pipeline.act import _break_circuit, _take_all_back
+from zombiescope.pipeline.act import _break_circuit
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import NamedFile, Plan, ReclaimWay, Undo
 
@@ -37,7 +39,7 @@ def fails(root: Path, state: Path, machine: type[FileMachine], *steps: plan.Step
         for each in steps:
             executor.run(each)
     with pytest.raises((ActionUndoneError, ActionFailedError)) as error:
-        _take_all_back(hands, surprise.value, has_systemd=True)
+        WayBack(hands, Attention(), has_systemd=True).take_all_back(surprise.value)
     return error.value
 
 

@@ -10,8 +10,8 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import asked_of, scope_of, scope_options, state_option, window_option
-from zombiescope.cli.progress import stage_shown, window_shown
+from zombiescope.cli.planning import asked_of, scope_of, scope_options, state_option, tell_unfinished, window_option
+from zombiescope.cli.progress import stage_shown, tell, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
 
@@ -63,7 +63,8 @@ def apply(
     """Stop what makes zombies, free what it left, and look whether it holds.
 
     Without --yes nothing is changed. Every change is in a journal before it is made; it stops at the first surprise and puts
-    everything back. Exit code 0; 4: it failed and everything was put back; 5: it failed and something was not.
+    everything back, and so it does at SIGINT, SIGTERM and SIGHUP. Exit code 0; 4: it failed and everything was put back; 5: it
+    failed and something was not.
     """
     from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
 
@@ -75,6 +76,8 @@ def apply(
 def _dry_run(order: Order, *, as_json: bool) -> Answer:
     from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
 
+    if order.root is None:
+        tell_unfinished(order.state)
     with window_shown(order.seconds if order.root is None else 0) as progress:
         planned = make_plan(order.root, order.scope, order.seconds, progress)
     if as_json:
@@ -90,25 +93,45 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
 
 
 def _do(order: Order, window: float, *, as_json: bool) -> Answer:
+    from zombiescope.execution.attention import Attention, InterruptedActionError  # noqa: PLC0415
     from zombiescope.pipeline import act  # noqa: PLC0415
 
     if order.root is not None and not act.is_folder(order.root):
         raise UsageError("cannot apply there", "only this host and the root folder of an image can be changed", "")
-    with stage_shown() as say:
-        applied = act.apply(order, _ask, say)
-    verified = None
-    if window > 0 and order.root is None:
-        with window_shown(window) as progress:
-            verified = act.verify(order.state, applied.action, window, progress)
-    exit_code = EXIT_FINE if verified is None or verified.outcome.verdict != "not-held" else ActionFailedError.exit_code
+    with Attention() as attention:
+        with stage_shown() as say:
+            applied = act.apply(order, act.Talk(_ask, say, attention))
+        if window <= 0 or order.root is not None:
+            return _answer(applied, None, EXIT_FINE, as_json=as_json)
+        _say_done(applied, f"watching for {window:g} s whether it holds")
+        try:
+            with window_shown(window) as progress, attention.at_ease():
+                verified = act.verify(order.state, applied.action, window, progress)
+        except InterruptedActionError as interruption:
+            _say_done(applied, f"{interruption.what}: whether it holds is not known, and nothing was put back")
+            return _answer(applied, None, ActionFailedError.exit_code, as_json=as_json)
+    exit_code = ActionFailedError.exit_code if verified.outcome.verdict == "not-held" else EXIT_FINE
     return _answer(applied, verified, exit_code, as_json=as_json)
 
 
+def _say_done(applied: Applied, then: str) -> None:
+    """Before the window, and again when that is cut short: what stands, and how to take it back."""
+    from zombiescope.execution.journal import FILE, undo_line  # noqa: PLC0415
+    from zombiescope.presenters.receipt_text import render_done_line  # noqa: PLC0415
+
+    tell(f"{render_done_line(applied.receipts)}: action {applied.action}, journal {applied.folder}/{FILE}")
+    tell(f"to take it back: {undo_line(applied.folder)}")
+    tell(then)
+
+
 def _ask(step: Step) -> bool:
-    """A person at a terminal is asked; a program must have said so before."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    """A person at a terminal is asked; a program must have said so before. A terminal that went away is no consent."""
+    if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return click.confirm(f"{step.title}: risk {step.risk}. {step.why}\nDo it?", default=False, err=True)
+    try:
+        return click.confirm(f"{step.title}: risk {step.risk}. {step.why}\nDo it?", default=False, err=True)
+    except (click.Abort, OSError):
+        return False
 
 
 def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_json: bool) -> Answer:

@@ -11,6 +11,7 @@ import click
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.planning import tell_unfinished
 from zombiescope.cli.progress import window_shown
 from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
@@ -79,6 +80,8 @@ def _answer(
         raise UsageError("cannot write two forms at once", "--json and --markdown were both given", "choose one")
     age = None if since is None else _seconds(since)
     folder = _state(state) if age is not None or state is not None else None
+    if root is None:
+        tell_unfinished(state)
     host = open_host(root)
     with window_shown(seconds if host.is_live else 0) as progress:
         examined = examine(host, seconds, progress, folder, believe_lab=believe_lab)

@@ -7,7 +7,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import asked_of, scope_of, scope_options
+from zombiescope.cli.planning import asked_of, scope_of, scope_options, tell_unfinished
 from zombiescope.cli.progress import window_shown
 
 EPILOG = """\b
@@ -38,6 +38,8 @@ def plan(*, maker: str | None, below: str | None, seconds: float, as_json: bool,
     """
     from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415 (--help does not pay for it)
 
+    if root is None:
+        tell_unfinished()
     scope = scope_of(maker, below)
     with window_shown(seconds if root is None else 0) as progress:
         planned = make_plan(root, scope, seconds, progress)

@@ -136,13 +136,14 @@ def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None)
 
 
 class _Ending:
-    """SIGTERM and SIGINT end the watch between two passes."""
+    """SIGTERM, SIGINT and SIGHUP (unless nohup) end the watch between two passes."""
 
     def __init__(self) -> None:
         self._is_asked = False
         self._reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._heard)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._heard)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
     def _heard(self, *_: object) -> None:

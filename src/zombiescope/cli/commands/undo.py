@@ -29,10 +29,12 @@ def undo(*, action: str | None, yes: bool, state: bytes, as_json: bool) -> Answe
     What is declared *exact* comes back byte for byte; a stopped unit is started again; what was deleted is listed. Exit code 0, or
     5 when something could not be put back.
     """
-    from zombiescope.execution.undo import describe  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.execution.attention import Attention  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.execution.undo import describe  # noqa: PLC0415
     from zombiescope.pipeline import act  # noqa: PLC0415
 
-    done = act.undo(shown(state), action, do=yes)
+    with Attention() as attention:
+        done = act.undo(shown(state), action, do=yes, attention=attention)
     todo = [describe(entry) for entry in done.todo]
     if as_json:
         from zombiescope.presenters.receipt_json import render_undo  # noqa: PLC0415

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever ends an action before its end: everything is put back, the journal says so, and the error says how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, NoReturn, TypeVar
+
+from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
+from zombiescope.execution.attention import Attention, InterruptedActionError
+from zombiescope.execution.journal import undo_line
+from zombiescope.execution.moves import Hands
+from zombiescope.execution.surprise import SurpriseError
+from zombiescope.execution.undo import is_whole, undo_all
+
+_Result = TypeVar("_Result")
+
+
+class WayBack(NamedTuple):
+    hands: Hands
+    attention: Attention
+    has_systemd: bool
+
+    def guard(self, work: Callable[[], _Result]) -> _Result:
+        """Raises ActionUndoneError or ActionFailedError for whatever ends the work before its end."""
+        try:
+            try:
+                return work()
+            except BaseException as error:  # noqa: BLE001 (a bug is raised again)
+                self.take_all_back(error)
+        except InterruptedActionError as late:  # heard before the way back began: it is raised only once
+            self.take_all_back(late)
+
+    def take_all_back(self, error: BaseException) -> NoReturn:
+        """Ends with an error either way: 4 when everything is as it was, 5 when not. A bug stays a bug."""
+        self.attention.restoring()
+        surprise = self._surprise(error)
+        with suppress(OSError):
+            self.hands.journal.add("surprise", what=surprise.what, why=surprise.why, signal=self.attention.heard)
+        left = self._undo()
+        name = self.hands.journal.name
+        undo = undo_line(self.hands.journal.folder)
+        if left:
+            why = f"{surprise.why}; action {name}, not put back: {left}"
+            raise ActionFailedError(surprise.what, why, undo) from error
+        if not isinstance(error, (SurpriseError, ZombiescopeError, OSError)):
+            error.add_note(f"{type(error).__name__}: {error}; what action {name} had changed was put back")
+            raise error
+        why = f"{surprise.why}; what action {name} had changed was put back"
+        hint = surprise.hint or f"zombiescope apply, to begin anew ({undo} finds nothing left)"
+        raise ActionUndoneError(surprise.what, why, hint) from error
+
+    def _surprise(self, error: BaseException) -> SurpriseError:
+        """A signal also makes what is under way fail."""
+        if self.attention.heard and not isinstance(error, InterruptedActionError):
+            return InterruptedActionError(f"interrupted by {self.attention.heard}", "a signal asked it to end")
+        if isinstance(error, SurpriseError):
+            return error
+        if isinstance(error, ZombiescopeError):
+            return SurpriseError(error.what, error.why, error.hint)
+        return SurpriseError("stopped in the middle", f"{type(error).__name__}: {error}")
+
+    def _undo(self) -> str:
+        """What is not as it was; empty when all is."""
+        try:
+            taken = undo_all(self.hands, has_systemd=self.has_systemd)
+        except (SurpriseError, OSError) as error:
+            return str(error) or "the journal cannot be read"
+        if is_whole(taken):
+            return ""
+        return "; ".join(f"{each.what}: {each.why}" for each in taken if each.outcome == "not-restored" or each.is_lost)
