@@ -8,7 +8,6 @@ What somebody else has changed since is left alone and said; so is what only the
 from __future__ import annotations
 
 import base64
-import mmap
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.found import Found, found_of
+from zombiescope.host.page_size import PAGE_BYTES
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = ("place_link", "remove_link", "place_file", "make_folder")
@@ -195,7 +195,7 @@ def _is_as_set(now: bytes, entry: Entry) -> bool:
     if after is not None:
         return now == base64.b64decode(after)
     ours = base64.b64decode(entry["value"])
-    return now == ours or (ours.isdigit() and now == b"%d" % (int(ours) // mmap.PAGESIZE * mmap.PAGESIZE))
+    return now == ours or (ours.isdigit() and now == b"%d" % (int(ours) // PAGE_BYTES * PAGE_BYTES))
 
 
 def _set_for_a_moment(hands: Hands, entry: Entry) -> tuple[str, str]:
