@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recording import MEMBER, bytes_of
 from zombiescope.host.scrub import is_kernels_own, strings_of
-from zombiescope.host.words import SHORTEST, UID, WORD, telling
+from zombiescope.host.words import SHORTEST, UID, WORD, is_name, telling
 
 _WORDS = re.compile(UID + rb"|" + WORD)
 _ADDRESSES = re.compile(rb"[0-9A-Fa-f:.]{3,}")
@@ -59,7 +59,7 @@ def _first_places(texts: Mapping[bytes, str], form: re.Pattern[bytes]) -> dict[b
 def _whole_names(known: KnownNames, kept: frozenset[bytes] | set[bytes]) -> set[bytes]:
     """Names of several words, such as a domain: each word may be common, and all of them together are not."""
     people = (*known.hosts, *known.domains, *known.users)
-    return {name.lower() for name in people if len(name) >= SHORTEST and telling(name, kept)}
+    return {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}
 
 
 def _texts(archive: bytes) -> dict[bytes, str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from zombiescope.host.known_names import NOBODY, KnownNames
 from zombiescope.host.recording import bytes_of, text_of
-from zombiescope.host.words import ID, ID_INSIDE, UID, WORD, kept_words, may_stay, telling
+from zombiescope.host.words import ID, ID_INSIDE, UID, WORD, is_name, kept_words, may_stay, telling
 
 _KERNELS_OWN = re.compile(
     rb"/proc/(?:cgroups|uptime|meminfo|vmstat|softirqs|pressure/\w+|net/softnet_stat|sysvipc/shm|sys/kernel/(?:dmesg_restrict|random/boot_id))"
@@ -69,7 +69,7 @@ class Scrubber:
         self._texts: dict[bytes, bytes] = {}
         self._by_kind = self._kinds()
         kinds = [(known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d")]
-        forms = {name: form for names, form in kinds for name in names if telling(name, self.kept)}
+        forms = {name: form for names, form in kinds for name in names if is_name(name, self.kept)}
         longest_first = sorted(forms, key=lambda name: (-len(name), name))
         for name in longest_first:
             self._substitute(name, forms[name])
@@ -191,7 +191,11 @@ class Scrubber:
             return self._id(word)
         parts = ID_INSIDE.split(word)
         parts[1::2] = [part if part.isdigit() else self._id(part) for part in parts[1::2]]
-        parts[::2] = [_LETTERS.sub(lambda match: self._name(match[0]), part) for part in parts[::2]]
+        # One letter before an id is systemd's, as in run-r0123456789ab.scope.
+        parts[::2] = [
+            part if len(part) == 1 < len(parts) else _LETTERS.sub(lambda match: self._name(match[0]), part)
+            for part in parts[::2]
+        ]
         return b"".join(parts)
 
     def _name(self, name: bytes) -> bytes:

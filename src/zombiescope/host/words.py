@@ -52,6 +52,11 @@ def may_stay(word: bytes, kept: frozenset[bytes] | set[bytes]) -> bool:
     return numbered is not None and (len(numbered[1]) == 1 or numbered[1] in kept)
 
 
+def is_name(name: bytes, kept: frozenset[bytes] | set[bytes]) -> bool:
+    """Of a host, a domain or a person: listed words too name one when several stand together, as in `ip-10-0-0-7`."""
+    return len(_WORDS.findall(name)) > 1 or bool(telling(name, kept))
+
+
 def telling(text: bytes, kept: frozenset[bytes] | set[bytes], shortest: int = SHORTEST) -> set[bytes]:
     """What of a text tells one name from another: words without the number behind, and the parts of mixed ones."""
     low = text.lower()
