@@ -63,8 +63,10 @@ def telling(text: bytes, kept: frozenset[bytes] | set[bytes], shortest: int = SH
     found = {uid.replace(b"-", b"").replace(b"_", b"") for uid in _UIDS.findall(low)}
     for word in set(_WORDS.findall(_UIDS.sub(b" ", low) if found else low)):
         if not may_stay(word, kept):
+            if ID.fullmatch(word):  # told by the whole of it: parts of ids are alike by chance
+                found.add(word)
+                continue
             numbered = _NUMBERED.fullmatch(word)
             found.add(numbered[1] if numbered else word)
-            if not ID.fullmatch(word):
-                found.update(letters for part in ID_INSIDE.split(word)[::2] for letters in _LETTERS.findall(part))
+            found.update(letters for part in ID_INSIDE.split(word)[::2] for letters in _LETTERS.findall(part))
     return {word for word in found if len(word) >= shortest and not may_stay(word, kept)}
