@@ -47,7 +47,7 @@ def configuration() -> str:
     limits = [f"| `{name}` | `{value!r}` |" for name, value in Thresholds()._asdict().items()]
     return "\n".join(
         [
-            "# Configuration of the agent",
+            "# Configuration",
             "",
             "Written by `tools/write_reference.py` from `config.py`; a test keeps them equal.",
             "",
@@ -55,6 +55,7 @@ def configuration() -> str:
             f"(`{ENVIRONMENT_PREFIX}` and the key in capitals), flag.",
             "`zombiescope agent --show-config` prints every value with its origin, `/api/v1/config` those of a running agent.",
             "An unknown key is an error that names the nearest one.",
+            "As root, a file that belongs to somebody else, or that others may write, is refused.",
             "SIGHUP reads the file again; `listen`, `state` and `events` change only with a restart.",
             "",
             "## `[agent]`",
@@ -65,7 +66,11 @@ def configuration() -> str:
             "",
             "## `[thresholds]`",
             "",
-            "Every number that a judgement compares with.",
+            "Every number that a judgement compares with: of `agent`, `scan`, `doctor`, `check`, `history`, `plan`, `apply` and",
+            "`export rules` alike, each of which reads the same file (all but `apply` take `--config FILE`).",
+            "`check` takes from here what its own `[check]` table does not set; its `[[waiver]]` may stand in the same file.",
+            "With `--root` and a recording, a folder or an image this host's file is not read, so that the same recording gets the",
+            "same verdict everywhere; a file named by `--config` counts. With `--root /host`, a host mounted there, it is read.",
             "",
             "| key | default |",
             "|---|---|",

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's configuration: defaults, then a TOML file, then the environment, then flags. Each value knows where it came from.
+"""The configuration: defaults, then a TOML file, then the environment, then flags. Each value knows where it came from.
 
-Unknown keys are errors that name the nearest key. Entry points and the pipeline know this; rooms get plain values.
+Unknown keys are errors that name the nearest key. `[thresholds]` is the one source of every command that judges. What root reads
+must be root's: a stranger's file would tell it where to listen, where to write and what to call well. Entry points and the
+pipeline know this; rooms get plain values.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -43,6 +46,10 @@ KEYS = (
 )
 _BY_NAME = {key.name: key for key in KEYS}
 _THRESHOLDS = Thresholds._fields
+_TABLES = ("agent", "thresholds", "check", "waiver")
+"""One file for all commands: `check` has its own tables, which the others leave alone."""
+_MOST_BYTES = 1 << 20
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Config(NamedTuple):
@@ -70,9 +77,9 @@ def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
     values: dict[str, Value] = {key.name: key.default for key in KEYS}
     origins = dict.fromkeys(values, "default")
     thresholds = Thresholds()
-    path = file if file is not None else DEFAULT_FILE if os.path.exists(DEFAULT_FILE) else None
+    path = file_to_read(file)
     if path is not None:
-        tables = _read(path)
+        tables = _tables(read_safely(path), path)
         _take(values, origins, tables.get("agent", {}), f"file {path}")
         thresholds = _with_thresholds(thresholds, tables.get("thresholds", {}), origins, f"file {path}")
     given = {
@@ -85,23 +92,63 @@ def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
     return Config(values, origins, thresholds)
 
 
-def _read(path: str) -> dict[str, Mapping[str, object]]:
-    import tomllib  # noqa: PLC0415 (only where there is a file)
+def file_to_read(file: str | None) -> str | None:
+    return file if file is not None else DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None
 
+
+def thresholds_for(file: str | None, *, is_live: bool) -> Thresholds:
+    """What this host's findings are measured by, for every command alike.
+
+    A recording comes from elsewhere: this host's own file says nothing of it, so that it gets the same verdict everywhere. A
+    file that is named counts for both.
+    """
+    path = file_to_read(file) if is_live or file is not None else None
+    return Thresholds() if path is None else thresholds_in(read_safely(path), path)
+
+
+def thresholds_in(text: bytes, path: str) -> Thresholds:
+    return _with_thresholds(Thresholds(), _tables(text, path).get("thresholds", {}), {}, f"file {path}")
+
+
+def read_safely(path: str) -> bytes:
+    """The file that was opened is the one that is judged: a plain one, and for root one that only root can write."""
     try:
-        with open(path, "rb") as file:
-            tables = tomllib.load(file)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            _refuse_strangers(path, os.fstat(descriptor))
+            text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(
             f"cannot read the configuration {path}", (error.strerror or str(error)).lower(), "--config FILE"
         ) from error
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"cannot use the configuration {path}", "it is larger than 1 MiB", "--config FILE")
+    return text
+
+
+def _refuse_strangers(path: str, about: os.stat_result) -> None:
+    what = f"cannot use the configuration {path}"
+    if not stat.S_ISREG(about.st_mode):
+        raise UsageError(what, "it is no plain file", "--config FILE")
+    if os.geteuid() != 0:
+        return
+    if about.st_uid != 0:
+        raise UsageError(what, f"it belongs to user {about.st_uid}, and root obeys only root", f"chown root: {path}")
+    if about.st_mode & _OTHERS_WRITE:
+        raise UsageError(what, "others than root may write it", f"chmod go-w {path}")
+
+
+def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
+    import tomllib  # noqa: PLC0415 (only where there is a file)
+
+    try:
+        tables = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
     for name, table in tables.items():
-        if name not in ("agent", "thresholds") or not isinstance(table, dict):
-            raise UsageError(
-                f"cannot use the configuration {path}", f"{name!r} is no table we know", "[agent], [thresholds]"
-            )
+        if name not in _TABLES or not isinstance(table, list if name == "waiver" else dict):
+            known = "[agent], [thresholds], [check], [[waiver]]"
+            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is no table we know", known)
     return tables
 
 

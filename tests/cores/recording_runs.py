@@ -47,7 +47,7 @@ _MOST_TRIES = 40
 
 def record(load: str, seconds: float, core: int, file: Path) -> Truth | None:
     """None: somebody else was in the kernel for long."""
-    host = RecordingHost(LiveHost(), Scrubber([], []))
+    host = RecordingHost(LiveHost(), Scrubber(keeps_names=True))
     window = CoresWindow(host)
     begin_step = random.randint(12, 20)
     with ExitStack() as left:

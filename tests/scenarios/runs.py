@@ -172,7 +172,7 @@ def main() -> int:
         begun = time.monotonic()
         try:
             with SCENARIOS[name]():  # type: ignore[attr-defined]
-                zombiescope("record", str(OUT / f"{name}.tar.gz"), "--seconds", SECONDS, "--force")
+                zombiescope("record", str(OUT / f"{name}.tar.gz"), "--seconds", SECONDS, "--force", "--keep-names")
         except (OSError, subprocess.CalledProcessError) as error:
             failed.append(name)
             print(f"{name}: {error}", flush=True)

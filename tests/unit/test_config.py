@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import zombiescope.config as config_module
 from zombiescope.cli.main import main
-from zombiescope.config import KEYS, listen_address, load_config
+from zombiescope.config import KEYS, listen_address, load_config, thresholds_for
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
+from zombiescope.pipeline.check import read_settings
+from zombiescope.presenters.prometheus_rules import render_rules
 
 
 def test_defaults_then_file_then_environment_then_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,3 +98,38 @@ def test_what_is_shown_is_the_file_that_would_give_it(tmp_path: Path, capsys: py
         "a\\x0alisten = 1.toml"
     )
     assert main(["agent", "--config", str(tmp_path / "none"), "--show-config"]) == 2
+
+
+def test_thresholds_are_the_same_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default file is this host's: a recording from elsewhere is not measured by it, but by one that is named."""
+    file = tmp_path / "zombiescope.toml"
+    file.write_text(
+        "[thresholds]\nzombies_warning = 7\ngrowth_critical_per_hour = 8\n[check]\nloops_warning = 3\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(config_module, "DEFAULT_FILE", str(file))
+    assert load_config(None, {}).thresholds.zombies_warning == 7
+    assert thresholds_for(None, is_live=True).zombies_warning == 7
+    assert thresholds_for(None, is_live=False) == Thresholds()
+    assert thresholds_for(str(file), is_live=False).zombies_warning == 7
+    limits = read_settings(None, {}).limits
+    assert (limits.zombies_warning, limits.growth_critical, limits.loops_warning) == (7, 8, 3)
+    assert read_settings(None, {"zombies_warning": 9.0}).limits.zombies_warning == 9
+    assert read_settings(None, {}, is_live=False).limits.zombies_warning == Thresholds().zombies_warning
+
+
+def test_a_limit_of_the_gate_goes_before_the_common_one(tmp_path: Path) -> None:
+    file = tmp_path / "zombiescope.toml"
+    file.write_text("[thresholds]\nzombies_warning = 7\n[check]\nzombies_warning = 8\n", encoding="utf-8")
+    assert read_settings(bytes(file), {}).limits.zombies_warning == 8
+    file.write_text("[thresholds]\nzombies_warnin = 7\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        thresholds_for(str(file), is_live=True)
+    assert caught.value.hint == "did you mean zombies_warning?"
+
+
+def test_exported_rules_compare_with_the_thresholds() -> None:
+    text = render_rules(limits=Thresholds(zombies_warning=77, throttled_share=0.5, growth_warning_per_hour=12))
+    assert "zombiescope_memcg_zombies >= 77'" in text
+    assert "ratio_rate5m > 0.5'" in text
+    assert "3600 > 12'" in text

@@ -6,6 +6,9 @@ from __future__ import annotations
 import click
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+config_option = click.option(
+    "--config", metavar="FILE", help="Thresholds from this file (TOML) instead of /etc/zombiescope.toml."
+)
 root_option = click.option(
     "--root",
     type=click.Path(path_type=bytes, readable=False),

@@ -78,9 +78,11 @@ def parse_gate_file(text: bytes, source: str) -> GateFile:
         data = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"cannot use {source}", str(error), "it must be TOML in UTF-8") from error
-    wrong = set(data) - {"check", "waiver"}
+    wrong = set(data) - {"check", "waiver", "agent", "thresholds"}
     if wrong:
-        raise UsageError(f"cannot use {source}", f"unknown table {min(wrong)!r}", "[check] and [[waiver]] are known")
+        raise UsageError(
+            f"cannot use {source}", f"unknown table {min(wrong)!r}", "[thresholds], [check] and [[waiver]] are known"
+        )
     limits, waivers = data.get("check", {}), data.get("waiver", [])
     if not isinstance(limits, dict) or not isinstance(waivers, list):
         raise UsageError(

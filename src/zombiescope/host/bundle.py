@@ -7,10 +7,13 @@ would not fit in memory once unpacked.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gzip
 import io
 import os
+import secrets
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterable
 
@@ -26,25 +29,67 @@ _BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, UnicodeE
 
 def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
     """Writes all or nothing, and returns the size."""
+    return publish(path, pack(header, answers), replace=True)
+
+
+def pack(header: Header, answers: Iterable[Answer]) -> bytes:
+    """The archive, with nothing in it that tells when, where or by whom it was packed."""
     content = "\n".join(encode(header, answers)).encode() + b"\n"
-    folder = os.path.dirname(path) or "."
-    temporary = ""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        member = tarfile.TarInfo(MEMBER)
+        member.size, member.mode = len(content), 0o644
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def publish(path: str, content: bytes, *, replace: bool) -> int:
+    """Its owner's alone (0600), whole or not at all, and never through a link: what stands there under its name is replaced as
+    a name, or stays where that was not asked for."""
+    folder, name = os.path.split(path)
+    temporary = f".zombiescope-record-{secrets.token_hex(8)}"
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".zombiescope-record-", delete=False) as file:
-            temporary = file.name
-            with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
-                member = tarfile.TarInfo(MEMBER)
-                member.size, member.mode = len(content), 0o644
-                archive.addfile(member, io.BytesIO(content))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        place = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        why = (error.strerror or str(error)).lower()
-        raise ActionUndoneError(f"cannot write {path}", why, "give a file in a folder that has room") from error
-    return os.stat(path).st_size
+        raise _unwritten(path, error) from error
+    try:
+        _write_beside(place, temporary, content)
+        _give_name(place, temporary, name, replace=replace)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=place)
+        raise _unwritten(path, error) from error
+    finally:
+        os.close(place)
+    return len(content)
+
+
+def _write_beside(place: int, temporary: str, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=place), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _give_name(place: int, temporary: str, name: str, *, replace: bool) -> None:
+    if replace:
+        os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+        return
+    # A link fails where the name is taken, also by one who took it a moment ago; a rename would not.
+    os.link(temporary, name, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
+    os.unlink(temporary, dir_fd=place)
+
+
+def _unwritten(path: str, error: OSError) -> ActionUndoneError:
+    hint = {
+        errno.EEXIST: "another name, or --force",
+        errno.EPERM: "this file system has no links: give --force, or a file elsewhere",
+    }.get(error.errno or 0, "give a file in a folder that has room")
+    return ActionUndoneError(f"cannot write {path}", (error.strerror or str(error)).lower(), hint)
 
 
 def open_bundle(path: bytes) -> ReplayHost:

@@ -4,14 +4,25 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk, Host
 from zombiescope.host.recording import Answer, text_of
 from zombiescope.host.scrub import Scrubber
 
 T = TypeVar("T")
+
+
+class _Seen(NamedTuple):
+    """An answer as the machine gave it."""
+
+    at: float
+    operation: str
+    path: bytes
+    value: Any
+    error: str = ""
+    is_clean: bool = False
 
 
 class RecordingHost:
@@ -23,7 +34,21 @@ class RecordingHost:
         self._now = 0.0
         self._listed: set[bytes] = set()
         self._is_experimenting = False
-        self.answers: list[Answer] = []
+        self._seen: list[_Seen] = []
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What was seen, scrubbed: at the end, when every name that may stay has been met."""
+        self.learn()
+        return [self._scrubbed(seen) for seen in self._seen]
+
+    def learn(self) -> None:
+        """Show the scrubber the names of units and cgroups: it keeps them where that was asked for."""
+        for seen in self._seen:
+            if seen.operation == "directories":
+                self._scrubber.learn(seen.value.paths if seen.value else ())
+            elif seen.operation == "experiment" and not seen.is_clean:
+                self._scrubber.learn_outcome(text_of(seen.path), seen.value)
 
     @property
     def label(self) -> str:
@@ -39,40 +64,27 @@ class RecordingHost:
         return self._host.is_live
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
-        def shape(content: bytes) -> str:
-            return text_of(self._scrubber.content(path, content))
-
-        return self._ask("read", path, lambda: self._host.read(path, limit), shape)
+        return self._ask("read", path, lambda: self._host.read(path, limit))
 
     def subdirectories(self, path: bytes) -> list[bytes]:
-        def shape(names: list[bytes]) -> list[str]:
-            return [text_of(self._scrubber.path(name)) for name in names]
-
-        names = self._ask("subdirectories", path, lambda: self._host.subdirectories(path), shape)
+        names = self._ask("subdirectories", path, lambda: self._host.subdirectories(path))
         self._listed.update(path.rstrip(b"/") + b"/" + name for name in names)
         return names
 
     def directories(self, path: bytes) -> DirectoryWalk:
-        walk = self._ask("directories", path, lambda: self._host.directories(path), self._shape_of_a_walk)
+        walk = self._ask("directories", path, lambda: self._host.directories(path))
         self._listed.update(path.rstrip(b"/") + place.rstrip(b"/") for place in walk.paths)
         return walk
 
-    def _shape_of_a_walk(self, walk: DirectoryWalk) -> dict[str, Any]:
-        return {
-            "paths": [text_of(self._scrubber.path(path)) for path in walk.paths],
-            "leaves": [text_of(self._scrubber.path(path)) for path in walk.leaves],
-            "unreadable": [[text_of(self._scrubber.path(path)), _name(code)] for path, code in walk.unreadable],
-        }
-
     def inode(self, path: bytes) -> int | None:
-        return self._ask("inode", path, lambda: self._host.inode(path), _as_it_is)
+        return self._ask("inode", path, lambda: self._host.inode(path))
 
     def wait(self, seconds: float) -> None:
         self._host.wait(seconds)
         self._now = round(self._now + seconds, 3)
 
     def wall_clock(self) -> float:
-        return self._ask("wall_clock", b"", self._host.wall_clock, _as_it_is)
+        return self._ask("wall_clock", b"", self._host.wall_clock)
 
     def monotonic(self) -> float:
         return self._host.monotonic()
@@ -84,21 +96,20 @@ class RecordingHost:
             outcome = self._host.experiment(name, work)
         finally:
             self._is_experimenting = False
-        self._keep(Answer(self._now, "experiment", name.encode(), self._scrubber.outcome(outcome)))
+        self._seen.append(_Seen(self._now, "experiment", name.encode(), outcome))
         return outcome
 
     def keep_outcome(self, name: str, outcome: dict[str, Any]) -> None:
         """Of an experiment that was done elsewhere, and scrubbed there."""
-        self._keep(Answer(self._now, "experiment", name.encode(), outcome))
+        self._seen.append(_Seen(self._now, "experiment", name.encode(), outcome, is_clean=True))
 
-    def _ask(self, operation: str, path: bytes, question: Callable[[], T], shape: Callable[[T], Any]) -> T:
-        scrubbed = self._scrubber.path(path)
+    def _ask(self, operation: str, path: bytes, question: Callable[[], T]) -> T:
         try:
             answer = question()
         except OSError as error:
-            self._keep(Answer(self._now, operation, scrubbed, None, self._errno_of(path, error)))
+            self._keep(_Seen(self._now, operation, path, None, self._errno_of(path, error)))
             raise
-        self._keep(Answer(self._now, operation, scrubbed, shape(answer)))
+        self._keep(_Seen(self._now, operation, path, answer))
         return answer
 
     def _errno_of(self, path: bytes, error: OSError) -> str:
@@ -114,13 +125,35 @@ class RecordingHost:
             return False
         return True
 
-    def _keep(self, answer: Answer) -> None:
-        if not self._is_experimenting or answer.operation == "experiment":
-            self.answers.append(answer)
+    def _keep(self, seen: _Seen) -> None:
+        if not self._is_experimenting:
+            self._seen.append(seen)
 
+    def _scrubbed(self, seen: _Seen) -> Answer:
+        at, operation, path, value, error, is_clean = seen
+        if operation == "experiment":
+            return Answer(at, operation, path, value if is_clean else self._scrubber.outcome(text_of(path), value))
+        shaped = None if error else self._shaped(operation, path, value)
+        return Answer(at, operation, self._scrubber.path(path), shaped, error)
 
-def _as_it_is(value: float | None) -> float | None:
-    return value
+    def _shaped(self, operation: str, path: bytes, value: Any) -> Any:
+        match operation:
+            case "read":
+                return text_of(self._scrubber.content(path, value))
+            case "subdirectories":
+                return self._texts(value)
+            case "directories":
+                unreadable = [[text_of(self._scrubber.path(place)), _name(code)] for place, code in value.unreadable]
+                return {
+                    "paths": self._texts(value.paths),
+                    "leaves": self._texts(value.leaves),
+                    "unreadable": unreadable,
+                }
+            case _:
+                return value
+
+    def _texts(self, names: Iterable[bytes]) -> list[str]:
+        return [text_of(self._scrubber.path(name)) for name in names]
 
 
 def _name(code: int | None) -> str:

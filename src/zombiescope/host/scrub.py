@@ -1,75 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes out of a recording what tells who and where: host names, addresses, user names, command lines.
+"""Takes out of a recording what tells who and where, by allow list: what may stay is listed, every other word is a name.
 
-The same name becomes the same substitute everywhere, in paths and in contents, so a scrubbed machine still fits together. Files
-that hold only the kernel's own words and numbers pass as they are: a host named `memory` must not spoil /proc/cgroups.
+The same name becomes the same substitute everywhere, in paths, contents and keys, so a scrubbed machine still fits together; its
+shape stays too (numbers, kinds of units, ids of the same length), so that makers fold as they did. Files that hold only the
+kernel's own words and numbers pass as they are: a host named `memory` must not spoil /proc/cgroups.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from zombiescope.host.access import Host
+from zombiescope.host.known_names import NOBODY, KnownNames
 from zombiescope.host.recording import bytes_of, text_of
+from zombiescope.host.words import ID, ID_INSIDE, UID, WORD, is_name, kept_words, may_stay, telling
 
-_FIRST_PERSON, _NOBODY = 1000, 65534
-_KERNELS_OWN = (b"memory.", b"cgroup.", b"uptime", b"osrelease", b"boot_id", b"possible", b"online")
-_NEVER_KEPT = re.compile(rb"/proc/[^/]+/(cmdline|environ|comm)")
+_KERNELS_OWN = re.compile(
+    rb"/proc/(?:cgroups|uptime|meminfo|vmstat|softirqs|pressure/\w+|net/softnet_stat|sysvipc/shm|sys/kernel/(?:dmesg_restrict|random/boot_id))"
+    rb"|/proc/[^/]+/(?:task/[^/]+/)?schedstat|/sys/devices/system/.*/(?:possible|online|present|meminfo)|/sys/class/net/.*/tx_timeout"
+    rb"|.*/(?:memory|cgroup|cpu|cpuacct|cpuset|io|pids)\.[^/]+",
+    re.DOTALL,
+)
+_NEVER_KEPT = re.compile(rb"/proc/[^/]+/(?:task/[^/]+/)?(cmdline|environ|comm)")
+_STAT_OF_A_TASK = re.compile(rb"/proc/[^/]+/(?:task/[^/]+/)?stat")
 _MOUNT_TABLE = re.compile(rb"/proc/[^/]+/mountinfo")
-_MAC = re.compile(rb"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
-_IPV4 = re.compile(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
-_IPV6 = re.compile(rb"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])")
-_MAIL = re.compile(rb"[\w.+-]+@(?:[\w-]+\.)+[A-Za-z]{2,}")
+_MAC = rb"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])"
+_IPV4 = rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
+_IPV6 = rb"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])"
+_MAIL = rb"[\w.+-]+@(?:[\w-]+\.)+[A-Za-z]{2,}"
+_COMMON = (
+    rb"(?P<home>(?<=/home/)[^/\s\"]+)|(?P<escaped>(?:\\x[0-9a-f]{2})+)"
+    rb"|(?P<uid>" + UID + rb")|(?P<pod>pod(?=" + UID + rb"|[0-9a-f]{32}(?![0-9A-Za-z])))|(?P<word>" + WORD + rb")"
+)
+_RARE = rb"(?P<mail>" + _MAIL + rb")|(?P<mac>" + _MAC + rb")|(?P<address>" + _IPV4 + rb"|" + _IPV6 + rb")"
 _UNIT_AT = re.compile(rb"\.(service|slice|scope|socket|mount|timer|target|device|swap|path)$")
-_ORDINARY_HOSTS = (b"localhost", b"(none)", b"")
+_UNIT = re.compile(rb"[A-Za-z0-9:_.\\@-]+\.(?:service|scope|slice|socket|mount|swap|timer|target)")
+_LETTERS = re.compile(rb"[^0-9]+")
+_MAKERS = "remains"
+_SYMBOLS = "kernel_stacks"
+_ALPHABET = "ghjkmnpqrstvwxz"
+"""No vowel, so that a substitute is no word; no hexadecimal digit, so that it never looks like part of an id."""
 
 
 class Scrubber:
-    def __init__(self, hosts: list[bytes], users: list[bytes]) -> None:
+    def __init__(
+        self,
+        known: KnownNames = NOBODY,
+        *,
+        keeps_names: bool = False,
+        symbols: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """`keeps_names`: names of units and cgroups may stay, once `learn` has seen them. `symbols`: the kernel's functions."""
+        self.keeps_names = keeps_names
+        self.kept = set(kept_words())
+        self._known, self._symbols = known, symbols
+        self._avoided = telling(b"\n".join(known.everything()), self.kept)
+        self._fresh = self._pseudonyms()
+        # A recording of a recording meets the ids that were drawn for that one: it draws others.
+        self._salt = hashlib.sha256(b"\0".join(known.everything())).digest()
         self._substitutes: dict[bytes, bytes] = {}
         self._counts: dict[bytes, int] = {}
-        self._paths: dict[bytes, bytes] = {}
-        names = {name: b"host" for name in hosts if name not in _ORDINARY_HOSTS}
-        names |= {name: b"user" for name in users if name}
-        for name in sorted(names, key=len, reverse=True):
-            self._substitute(name, names[name] + b"%d")
-        # Longest first: a full host name goes before its first label.
-        alternatives = b"|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-        self._names = re.compile(rb"(?<![A-Za-z0-9_])(?:" + alternatives + rb")(?![A-Za-z0-9_])") if names else None
+        self._words: dict[bytes, bytes] = {}
+        self._names: dict[bytes, bytes] = {}
+        self._texts: dict[bytes, bytes] = {}
+        self._by_kind = self._kinds()
+        kinds = [(known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d")]
+        forms = {name: form for names, form in kinds for name in names if is_name(name, self.kept)}
+        longest_first = sorted(forms, key=lambda name: (-len(name), name))
+        for name in longest_first:
+            self._substitute(name, forms[name])
+        whole = b"|".join(re.escape(name) for name in longest_first)
+        named = rb"(?P<known>(?<![A-Za-z0-9])(?:" + whole + rb")(?![A-Za-z0-9]))|" if whole else b""
+        self._common = re.compile(named + _COMMON)
+        self._all = re.compile(named + _RARE + rb"|" + _COMMON)
+        self.learn(known.cgroups)
+
+    def learn(self, names: Iterable[bytes]) -> None:
+        """Names of units and cgroups that may stay, where a person asked for that; never those of people and hosts."""
+        if self.keeps_names:
+            words = telling(b"\n".join(names), self.kept, shortest=1)
+            people = b"\n".join((*self._known.users, *self._known.hosts, *self._known.domains))
+            self.kept |= words - telling(people, self.kept, shortest=1)
+            self._words.clear()
+            self._texts.clear()
+
+    def learn_outcome(self, name: str, value: Any) -> None:
+        """Units that an experiment tells of, and makers."""
+        if self.keeps_names:
+            texts = list(strings_of(value))
+            self.learn(texts if name == _MAKERS else [unit for text in texts for unit in _UNIT.findall(text)])
 
     def path(self, path: bytes) -> bytes:
-        found = self._paths.get(path)
+        """Remembered: a host may have a hundred thousand, each asked about several times."""
+        found = self._texts.get(path)
         if found is None:
-            found = self._paths[path] = self._text(path)
+            found = self._texts[path] = self.text(path)
         return found
 
     def content(self, path: bytes, content: bytes) -> bytes:
         if path == b"/proc/sys/kernel/hostname":
-            return self._names.sub(self._known, content) if self._names else content
-        if path == b"/proc/cgroups" or path.rpartition(b"/")[2].startswith(_KERNELS_OWN):
-            return content
+            name = content.strip()
+            return content if name in (b"", b"localhost", b"(none)") else self._substitute(name, b"host%d") + b"\n"
         if path == b"/proc/stat":
             return _core_lines(content)
+        if is_kernels_own(path):
+            return content
         if _NEVER_KEPT.fullmatch(path):
             return b""
+        if _STAT_OF_A_TASK.fullmatch(path):
+            return self._task(content)
         if _MOUNT_TABLE.fullmatch(path):
             return b"\n".join(map(self._mount, content.split(b"\n")))
-        return self._text(content)
+        return self.text(content)
 
-    def outcome(self, value: Any) -> Any:
-        """Every string inside a JSON value."""
+    def outcome(self, name: str, value: Any) -> Any:
+        """Every string inside a JSON value, keys too."""
+        symbols = self._symbols() if name == _SYMBOLS else frozenset()
+        return self._cleaned(value, symbols)
+
+    def _cleaned(self, value: Any, symbols: frozenset[str]) -> Any:
         match value:
             case str():
-                return text_of(self._text(bytes_of(value)))
-            case list():
-                return [self.outcome(entry) for entry in value]
+                return value if value in symbols else text_of(self.path(bytes_of(value)))
+            case list() | tuple():
+                return [self._cleaned(entry, symbols) for entry in value]
             case dict():
-                return {key: self.outcome(entry) for key, entry in value.items()}
+                return {self._cleaned(key, symbols): self._cleaned(entry, symbols) for key, entry in value.items()}
             case _:
                 return value
+
+    def text(self, text: bytes) -> bytes:
+        # What cannot be there is not searched for: addresses are rare, and dear to look for.
+        may_have_address = b"@" in text or text.count(b".") >= 3 or text.count(b":") >= 2
+        return (self._all if may_have_address else self._common).sub(self._replaced, text)
+
+    def _task(self, content: bytes) -> bytes:
+        """The name stands in brackets and may hold brackets itself: the last one ends it."""
+        before, opening, rest = content.partition(b"(")
+        name, closing, after = rest.rpartition(b")")
+        return before + opening + self.path(name) + closing + after if opening and closing else b""
 
     def _mount(self, line: bytes) -> bytes:
         """Mount points are scrubbed as paths; sources and options of anything but cgroups may hold servers and accounts."""
@@ -77,40 +150,90 @@ class Scrubber:
         left, right = before.split(b" "), after.split(b" ")
         if not separator or len(left) < 6 or len(right) < 3:
             return b""
-        left[3:5] = [self._text(field) for field in left[3:5]]
+        left[3:] = [self.text(field) for field in left[3:]]
         if right[0] not in (b"cgroup", b"cgroup2"):
-            right = [right[0], b"-", right[2].split(b",")[0] if right[2].split(b",")[0] in (b"rw", b"ro") else b"-"]
-        return b" ".join(left) + separator + b" ".join(right)
+            right[1:] = [b"-", right[2].split(b",")[0] if right[2].split(b",")[0] in (b"rw", b"ro") else b"-"]
+        return b" ".join(left) + separator + b" ".join(self.text(field) for field in right)
 
-    def _text(self, text: bytes) -> bytes:
-        if self._names:
-            text = self._names.sub(self._known, text)
-        # A host may have a hundred thousand paths: what cannot be there is not searched for.
-        if b"@" in text:
-            text = _MAIL.sub(self._mail, text)
-        if text.count(b".") >= 3:
-            text = _IPV4.sub(self._address(b"192.0.2.%d"), text)
-        if text.count(b":") < 2:
+    def _replaced(self, match: re.Match[bytes]) -> bytes:
+        return self._by_kind[match.lastgroup or "pod"](match[0])
+
+    def _kinds(self) -> dict[str, Callable[[bytes], bytes]]:
+        """How what the pattern has found is replaced, by the name of its group."""
+        return {
+            "word": self._remembered_word,
+            "known": self._substitutes.__getitem__,
+            "home": lambda text: self._substitute(text, b"user%d"),
+            "uid": self._id,
+            "pod": lambda text: text,
+            "escaped": self._escaped,
+            "mail": self._mail,
+            "mac": lambda text: self._substitute(text, b"02:00:00:00:00:%02x"),
+            "address": self._address,
+        }
+
+    def _mail(self, text: bytes) -> bytes:
+        """A unit's instance such as user@1000.service only looks like one."""
+        if _UNIT_AT.search(text):
+            return self._common.sub(self._replaced, text)
+        return self._substitute(text, b"user%d@example.org")
+
+    def _remembered_word(self, word: bytes) -> bytes:
+        found = self._words.get(word)
+        if found is None:
+            found = self._words[word] = self._word(word)
+        return found
+
+    def _word(self, word: bytes) -> bytes:
+        if may_stay(word, self.kept):
+            return word
+        if ID.fullmatch(word):
+            return self._id(word)
+        parts = ID_INSIDE.split(word)
+        parts[1::2] = [part if part.isdigit() else self._id(part) for part in parts[1::2]]
+        # One letter before an id is systemd's, as in run-r0123456789ab.scope.
+        parts[::2] = [
+            part if len(part) == 1 < len(parts) else _LETTERS.sub(lambda match: self._name(match[0]), part)
+            for part in parts[::2]
+        ]
+        return b"".join(parts)
+
+    def _name(self, name: bytes) -> bytes:
+        if name.lower() in self.kept and self.keeps_names:
+            return name
+        if name not in self._names:
+            self._names[name] = next(self._fresh)
+        return self._names[name]
+
+    def _id(self, original: bytes) -> bytes:
+        """Of the same length, and parted where it was."""
+        if self.keeps_names:
+            return original
+        plain = original.replace(b"-", b"").replace(b"_", b"")
+        if plain not in self._substitutes:
+            tries = itertools.count(len(self._substitutes) * 1000)
+            drawn = (
+                hashlib.shake_256(b"%s%d" % (self._salt, number)).hexdigest(64)[: len(plain)].encode()
+                for number in tries
+            )
+            self._substitutes[plain] = next(made for made in drawn if ID.fullmatch(made))
+        fresh = iter(self._substitutes[plain])
+        return bytes(byte if byte in b"-_" else next(fresh) for byte in original)
+
+    def _escaped(self, text: bytes) -> bytes:
+        r"""`\x2d` of systemd is a dash; what stands for a letter is part of a name."""
+        codes = bytes(int(code, 16) for code in text.split(b"\\x")[1:])
+        is_name = any(code >= 0x80 or chr(code).isalnum() for code in codes)
+        return self._name(text) if is_name and not self.keeps_names else text
+
+    def _address(self, text: bytes) -> bytes:
+        try:
+            address = ipaddress.ip_address(text.decode("ascii"))
+        except ValueError:
+            return self._common.sub(self._replaced, text)
+        if address.is_loopback or address.is_unspecified:
             return text
-        text = _MAC.sub(lambda match: self._substitute(match[0], b"02:00:00:00:00:%02x"), text)
-        return _IPV6.sub(self._address(b"2001:db8::%x"), text)
-
-    def _known(self, match: re.Match[bytes]) -> bytes:
-        return self._substitutes[match[0]]
-
-    def _mail(self, match: re.Match[bytes]) -> bytes:
-        """A unit's instance such as user@1000.service only looks like an address."""
-        return match[0] if _UNIT_AT.search(match[0]) else self._substitute(match[0], b"user%d@example.org")
-
-    def _address(self, form: bytes) -> Callable[[re.Match[bytes]], bytes]:
-        def replace(match: re.Match[bytes]) -> bytes:
-            try:
-                address = ipaddress.ip_address(match[0].decode("ascii"))
-            except ValueError:
-                return match[0]
-            return match[0] if address.is_loopback or address.is_unspecified else self._substitute(match[0], form)
-
-        return replace
+        return self._substitute(text, b"192.0.2.%d" if address.version == 4 else b"2001:db8::%x")
 
     def _substitute(self, original: bytes, form: bytes) -> bytes:
         if original not in self._substitutes:
@@ -118,30 +241,38 @@ class Scrubber:
             self._substitutes[original] = form % self._counts[form]
         return self._substitutes[original]
 
+    def _pseudonyms(self) -> Iterator[bytes]:
+        for length in itertools.count(3):
+            for letters in itertools.product(_ALPHABET, repeat=length):
+                made = "".join(letters).encode()
+                if made not in self.kept and made not in self._avoided:
+                    yield made
+
     @property
     def taken_out(self) -> int:
-        """How many different names and addresses."""
-        return len(self._substitutes)
+        """How many different names, ids and addresses."""
+        return len(self._substitutes) + len(self._names)
 
 
-def scrubber_for(host: Host) -> Scrubber:
-    """Knows the machine's own name and its people; both files are read here and not kept."""
-    name = _read(host, b"/proc/sys/kernel/hostname").strip()
-    other = _read(host, b"/etc/hostname").strip()
-    hosts = [form for full in (name, other) for form in (full, full.split(b".")[0])]
-    users = []
-    for line in _read(host, b"/etc/passwd").split(b"\n"):
-        fields = line.split(b":")
-        if len(fields) >= 6 and fields[2].isdigit() and _FIRST_PERSON <= int(fields[2]) != _NOBODY:
-            users += [fields[0], fields[5].rpartition(b"/")[2]]
-    return Scrubber(hosts, users)
+def is_kernels_own(path: bytes) -> bool:
+    """Only the kernel's words and numbers are in it: nobody can write a name there."""
+    return _KERNELS_OWN.fullmatch(path) is not None
 
 
-def _read(host: Host, path: bytes) -> bytes:
-    try:
-        return host.read(path)
-    except OSError:
-        return b""
+def strings_of(value: Any) -> Iterator[bytes]:
+    """Every text inside a JSON value, keys too."""
+    match value:
+        case str():
+            yield bytes_of(value)
+        case list() | tuple():
+            for entry in value:
+                yield from strings_of(entry)
+        case dict():
+            for key, entry in value.items():
+                yield from strings_of(key)
+                yield from strings_of(entry)
+        case _:
+            return
 
 
 def _core_lines(content: bytes) -> bytes:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.knowledge import KnowledgeBase
 from zombiescope.analysis.slope import slope_per_second
+from zombiescope.config import file_to_read, read_safely, thresholds_in
 from zombiescope.diagnosis.gate import (
     Gate,
     Growth,
@@ -21,7 +23,8 @@ from zombiescope.diagnosis.gate import (
     judge_units,
     unknown,
 )
-from zombiescope.diagnosis.limits import Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.limits import NAMES, Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy
 from zombiescope.facts.gap import Gap
@@ -30,7 +33,7 @@ from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
 from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
-from zombiescope.host.shipped import environment, read_named
+from zombiescope.host.shipped import environment
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_census import read_census
@@ -60,6 +63,10 @@ class Watching(NamedTuple):
     state: bytes = b""
 
 
+_USUAL = Thresholds()
+_COMMON_NAMES = {"growth_warning": "growth_warning_per_hour", "growth_critical": "growth_critical_per_hour"}
+
+
 class Progress(NamedTuple):
     window: Callable[[float], None] = lambda _: None
     image: Callable[[int, int], None] = lambda _done, _total: None
@@ -70,16 +77,30 @@ class Settings(NamedTuple):
     waivers: tuple[Waiver, ...]
 
 
-def read_settings(file: bytes | None, flags: dict[str, float]) -> Settings:
-    """Defaults, then the file, then the environment, then flags."""
+def read_settings(file: bytes | None, flags: dict[str, float], *, is_live: bool = True) -> Settings:
+    """Defaults, then the file (its thresholds, which every command has, then the gate's own), the environment, flags."""
     limits = Limits()
     waivers: tuple[Waiver, ...] = ()
-    if file is not None:
-        said = parse_gate_file(read_named(file), shown(file))
-        limits = with_values(limits, said.limits, shown(file))
+    path = file_to_read(None if file is None else os.fsdecode(file)) if is_live or file is not None else None
+    if path is not None:
+        text, name = read_safely(path), shown(os.fsencode(path))
+        said = parse_gate_file(text, name)
+        limits = with_values(limits, {**_configured(thresholds_in(text, path)), **said.limits}, name)
         waivers = tuple(Waiver(*waiver) for waiver in said.waivers)
     limits = from_environment(limits, environment("ZOMBIESCOPE_CHECK_"))
     return Settings(with_values(limits, flags, "the command line"), waivers)
+
+
+def _configured(thresholds: Thresholds) -> dict[str, object]:
+    """The gate's limits that were set for every command. What is as usual stays the gate's own: it watches for minutes, and the
+    agent for hours."""
+    found: dict[str, object] = {}
+    for name in NAMES:
+        common = _COMMON_NAMES.get(name, name)
+        value = getattr(thresholds, common, None)
+        if value is not None and value != getattr(_USUAL, common):
+            found[name] = value
+    return found
 
 
 def check(

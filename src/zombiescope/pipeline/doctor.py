@@ -14,7 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.pipeline.remains import Examination
-from zombiescope.pipeline.scan import growth_of, observe
+from zombiescope.pipeline.scan import USUAL, growth_of, observe
 from zombiescope.pipeline.window import Window, watches_over
 from zombiescope.probes.readers.cgroup_census import read_census
 
@@ -40,6 +40,7 @@ def examine(
     state: bytes | None = None,
     *,
     believe_lab: bool = False,
+    thresholds: Thresholds = USUAL,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
     that are over; `state` is where an agent may keep a history of this host."""
@@ -56,7 +57,7 @@ def examine(
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
         observations.append(Observation(later, derive_scan(later)))
         facts["remains"] = examination.remains()
-    growth = growth_of(host, state) if state is not None and host.label == "this host" else NO_HISTORY
-    case = Case(tuple(observations), Thresholds(), growth, **facts)
+    growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
+    case = Case(tuple(observations), thresholds, growth, **facts)
     judged = getattr(window.watch("services"), "judged", None)
     return Examined(case, diagnose(case), examination.autopsy, judged)

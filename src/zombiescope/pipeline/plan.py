@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
+from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.errors import ObservationError
@@ -67,12 +68,13 @@ def make_plan(
     seconds: float,
     progress: Callable[[float], None] = lambda _: None,
     makers: tuple[str, ...] = (),
+    config: str | None = None,
 ) -> Planned:
     """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
     audited, audit_gap = _audit(root, host, seconds, progress)
-    examined = examine(host, 0)
+    examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live))
     diagnosis = examined.diagnosis
     if audited:
         diagnosis = _joined(diagnosis, audited)

@@ -70,7 +70,7 @@ def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
     return recent.growth if recent else None
 
 
-def recent_from_history(host: Host, folder: bytes) -> Recent | None:
+def recent_from_history(host: Host, folder: bytes, limits: Thresholds = USUAL) -> Recent | None:
     """None where no history is kept there; a gap where one may be and cannot be read."""
     if not _may_hold_a_history(folder):
         return None
@@ -92,7 +92,7 @@ def recent_from_history(host: Host, folder: bytes) -> Recent | None:
     seen = ReclaimPass(reclaim.values[RECLAIM_SECONDS], reclaim.at) if reclaim else None
     if not samples or now - samples[-1].at > _STALE_SECONDS:
         return Recent(Gap("growth", "the history of this host has no recent samples", "is the agent running?"), seen)
-    numbers = derive_recall(samples, _marks(host, read_shape(host), USUAL))
+    numbers = derive_recall(samples, _marks(host, read_shape(host), limits))
     growth = numbers.growth if numbers else None
     return Recent(growth or Gap("growth", "the history is too short to tell growth"), seen)
 

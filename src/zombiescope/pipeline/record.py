@@ -8,17 +8,21 @@ from typing import Any, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.case import Case
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ActionUndoneError, ObservationError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.host.bundle import open_bundle, write_bundle
+from zombiescope.host.bundle import pack, publish
+from zombiescope.host.known_names import KnownNames, kernel_symbols, read_known_names
+from zombiescope.host.leaks import find_leaks
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
-from zombiescope.host.scrub import scrubber_for
+from zombiescope.host.replay import ReplayHost
+from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.evidence import Evidence, gather
 from zombiescope.pipeline.kept_evidence import NAME, keep, recall
@@ -26,6 +30,7 @@ from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.restart_times import read_restart_times
 
 _RESTARTS_SECONDS = 3600.0
+_MOST_NAMED = 5
 
 
 class Recorded(NamedTuple):
@@ -36,26 +41,58 @@ class Recorded(NamedTuple):
     """Different names and addresses that were replaced."""
     verdict: str
     replays: bool
-    """The file, opened again, gave the same counts and findings."""
+    """What was written gives the same counts and findings."""
 
 
-def record(host: Host, file: str, seconds: float, progress: Callable[[float], None] = lambda _: None) -> Recorded:
+class Asked(NamedTuple):
+    keeps_names: bool = False
+    """Names of units and cgroups stay."""
+    replaces: bool = True
+    """A file that is there already."""
+
+
+AS_USUAL = Asked()
+
+
+def record(
+    host: Host,
+    file: str,
+    seconds: float,
+    progress: Callable[[float], None] = lambda _: None,
+    asked: Asked = AS_USUAL,
+) -> Recorded:
     """One look and a window, as `doctor` takes them: `scan` and `doctor` ask for nothing else."""
-    scrubber = scrubber_for(host)
+    scrubber = Scrubber(read_known_names(host), keeps_names=asked.keeps_names, symbols=lambda: kernel_symbols(host))
     recorder = RecordingHost(host, scrubber)
     page_bytes_of(recorder)
     seen = examine(recorder, seconds, progress)
     read_restart_times(recorder, seen.case.last.snapshot.taken_at - _RESTARTS_SECONDS)
     evidence = _evidence(host)
     if evidence is not None:
+        recorder.learn()
+        scrubber.learn(path for zombie in evidence.walk.zombies for path in (zombie.path, zombie.parent) if path)
         recorder.keep_outcome(NAME, keep(evidence, scrubber.path))
         _keep_levers(recorder, seen.case, evidence)
-    size = write_bundle(file, Header(__version__, host.label), recorder.answers)
-    path = file.encode("utf-8", "surrogateescape")
-    again = examine(open_bundle(path), seconds)
+    header, answers = Header(__version__, "this host" if host.is_live else "a recording"), recorder.answers
+    archive = pack(header, answers)
+    _refuse_leaks(archive, read_known_names(host), scrubber, file)
+    again = examine(ReplayHost("the recording", answers), seconds)
+    recalled = recall(ReplayHost("the recording", answers))
+    replays = _gist(seen) == _gist(again) and _bodies(evidence) == _bodies(recalled)
+    size = publish(file, archive, replace=asked.replaces)
     snapshot = seen.case.observations[0].snapshot
-    replays = _gist(seen) == _gist(again) and _bodies(evidence) == _bodies(recall(open_bundle(path)))
-    return Recorded(snapshot, size, len(recorder.answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+    return Recorded(snapshot, size, len(answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+
+
+def _refuse_leaks(archive: bytes, known: KnownNames, scrubber: Scrubber, file: str) -> None:
+    """Rather no recording than one that tells a name: whoever sends it cannot read a million lines."""
+    leaks = find_leaks(archive, known, scrubber.kept)
+    if leaks:
+        named = ", ".join(f"{shown(leak.name)} ({leak.where})" for leak in leaks[:_MOST_NAMED])
+        more = f" and {len(leaks) - _MOST_NAMED:,} more" if len(leaks) > _MOST_NAMED else ""
+        why = f"{len(leaks):,} names that this host knows would still be in it: {named}{more}; nothing was written"
+        hint = "report it without the names; names of units and cgroups that you mean to keep: --keep-names"
+        raise ActionUndoneError(f"cannot record to {file}", why, hint)
 
 
 def _keep_levers(recorder: RecordingHost, case: Case, evidence: Evidence) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ZombiescopeError
@@ -93,7 +94,7 @@ class _Findings:
 
 def _findings() -> dict[str, Severity] | None:
     try:
-        found = scan(LiveHost(), with_bytes=False).diagnosis.findings
+        found = scan(LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)).diagnosis.findings
     except ZombiescopeError:
         return None
     return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}

@@ -24,6 +24,8 @@ from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 
+USUAL = Thresholds()
+
 
 class Scanned(NamedTuple):
     observation: Observation
@@ -33,7 +35,7 @@ class Scanned(NamedTuple):
     reclaim: ReclaimPass | Gap = NOT_WATCHED
 
 
-def scan(
+def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
     host: Host,
     *,
     with_bytes: bool = True,
@@ -41,12 +43,15 @@ def scan(
     state: bytes | None = None,
     watch_seconds: float = 0.0,
     progress: Progress = lambda _: None,
+    thresholds: Thresholds = USUAL,
 ) -> Scanned:
     """At a glance: one snapshot, in numbers and judged. `state`: where an agent may keep a history of this host;
     `watch_seconds`: wait so long for reclaim to run."""
-    thresholds = Thresholds()
     observation = observe(host, with_bytes=with_bytes, exact=exact, progress=progress)
-    growth, remembered = _recent(host, state) if state is not None and host.label == "this host" else (NO_HISTORY, None)
+    growth: Growth | Gap = NO_HISTORY
+    remembered: ReclaimPass | None = None
+    if state is not None and host.label == "this host":
+        growth, remembered = _recent(host, state, thresholds)
     reclaim: ReclaimPass | Gap = remembered or NOT_WATCHED
     if watch_seconds:
         progress(f"waiting for reclaim to run, {watch_seconds:g} s")
@@ -61,18 +66,18 @@ def _watched(host: Host, seconds: float) -> ReclaimPass | Gap:
     return watch_reclaim_pass(host, seconds)
 
 
-def _recent(host: Host, state: bytes) -> tuple[Growth | Gap, ReclaimPass | None]:
+def _recent(host: Host, state: bytes, thresholds: Thresholds) -> tuple[Growth | Gap, ReclaimPass | None]:
     from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
-        recent = recent_from_history(host, state)
+        recent = recent_from_history(host, state, thresholds)
     except ObservationError as error:
         return Gap("growth", error.why, error.hint), None
     return (recent.growth, recent.reclaim) if recent else (NO_HISTORY, None)
 
 
-def growth_of(host: Host, state: bytes) -> Growth | Gap:
-    return _recent(host, state)[0]
+def growth_of(host: Host, state: bytes, thresholds: Thresholds = USUAL) -> Growth | Gap:
+    return _recent(host, state, thresholds)[0]
 
 
 def observe(

@@ -14,7 +14,7 @@ NODE_EXPORTER_FLAGS = (
     "--collector.cgroups --collector.slabinfo --collector.slabinfo.slabs-include='^mem_cgroup$' "
     "--collector.vmstat.fields='^(oom_kill|pgpg|pswp|pg.*fault|pgscan_.*|pgsteal_.*|allocstall_.*)'"
 )
-_LIMITS = Thresholds()
+USUAL = Thresholds()
 
 
 class Alert(NamedTuple):
@@ -40,15 +40,30 @@ RECORDS = (
     Record("instance:zombiescope_memcg_births:rate5m", f"rate({names.BIRTHS.name}[5m])"),
     Record(SWEEP_MEAN, f"rate({names.SWEEP.name}_sum[15m]) / (rate({names.SWEEP.name}_count[15m]) > 0)"),
 )
+
+
+def _measured(limits: Thresholds) -> dict[str, str]:
+    """Expressions that compare with a threshold, by the name of their alert."""
+    ratio = f"{RATIO} >= {limits.ratio_warning:g} and {names.ZOMBIES.name} >= {limits.ratio_least_zombies}"
+    per_hour = f"{limits.growth_warning_per_hour:g}"
+    return {
+        "ZombieMemcgPopulation": f"{names.ZOMBIES.name} >= {limits.zombies_warning}",
+        "ZombieMemcgPopulationCritical": f"{names.ZOMBIES.name} >= {limits.zombies_critical}",
+        "ZombieMemcgRatio": ratio,
+        "CpuThrottledByQuota": f"{THROTTLED} > {limits.throttled_share:g}",
+        "NodeMemcgGrowing": f'deriv(node_cgroups_cgroups{{subsys_name="memory"}}[1h]) * 3600 > {per_hour}',
+    }
+
+
+_USUALLY = _measured(USUAL)
 ALERTS = (
-    Alert("ZombieMemcgPopulation", f"{names.ZOMBIES.name} >= {_LIMITS.zombies_warning}", "10m", "warning",
+    Alert("ZombieMemcgPopulation", _USUALLY["ZombieMemcgPopulation"], "10m", "warning",
           "{{ $labels.instance }}: {{ $value }} zombie memory cgroups"),
-    Alert("ZombieMemcgPopulationCritical", f"{names.ZOMBIES.name} >= {_LIMITS.zombies_critical}", "5m", "critical",
+    Alert("ZombieMemcgPopulationCritical", _USUALLY["ZombieMemcgPopulationCritical"], "5m", "critical",
           "{{ $labels.instance }}: {{ $value }} zombie memory cgroups"),
     Alert("ZombieMemcgGrowing", f'max without (severity) ({names.FINDING.name}{{id="zombie-growth"}}) == 1', "2m", "warning",
           "{{ $labels.instance }}: zombie memory cgroups are leaking; zombiescope history names the maker"),
-    Alert("ZombieMemcgRatio",
-          f"{RATIO} >= {_LIMITS.ratio_warning:g} and {names.ZOMBIES.name} >= {_LIMITS.ratio_least_zombies}", "15m", "warning",
+    Alert("ZombieMemcgRatio", _USUALLY["ZombieMemcgRatio"], "15m", "warning",
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one"),
     Alert("ZombieMemcgThresholdSoon", f"{names.THRESHOLD.name} < 86400 and {names.ZOMBIES.name} >= 200", "30m", "warning",
           "{{ $labels.instance }}: the next threshold is reached in {{ $value | humanizeDuration }}"),
@@ -76,28 +91,33 @@ OTHERS_RECORDS = (
 OTHERS_ALERTS = (
     Alert("DirectReclaimStalls", f"{RECLAIM} > 1000", "10m", "warning",
           "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages a second themselves (node_exporter)"),
-    Alert("CpuThrottledByQuota", f"{THROTTLED} > 0.25", "15m", "info",
+    Alert("CpuThrottledByQuota", _USUALLY["CpuThrottledByQuota"], "15m", "info",
           "{{ $labels.instance }}: a container is held by its cpu.max in {{ $value | humanizePercentage }} of periods (cAdvisor)"),
     Alert("NodeMemcgCounted", 'node_cgroups_cgroups{subsys_name="memory"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} memory cgroups counted; compare with the directories (node_exporter)"),
-    Alert("NodeMemcgGrowing", 'deriv(node_cgroups_cgroups{subsys_name="memory"}[1h]) * 3600 > 100', "1h", "warning",
+    Alert("NodeMemcgGrowing", _USUALLY["NodeMemcgGrowing"], "1h", "warning",
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups more an hour (node_exporter)"),
     Alert("NodeMemcgObjects", 'node_slabinfo_active_objects{slab="mem_cgroup"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} mem_cgroup objects in the slab: a second witness (node_exporter)"),
 )  # fmt: skip
 
 
-def render_rules(runbook: str = RUNBOOK) -> str:
+def render_rules(runbook: str = RUNBOOK, limits: Thresholds = USUAL) -> str:
     lines = ["# Zombiescope: recording and alert rules. Check: promtool check rules FILE", "groups:"]
     lines += _group("zombiescope.records", RECORDS, (), runbook)
-    lines += _group("zombiescope.alerts", (), ALERTS, runbook)
+    lines += _group("zombiescope.alerts", (), _by(limits, ALERTS), runbook)
     lines += [
         "# Of others. node_exporter has these only with the flags:",
         f"#   {NODE_EXPORTER_FLAGS}",
         "# Two things that can coincide: DirectReclaimStalls is memory, CpuThrottledByQuota is cpu.max.",
     ]
-    lines += _group("zombiescope.others", OTHERS_RECORDS, OTHERS_ALERTS, runbook)
+    lines += _group("zombiescope.others", OTHERS_RECORDS, _by(limits, OTHERS_ALERTS), runbook)
     return "\n".join(lines) + "\n"
+
+
+def _by(limits: Thresholds, alerts: tuple[Alert, ...]) -> tuple[Alert, ...]:
+    measured = _measured(limits)
+    return tuple(alert._replace(expression=measured.get(alert.name, alert.expression)) for alert in alerts)
 
 
 def _group(name: str, records: tuple[Record, ...], alerts: tuple[Alert, ...], runbook: str) -> list[str]:

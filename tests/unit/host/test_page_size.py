@@ -28,7 +28,7 @@ def replayed(outcome: dict[str, Any] | None) -> ReplayHost:
 
 
 def test_this_host_is_asked_and_a_recording_of_it_keeps_the_answer() -> None:
-    host = RecordingHost(LiveHost(), Scrubber([], []))
+    host = RecordingHost(LiveHost(), Scrubber())
     assert page_bytes_of(host) == PAGE_BYTES == mmap.PAGESIZE
     assert page_bytes_of(ReplayHost("a recording", host.answers)) == PAGE_BYTES
 

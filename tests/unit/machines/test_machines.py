@@ -11,7 +11,7 @@ import pytest
 from tests.machines.built import BUILT, BuiltMachine
 
 from zombiescope.cli.main import main
-from zombiescope.pipeline.record import record
+from zombiescope.pipeline.record import Asked, record
 
 TESTS = Path(__file__).resolve().parents[2]
 GOLDEN = TESTS / "golden/machines"
@@ -35,7 +35,7 @@ def test_every_reading_command_over_a_built_machine(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     root = f"{machine.name}.tar.gz"
-    assert record(machine.host(machine.build()), root, 1).replays
+    assert record(machine.host(machine.build()), root, 1, asked=Asked(keeps_names=True)).replays
     text = "\n".join([f"{machine.name}: {machine.why}", "", *_story(root, machine.zombies, capsys)])
     _compare(text, machine.name, update=request.config.getoption("--update-golden"))
 
@@ -80,7 +80,7 @@ def test_statistics_that_walk_the_dead_are_told_by_their_time(
     """The same machine with and without the walk: by behaviour, whatever the release says."""
     machine = next(each for each in BUILT if each.name == name)
     root = str(tmp_path / "node.tar.gz")
-    assert record(machine.host(machine.build()), root, 1).replays
+    assert record(machine.host(machine.build()), root, 1, asked=Asked(keeps_names=True)).replays
     assert main(["doctor", "--seconds", "1", "--json", "--root", root]) == 0
     answer = json.loads(capsys.readouterr().out)
     found = next(each for each in answer["findings"] if each["id"] == "costly-sweep")

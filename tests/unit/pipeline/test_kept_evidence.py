@@ -34,6 +34,7 @@ from zombiescope.facts.page_free_pins import (
 from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.host.bundle import open_bundle, write_bundle
+from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import Scrubber
@@ -73,7 +74,7 @@ def _evidence() -> Evidence:
 
 def _replayed(outcome: dict[str, Any], folder: Path) -> bytes:
     path = str(folder / "x.tar.gz")
-    recorder = RecordingHost(ScriptedHost(v1_machine({})), Scrubber([], []))
+    recorder = RecordingHost(ScriptedHost(v1_machine({})), Scrubber(keeps_names=True))
     examine(recorder, 1)
     recorder.keep_outcome(NAME, outcome)
     write_bundle(path, Header("0", "this host"), recorder.answers)
@@ -110,7 +111,7 @@ def test_an_autopsy_kept_before_the_page_size_was_is_still_read(tmp_path: Path) 
 
 
 def test_who_and_where_are_left_out() -> None:
-    kept = keep(_evidence(), Scrubber([b"s3cret-host"], [b"alice"]).path)
+    kept = keep(_evidence(), Scrubber(KnownNames(hosts=(b"s3cret-host",), users=(b"alice",))).path)
     text = json.dumps(kept)
     assert not [word for word in ("alice", "s3cret", "10.1.2.3", "10.9.9.9") if word in text]
     assert "pid 12, to be reaped by pid 1" in text

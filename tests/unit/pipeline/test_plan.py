@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.build import Cgroup, v2_machine, write_machine
@@ -30,7 +31,7 @@ def looks_once(monkeypatch: pytest.MonkeyPatch, seen: Autopsy | None) -> list[st
     """The diagnosis saw `seen`; what is dissected beside it is counted."""
     more: list[str] = []
 
-    def once(host: Host, _seconds: float) -> Examined:
+    def once(host: Host, _seconds: float, **_: Any) -> Examined:
         return examine(host, 0)._replace(autopsy=seen)
 
     def again(host: Host) -> Dissected:

@@ -35,7 +35,7 @@ def main() -> int:
                 groves[pin.kind].bury(f"dead{each}", pin.bury)
         expected = before + sum(number for pin, number in wanted if pin.keeps(cell))
         zombies = settled(lambda: count(cell), expected)
-        document("record", "/out/node.tar.gz", "--seconds", "2", "--force")
+        document("record", "/out/node.tar.gz", "--seconds", "2", "--force", "--keep-names")
         assert count(cell) == zombies, "the number of zombies changed while it was recorded"
         parents = {} if cell.memory_is_v1 else {grove.path: dying(grove.folder) for grove in groves.values()}
         Path("/out/truth.json").write_text(json.dumps({"zombies": zombies, "parents": parents}))

@@ -14,6 +14,7 @@ from zombiescope.cli.options import root_option
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
+from zombiescope.host.choose import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
 
@@ -53,7 +54,12 @@ class _Gate(click.Command):
     metavar="DIR",
     help="Where an agent keeps its history, for the growth.",
 )
-@click.option("--config", type=click.Path(path_type=bytes), metavar="FILE", help="Limits and waivers (TOML).")
+@click.option(
+    "--config",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="Thresholds, limits and waivers (TOML) instead of /etc/zombiescope.toml.",
+)
 @click.option(
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
 )
@@ -86,7 +92,8 @@ def _check(
     seconds = parse_time_span(duration)
     if seconds is None or not 0 <= seconds <= 7 * 86400:
         raise UsageError("cannot use --for", f"{duration!r} is not a time", "--for 10m")
-    settings = gating.read_settings(config, dict(_limit(text) for text in limits))
+    is_live = image is None and (root is None or choose_host(root).is_live)
+    settings = gating.read_settings(config, dict(_limit(text) for text in limits), is_live=is_live)
     base = auditing.read_knowledge(knowledge)
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)

@@ -10,9 +10,10 @@ import click
 
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import config_option, json_option, root_option
 from zombiescope.cli.planning import tell_unfinished
 from zombiescope.cli.progress import window_shown
+from zombiescope.config import load_config, thresholds_for
 from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
@@ -53,6 +54,7 @@ Examples:
     help="Exit with 1 when a finding is at least this severe.",
 )
 @click.option("--believe-lab", is_flag=True, help="For the lab: believe what user space wrote to the kernel's log.")
+@config_option
 @json_option
 @root_option
 def doctor(**asked: object) -> Answer:
@@ -73,18 +75,20 @@ def _answer(
     state: str | None,
     fail_on: str | None,
     believe_lab: bool,
+    config: str | None,
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
     if as_json and markdown:
         raise UsageError("cannot write two forms at once", "--json and --markdown were both given", "choose one")
     age = None if since is None else _seconds(since)
-    folder = _state(state) if age is not None or state is not None else None
+    folder = _state(state, config) if age is not None or state is not None else None
     if root is None:
         tell_unfinished(state)
     host = open_host(root)
+    thresholds = thresholds_for(config, is_live=host.is_live)
     with window_shown(seconds if host.is_live else 0) as progress:
-        examined = examine(host, seconds, progress, folder, believe_lab=believe_lab)
+        examined = examine(host, seconds, progress, folder, believe_lab=believe_lab, thresholds=thresholds)
     exit_code = _exit_code(examined.diagnosis, fail_on)
     report = _report(host, examined, (events, folder, age or 0.0))
     if html is not None:
@@ -114,12 +118,10 @@ def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | No
     return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, told.gaps)
 
 
-def _state(given: str | None) -> bytes:
+def _state(given: str | None, config: str | None) -> bytes:
     if given is not None:
         return os.fsencode(given)
-    from zombiescope.config import load_config  # noqa: PLC0415
-
-    return os.fsencode(load_config(None, {}).text("state"))
+    return os.fsencode(load_config(config, {}).text("state"))
 
 
 def _seconds(age: str) -> float:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.options import config_option, json_option
 from zombiescope.config import load_config
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.opening import open_host
@@ -32,18 +32,21 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
 @click.option("--at", "moment", metavar="TIME", help="That moment (or 2h: so long ago), by the last sample before it.")
 @click.option("--csv", "as_csv", is_flag=True, help="One line a sample, for a spreadsheet.")
+@config_option
 @json_option
-def history(*, state: str | None, last: str, moment: str | None, as_csv: bool, as_json: bool) -> Answer:
+def history(
+    *, state: str | None, last: str, moment: str | None, as_csv: bool, config: str | None, as_json: bool
+) -> Answer:
     """Series, events, growth and forecast from the history that the agent keeps; any past moment.
 
     Reads only, also while the agent runs. Exit code 0, or 3 when there is no history.
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
-    config, host = load_config(None, {}), open_host(None)
-    folder = state if state is not None else config.text("state")
+    configured, host = load_config(config, {}), open_host(None)
+    folder = state if state is not None else configured.text("state")
     at = None if moment is None else _time(moment, host.wall_clock())
-    found = recall(host, os.fsencode(folder), _seconds(last), at, config.thresholds)
+    found = recall(host, os.fsencode(folder), _seconds(last), at, configured.thresholds)
     if as_json:
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import config_option, json_option, root_option
 from zombiescope.cli.planning import asked_of, scope_of, scope_options, tell_unfinished
 from zombiescope.cli.progress import window_shown
 
@@ -28,9 +28,18 @@ Examples:
     show_default=True,
     help="How long to watch services on a live host.",
 )
+@config_option
 @json_option
 @root_option
-def plan(*, maker: str | None, below: str | None, seconds: float, as_json: bool, root: bytes | None) -> Answer:
+def plan(
+    *,
+    maker: str | None,
+    below: str | None,
+    seconds: float,
+    config: str | None,
+    as_json: bool,
+    root: bytes | None,
+) -> Answer:
     """What could be done, in order: stop what makes zombies, then free what it left, least harm first.
 
     Reads only: `zombiescope apply` does it. Each step says why, what it frees, what it risks and how it is undone. Exit code 0,
@@ -42,7 +51,7 @@ def plan(*, maker: str | None, below: str | None, seconds: float, as_json: bool,
         tell_unfinished()
     scope = scope_of(maker, below)
     with window_shown(seconds if root is None else 0) as progress:
-        planned = make_plan(root, scope, seconds, progress)
+        planned = make_plan(root, scope, seconds, progress, config=config)
     if as_json:
         from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import config_option, json_option, root_option
 from zombiescope.cli.progress import stage_shown
+from zombiescope.config import thresholds_for
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.pipeline import scan as pipeline
@@ -44,6 +45,7 @@ Examples:
     metavar="DIR",
     help="Where an agent keeps its history, for the growth.",
 )
+@config_option
 @json_option
 @root_option
 def scan(
@@ -53,6 +55,7 @@ def scan(
     explain: bool,
     watch: float | None,
     state: bytes,
+    config: str | None,
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
@@ -63,9 +66,17 @@ def scan(
     number of zombies could not be had.
     """
     host = open_host(root)
+    thresholds = thresholds_for(config, is_live=host.is_live)
     with stage_shown() as progress:
-        wanted = {"with_bytes": not no_bytes, "exact": exact}
-        seen = pipeline.scan(host, **wanted, state=state, watch_seconds=watch or 0.0, progress=progress)
+        seen = pipeline.scan(
+            host,
+            with_bytes=not no_bytes,
+            exact=exact,
+            state=state,
+            watch_seconds=watch or 0.0,
+            progress=progress,
+            thresholds=thresholds,
+        )
     exit_code = ObservationError.exit_code if isinstance(seen.observation.scan.population, Gap) else EXIT_FINE
     if as_json:
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
