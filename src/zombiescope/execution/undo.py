@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import swap_priority
 from zombiescope.execution.journal import Entry, Journal
 from zombiescope.execution.moves import Hands
@@ -158,6 +159,11 @@ def _swap_in(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", ""
 
 
+def _delete_files(hands: Hands, entry: Entry) -> tuple[str, str]:
+    put_back_aside(hands, entry)
+    return _cannot(hands, entry)
+
+
 def _cannot(_: Hands, entry: Entry) -> tuple[str, str]:
     if entry["do"] in _LOST:
         kept = entry.get("kept") or {}
@@ -175,6 +181,7 @@ _HOW: dict[str, _How] = {
     "set_file_for_a_moment": _set_for_a_moment,
     "stop_unit": _stop_unit,
     "swap_in": _swap_in,
+    "delete_files": _delete_files,
 }
 
 

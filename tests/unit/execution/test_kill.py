@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.execution.machine import ETC, build, picture, step, workshop
+from tests.unit.execution.machine import ETC, build, picture, seen, step, workshop
 
 from zombiescope.execution.journal import Entry, read_entries
 from zombiescope.execution.undo import pending, undo_all
@@ -49,7 +49,7 @@ WRITTEN = re.compile(r"memory\.reclaim|memory\.force_empty|trigger")
 def run_all(root: Path, state: Path, fault: Callable[[str], None]) -> None:
     _, executor = workshop(root, state, fault)
     for each in STEPS:
-        executor.run(each)
+        executor.run(seen(root, each))
 
 
 def undo_everything(root: Path, state: Path, fault: Callable[[str], None] = lambda _: None) -> None:
@@ -131,8 +131,8 @@ def entries_of(state: Path) -> list[Entry]:
 def test_the_plan_has_every_primitive_and_meets_every_change_of_the_writer(template: Path, tmp_path: Path) -> None:
     assert {type(each.change) for each in STEPS} == set(plan.KINDS) - {plan.AskHuman}
     met = {point.split()[0].partition(":")[2] for point in points_of(template, tmp_path) if point.startswith("after:")}
-    looks = {"look", "identity", "read_value", "settle"}
-    undo_only = {"remove_folder"}
+    looks = {"look", "read_value", "settle", "folder", "hold", "names_aside"}
+    undo_only = {"remove_folder", "put_back"}
     methods = {name for name, _ in inspect.getmembers(Writer, inspect.isfunction) if not name.startswith("_")}
     named = {"swap": {"swapon", "swapoff"}}
     missing = {name for name in methods - looks - undo_only if not named.get(name, {name}) <= met}
