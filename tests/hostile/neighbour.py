@@ -71,8 +71,12 @@ class Neighbour:
         self._children.append(child)
         return child
 
+    def end(self, child: int) -> None:
+        """Kills one that was started, and waits for it."""
+        self._children.remove(child)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
     def end_all(self) -> None:
-        for child in self._children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        self._children.clear()
+        for child in tuple(self._children):
+            self.end(child)

@@ -11,6 +11,7 @@ import os
 
 from zombiescope.facts.reaping import Done, Lever, Order
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.removal import Identity
 from zombiescope.host.writes import let_cache_go, the_file
 from zombiescope.kernel.resident_window import PAGES, open_window
 
@@ -29,7 +30,7 @@ def evict(order: Order, mount_point: bytes) -> Done:
 
 
 def _drop(order: Order) -> Done:
-    with the_file(order.target, order.inode or 0) as descriptor:  # one that was never seen is none
+    with the_file(order.target, Identity(order.inode or 0)) as descriptor:  # one that was never seen is none
         size = os.fstat(descriptor).st_size
         before = resident_count(descriptor, size)
         if before > 4 * order.pages + FOREIGN_PAGES:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
+from zombiescope.execution.deletion import Deletion
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import shown
+from zombiescope.host.removal import Identity, InUseError
 from zombiescope.host.writes import NUDGE
 from zombiescope.remedies.plan import (
     DeleteFiles,
@@ -36,8 +37,6 @@ multi-generational LRU, which gave it up at the third request."""
 _FORCE_EMPTY_SECONDS = 60.0
 LOWERED = b"0"
 """What memory.high is for a moment; the kernel shows it as it is written."""
-_KEPT_BYTES = 64 << 10
-_KEPT_BYTES_IN_ALL = 16 << 20
 _TRANSIENT = (errno.EAGAIN, errno.EBUSY, errno.EINTR)
 _Item = TypeVar("_Item")
 
@@ -59,35 +58,28 @@ class Freeing:
         for batch in self._batches(change.files):
             number = self._intend("drop_files", files=[shown(file.path) for file in batch])
             for file in batch:
-                skipped += not self._quietly(lambda each: self._hands.writer.drop_cache(*each), file)
+                skipped += not self._quietly(self._drop, file)
             self._hands.journal.done(number)
         return _left_alone(skipped, len(change.files))
+
+    def _drop(self, file: NamedFile) -> None:
+        self._hands.writer.drop_cache(file.path, Identity(file.inode, file.device))
 
     def delete_files(self, change: DeleteFiles) -> str:
-        skipped, room = 0, _KEPT_BYTES_IN_ALL
-        for start, batch in enumerate(self._batches(change.files)):
-            same = [file for file in batch if self._is_same(file)]
-            skipped += len(batch) - len(same)
-            kept = {}
-            for place, file in enumerate(same):
-                copy = self._kept(file, f"{self._hands.step:02}-{start * _BATCH + place:06}", room)
-                if copy is not None:
-                    kept[shown(file.path)], size = copy
-                    room -= size
-            number = self._intend("delete_files", files=[shown(file.path) for file in same], kept=kept)
-            for file in same:
-                skipped += not self._quietly(self._hands.writer.delete, file.path)
-            self._hands.journal.done(number)
-        return _left_alone(skipped, len(change.files))
+        return Deletion(self._hands, self._batches).run(change)
 
     def remove_segments(self, change: RemoveSegments) -> str:
-        skipped = 0
+        skipped, attached = 0, 0
         for batch in self._batches(change.ids):
             number = self._intend("remove_segments", segments=list(batch))
             for segment in batch:
-                skipped += not self._quietly(self._hands.writer.remove_segment, segment)
+                try:
+                    skipped += not self._quietly(self._hands.writer.remove_segment, segment)
+                except InUseError:
+                    attached += 1
             self._hands.journal.done(number)
-        return _left_alone(skipped, len(change.ids))
+        said = f"{attached:,} of {len(change.ids):,} left alone: a process has attached them by now" if attached else ""
+        return ". ".join(filter(None, (said, _left_alone(skipped, len(change.ids)))))
 
     def flush(self, change: Flush) -> str:
         hierarchy = self._around.hierarchy
@@ -207,27 +199,13 @@ class Freeing:
     def _intend(self, do: str, **facts: object) -> int:
         return self._hands.journal.intend(self._hands.step, do, **facts)
 
-    def _is_same(self, file: NamedFile) -> bool:
-        try:
-            inode, _ = self._hands.writer.identity(file.path)
-        except OSError:
-            return False
-        return inode != 0 and file.inode in (None, inode)
-
-    def _kept(self, file: NamedFile, name: str, room: int) -> tuple[str, int] | None:
-        with suppress(OSError):
-            _, size = self._hands.writer.identity(file.path)
-            if size > min(_KEPT_BYTES, room):
-                return None
-            content = self._hands.writer.look(file.path).content
-            return self._hands.journal.keep(name, content), len(content)
-        return None
-
     @staticmethod
     def _quietly(work: Callable[[_Item], object], item: _Item) -> bool:
         """What vanished meanwhile needs nothing."""
         try:
             work(item)
+        except InUseError:
+            raise
         except OSError:
             return False
         return True

@@ -8,6 +8,7 @@ was done.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,11 +17,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.host.safe_paths import UnsafePathError, own_folder
 
 USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
 FILE = "journal.jsonl"
 Entry = dict[str, Any]
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Journal:
@@ -28,9 +31,9 @@ class Journal:
         self.folder = folder
         self.name = os.path.basename(folder)
         self._now, self._fault = now, fault
-        os.makedirs(os.path.join(folder, "kept"), mode=0o700, exist_ok=True)
-        path = os.path.join(folder, FILE)
-        self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with own_folder(os.fsencode(os.path.join(folder, "kept")), make=True):
+            path = os.path.join(folder, FILE)
+            self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         size = os.fstat(self._handle).st_size
         if size and os.pread(self._handle, 1, size - 1) != b"\n":
             os.write(self._handle, b"\n")
@@ -58,15 +61,22 @@ class Journal:
         self.add("done", seq=number, **facts)
 
     def keep(self, name: str, content: bytes) -> str:
-        """A copy of what is about to go, synced; where it is."""
+        """A copy of what is about to go: whole, synced and read back; where it is. Raises OSError and leaves nothing half."""
         path = os.path.join(self.folder, "kept", name)
-        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, content)
-            os.fsync(handle)
+            _write_whole(handle, content)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
         finally:
             os.close(handle)
         return path
+
+    def kept_all(self) -> None:
+        """The names of the copies are on the disk, too."""
+        _sync(os.path.join(self.folder, "kept"))
 
     def entries(self) -> list[Entry]:
         return read_entries(self.folder)
@@ -78,7 +88,7 @@ class Journal:
 def read_entries(folder: str) -> list[Entry]:
     """As far as it can be read; raises OSError where it is not there."""
     found = []
-    with open(os.path.join(folder, FILE), "rb") as file:  # noqa: PTH123
+    with open(os.open(os.path.join(folder, FILE), _READ), "rb") as file:  # noqa: PTH123
         for line in file.read().split(b"\n"):
             try:
                 entry = json.loads(line)
@@ -109,11 +119,15 @@ class ActionFolder:
         self.place = os.path.join(state, "actions")
 
     def names(self) -> list[str]:
-        """Oldest first."""
+        """Oldest first. Journals that somebody else could have written are not read: `undo` would do as they say."""
         try:
-            names = os.listdir(self.place)
+            with own_folder(os.fsencode(self.place), make=False):
+                names = os.listdir(self.place)
         except FileNotFoundError:
             return []
+        except UnsafePathError as error:
+            hint = "give --state DIR that only you can write to"
+            raise UsageError(f"cannot trust the journals in {self.place}", error.strerror or "", hint) from error
         return sorted(name for name in names if os.path.exists(os.path.join(self.place, name, FILE)))
 
     def folder(self, name: str) -> str:
@@ -129,8 +143,9 @@ class ActionFolder:
 
     def _lock(self) -> int:
         try:
-            os.makedirs(self.place, mode=0o700, exist_ok=True)
-            handle = os.open(os.path.join(self.place, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            with own_folder(os.fsencode(self.place), make=True):
+                how = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+                handle = os.open(os.path.join(self.place, "lock"), how, 0o600)
         except OSError as error:
             raise ActionUndoneError(
                 f"cannot keep a journal in {self.place}",
@@ -164,6 +179,18 @@ class ActionFolder:
             for entry in entries:
                 if entry["entry"] == "step-end" and entry["at"] >= moment and entry.get("status") == "done":
                     yield str(entry["name"])
+
+
+def _write_whole(handle: int, content: bytes) -> None:
+    written = 0
+    while written < len(content):  # a disk that fills up takes a part first
+        written += os.write(handle, content[written:])
+    os.fsync(handle)
+    back = b""
+    while part := os.pread(handle, 1 << 20, len(back)):
+        back += part
+    if back != content:
+        raise OSError(errno.EIO, "the copy reads back differently")
 
 
 def _sync(folder: str) -> None:

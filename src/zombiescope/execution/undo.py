@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
 from zombiescope.execution.journal import Entry, Journal
 from zombiescope.execution.moves import Hands
@@ -244,6 +245,11 @@ def _swap_in(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", ""
 
 
+def _delete_files(hands: Hands, entry: Entry) -> tuple[str, str]:
+    put_back_aside(hands, entry)
+    return _cannot(hands, entry)
+
+
 def _cannot(_: Hands, entry: Entry) -> tuple[str, str]:
     if entry["do"] in _LOST:
         kept = entry.get("kept") or {}
@@ -262,6 +268,7 @@ _HOW: dict[str, _How] = {
     "stop_unit": _stop_unit,
     "swap_in": _swap_in,
     "flush": _flush,
+    "delete_files": _delete_files,
 }
 _PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush")
 """Once they are done there is nothing of ours left: what is there now somebody else has set."""

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 
+OWN_NUMBERS = ("btrfs", "bcachefs", "overlay")
+"""File systems whose stat(2) tells another device than the kernel's super block has."""
+
 
 class Tier(StrEnum):
     """How the zombies were seen; best first."""

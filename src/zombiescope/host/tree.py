@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder that stands for a machine: a recorded host or the unpacked root of an image.
 
-Nothing outside the folder is ever read: links are followed as if the folder were `/`, and only regular files are opened.
+Nothing outside the folder is ever read, whatever is renamed or linked meanwhile: it is walked by descriptors, links are followed
+as if the folder were `/`, and only regular files are opened.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections import deque
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
-
-_MOST_LINKS = 40
+from zombiescope.host.safe_paths import BY_NUMBER, ENTRY, READING, below
 
 
 class TreeHost:
@@ -26,12 +27,13 @@ class TreeHost:
     def __init__(self, root: bytes) -> None:
         self._root = root.rstrip(b"/") or b"/"
         self.label = f"the folder {shown(self._root)}"
+        self._top: int | None = None
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
-        place = self._place(path)
-        # Looked at before it is opened: opening a device or a pipe is an act.
-        _require_regular(os.lstat(place), path)
-        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with self._at(path) as place:
+            # Looked at before it is opened: opening a device or a pipe is an act.
+            _require_regular(os.fstat(place), path)
+            descriptor = os.open(b"/proc/self/fd/%d" % place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             content = file.read(limit + 1)
         if len(content) > limit:
@@ -39,32 +41,34 @@ class TreeHost:
         return content
 
     def subdirectories(self, path: bytes) -> list[bytes]:
-        return _directories_in(self._place(path))
+        with self._at(path) as place:
+            return _directories_in(place)
 
     def directories(self, path: bytes) -> DirectoryWalk:
-        top = self._place(path)
         paths: list[bytes] = []
         leaves: list[bytes] = []
         unreadable: list[tuple[bytes, int]] = []
         pending = [b""]
-        while pending:
-            inner = pending.pop()
-            paths.append(inner or b"/")
-            try:
-                names = _directories_in(top + inner)
-            except OSError as error:
-                if not inner:
-                    raise
-                unreadable.append((inner, error.errno or 0))
-                continue
-            if not names:
-                leaves.append(paths[-1])
-            pending += [inner + b"/" + name for name in reversed(names)]
+        with self._at(path) as top:
+            while pending:
+                inner = pending.pop()
+                paths.append(inner or b"/")
+                try:
+                    with below(top, inner, BY_NUMBER) as folder:
+                        names = _directories_in(folder)
+                except OSError as error:
+                    if not inner:
+                        raise
+                    unreadable.append((inner, error.errno or 0))
+                    continue
+                if not names:
+                    leaves.append(paths[-1])
+                pending += [inner + b"/" + name for name in reversed(names)]
         return DirectoryWalk(tuple(paths), tuple(leaves), tuple(unreadable))
 
     def inode(self, path: bytes) -> int | None:
-        self._place(path)
-        return None
+        with self._at(path):
+            return None
 
     def wait(self, seconds: float) -> None:
         """A folder stands still."""
@@ -85,37 +89,25 @@ class TreeHost:
         del name, work
         return None
 
-    def _place(self, path: bytes) -> bytes:
-        """Where a path of that machine lies on this one, every link resolved inside the folder."""
+    @contextmanager
+    def _at(self, path: bytes) -> Iterator[int]:
+        """What lies at a path of that machine, every link resolved inside the folder, as a descriptor that opens nothing."""
         if b"\0" in path:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
-        place: list[bytes] = []
-        pending = deque(path.split(b"/"))
-        links = 0
-        while pending:
-            name = pending.popleft()
-            if name in (b"", b"."):
-                continue
-            if name == b"..":
-                del place[-1:]
-                continue
-            here = b"/".join([self._root, *place, name])
-            if not stat.S_ISLNK(os.lstat(here).st_mode):
-                place.append(name)
-                continue
-            links += 1
-            if links > _MOST_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            target = os.readlink(here)
-            if target.startswith(b"/"):
-                place.clear()
-            pending.extendleft(reversed(target.split(b"/")))
-        return b"/".join([self._root, *place]) if place else self._root
+        if self._top is None:
+            self._top = top = os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, top)
+        with below(self._top, path, READING, ENTRY) as place:
+            yield place
 
 
-def _directories_in(place: bytes) -> list[bytes]:
-    with os.scandir(place) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+def _directories_in(folder: int) -> list[bytes]:
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(opened) as entries:
+            return sorted(os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
+    finally:
+        os.close(opened)
 
 
 def _require_regular(status: os.stat_result, path: bytes) -> None:

@@ -2,7 +2,7 @@
 """The only way to change a machine, or the root folder of one: files, links, kernel files, units, memory.
 
 Nothing is decided here and nothing is remembered: `execution` writes its journal first. `fault` is told before and after each
-change, so that a test can end the process between any two.
+change, so that a test can end the process between any two. Every path is walked by descriptors (`safe_paths.py`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,26 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from zombiescope.host import removal, segments
 from zombiescope.host.attributes import read_attributes, write_attributes
 from zombiescope.host.child import run_in_child
-from zombiescope.host.files import Files
-from zombiescope.host.folder import FolderTree
 from zombiescope.host.found import Found
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
+from zombiescope.host.removal import Held, Identity, InUseError, held, open_regular
+from zombiescope.host.safe_paths import (
+    BY_NUMBER,
+    CAREFUL,
+    OF_KERNEL,
+    STRICT,
+    Rules,
+    UnsafePathError,
+    folder_at,
+    parent_of,
+)
 
 READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
-_IPC_RMID = 0
 _SWAP_FLAG_PREFER = 0x8000
 _BESIDE = b".zombiescope-new"
 NUDGE = b"zombiescope-nudge"
@@ -43,10 +52,14 @@ class Writer:
 
     def look(self, path: bytes) -> Found:
         try:
-            place = self._place(path)
-            status = os.lstat(place)
+            with self._place(path) as place:
+                return self._found(place, path)
         except (FileNotFoundError, NotADirectoryError):
             return Found("absent")
+
+    @staticmethod
+    def _found(place: bytes, path: bytes) -> Found:
+        status = os.lstat(place)
         if stat.S_ISLNK(status.st_mode):
             owner, at = (status.st_uid, status.st_gid), status.st_mtime_ns
             return Found("link", os.readlink(place), 0, *owner, at, read_attributes(place))
@@ -54,7 +67,7 @@ class Writer:
             return Found("folder")
         if not stat.S_ISREG(status.st_mode):
             return Found("other")
-        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             content = file.read(READ_LIMIT_BYTES + 1)
             xattrs = read_attributes(file.fileno())
         if len(content) > READ_LIMIT_BYTES:
@@ -62,53 +75,88 @@ class Writer:
         mode = stat.S_IMODE(status.st_mode)
         return Found("file", content, mode, status.st_uid, status.st_gid, status.st_mtime_ns, xattrs)
 
-    def identity(self, path: bytes) -> tuple[int, int]:
-        """Inode and size, not following a link; raises OSError."""
-        status = os.lstat(self._place(path))
-        return (status.st_ino, status.st_size) if stat.S_ISREG(status.st_mode) else (0, 0)
-
     def read_value(self, path: bytes) -> bytes:
         """A kernel file's value."""
-        with open(self._place(path), "rb") as file:
+        with self._place(path, OF_KERNEL) as place:
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
             return file.read(READ_LIMIT_BYTES).strip()
+
+    @contextmanager
+    def folder(self, path: bytes) -> Iterator[int]:
+        """Of files that are to be deleted: no link on the way, and no stranger's folder that leads to another's."""
+        with folder_at(self.root, path, STRICT) as found:
+            yield found
+
+    @contextmanager
+    def hold(self, folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
+        """One file of such a folder, for as long as it takes; raises OSError, InUseError among them."""
+        with held(folder, name, wanted) as found:
+            yield found
+
+    def names_aside(self, folder: int, aside: bytes) -> list[int]:
+        """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
+        try:
+            with removal.aside(folder, aside) as place:
+                inside = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(int(name) for name in os.listdir(inside) if name.isdecimal())
+        finally:
+            os.close(inside)
 
     # Files, links and folders of the machine.
 
     def make_folder(self, path: bytes) -> None:
-        self._do("make_folder", lambda: os.mkdir(self._place(path), 0o755))
+        def work() -> None:
+            with self._place(path) as place:
+                os.mkdir(place, 0o755)
+
+        self._do("make_folder", work)
 
     def remove_folder(self, path: bytes) -> None:
-        self._do("remove_folder", lambda: os.rmdir(self._place(path)))
+        def work() -> None:
+            with self._place(path) as place:
+                os.rmdir(place)
+
+        self._do("remove_folder", work)
 
     def place_link(self, path: bytes, target: bytes, like: Found | None = None) -> None:
         """`like`: whose owner, time and label it gets."""
 
         def work() -> None:
-            os.symlink(target, self._place(path))
-            if like is not None and like.mtime_ns:
-                os.chown(self._place(path), like.uid, like.gid, follow_symlinks=False)
-                write_attributes(self._place(path), like.xattrs)
-                os.utime(self._place(path), ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
-            _sync_folder(os.path.dirname(self._place(path)))
+            with self._place(path) as place:
+                os.symlink(target, place)
+                if like is not None and like.mtime_ns:
+                    os.chown(place, like.uid, like.gid, follow_symlinks=False)
+                    write_attributes(place, like.xattrs)
+                    os.utime(place, ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
+                _sync_folder(os.path.dirname(place))
 
         self._do("place_link", work)
 
     def remove(self, path: bytes) -> None:
         def work() -> None:
-            place = self._place(path)
-            os.unlink(place)
-            _sync_folder(os.path.dirname(place))
+            with self._place(path) as place:
+                os.unlink(place)
+                _sync_folder(os.path.dirname(place))
 
         self._do("remove", work)
 
     def place_file(self, path: bytes, what: Found) -> None:
         """Whole or not at all: beside it, synced, then renamed."""
-        self._do("place_file", lambda: self._replace(self._place(path), what))
+
+        def work() -> None:
+            with self._place(path) as place:
+                self._replace(place, what)
+
+        self._do("place_file", work)
 
     def clear_beside(self, path: bytes) -> None:
         """What a kill left of a file that never got its name."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(self._place(path) + _BESIDE)
+        with suppress(FileNotFoundError, NotADirectoryError), self._place(path) as place:
+            os.unlink(place + _BESIDE)
 
     @staticmethod
     def _replace(place: bytes, what: Found) -> None:
@@ -134,19 +182,52 @@ class Writer:
             raise
         _sync_folder(os.path.dirname(place))
 
-    def delete(self, path: bytes) -> None:
+    # Deleting files: into a folder of ours, where nobody can exchange them, and from there (`removal.py`).
+
+    def make_aside(self, folder: int, aside: bytes) -> None:
+        self._do("make_aside", lambda: removal.make_aside(folder, aside))
+
+    def set_aside(self, folder: int, aside: bytes, number: int, file: Held) -> None:
+        """Raises InUseError when somebody has come for it, and ESTALE when another has its name."""
+
+        def work() -> None:
+            if not file.still_alone():
+                raise InUseError(file.name)
+            status = file.status
+            wanted = Identity(status.st_ino, f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}")
+            with removal.aside(folder, aside) as place:
+                removal.set_aside(folder, file.name, place, number, wanted)
+
+        self._do("set_aside", work)
+
+    def delete(self, folder: int, aside: bytes, number: int) -> None:
         """Without a sync: files in memory have no disk to sync to."""
-        self._do("delete", lambda: os.unlink(self._place(path)))
+
+        def work() -> None:
+            with removal.aside(folder, aside) as place:
+                os.unlink(b"%d" % number, dir_fd=place)
+
+        self._do("delete", work)
+
+    def put_back(self, folder: int, aside: bytes, number: int, name: bytes) -> None:
+        def work() -> None:
+            with removal.aside(folder, aside) as place:
+                removal.put_back(folder, name, place, number)
+
+        self._do("put_back", work)
+
+    def remove_aside(self, folder: int, aside: bytes) -> None:
+        self._do("remove_aside", lambda: removal.remove_aside(folder, aside))
 
     # The kernel.
 
     def set_file(self, path: bytes, value: bytes) -> None:
-        self._do("set_file", lambda: _write_once(self._place(path), value))
+        self._do("set_file", lambda: self._write_once(path, value))
 
     def set_file_in_child(self, path: bytes, value: bytes, seconds: float) -> bool:
         """For a write that may take very long: False when it was interrupted after so many seconds."""
         self._fault("before:set_file_in_child")
-        code = run_in_child(lambda: _write_once(self._place(path), value), seconds)
+        code = run_in_child(lambda: self._write_once(path, value), seconds)
         self._fault("after:set_file_in_child")
         if code is None:
             return False
@@ -154,19 +235,20 @@ class Writer:
             raise OSError(code, os.strerror(code), path)
         return True
 
-    def drop_cache(self, path: bytes, inode: int | None) -> None:
+    def drop_cache(self, path: bytes, wanted: Identity) -> None:
         def work() -> None:
-            with the_file(self._place(path), inode) as descriptor:
+            with the_file(path, wanted, self.root) as descriptor:
                 let_cache_go(descriptor)
 
         self._do("drop_cache", work)
 
     def remove_segment(self, number: int) -> None:
+        """Raises InUseError where a process has it attached."""
+
         def work() -> None:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.shmctl(number, _IPC_RMID, None) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code))
+            if segments.attached(number):
+                raise InUseError
+            segments.remove(number)
 
         self._do("remove_segment", work)
 
@@ -175,12 +257,12 @@ class Writer:
 
     def let_one_die(self, folder: bytes) -> None:
         """A cgroup is made and removed at once."""
-        name = self._place(folder) + b"/" + NUDGE
 
         def work() -> None:
-            with suppress(FileExistsError):
-                os.mkdir(name)
-            os.rmdir(name)
+            with self._place(folder + b"/" + NUDGE, OF_KERNEL) as name:
+                with suppress(FileExistsError):
+                    os.mkdir(name)
+                os.rmdir(name)
 
         self._do("let_one_die", work)
 
@@ -229,32 +311,42 @@ class Writer:
         work()
         self._fault(f"after:{name}")
 
-    def _place(self, path: bytes) -> bytes:
-        """In a root folder links are followed as that machine would: none leads out of it."""
-        if not self.root:
-            return path
-        tree = FolderTree(self.root)
-        try:
-            return self.root + Files(tree).resolve(path, last=False)
-        finally:
-            tree.close()
+    def _write_once(self, path: bytes, value: bytes) -> None:
+        with self._place(path, OF_KERNEL) as place:
+            handle = os.open(place, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.write(handle, value)
+            finally:
+                os.close(handle)
+
+    @contextmanager
+    def _place(self, path: bytes, rules: Rules = CAREFUL) -> Iterator[bytes]:
+        """Where a path lies, through the descriptor of the folder that holds it: whatever is renamed meanwhile, it stays that
+        folder. In a root folder links are followed as that machine would: none leads out of it."""
+        with parent_of(self.root, path, rules) as (folder, name):
+            if rules.owners:
+                self._require_no_stranger(folder, path)
+            yield b"/proc/self/fd/%d/%s" % (folder, name)
+
+    def _require_no_stranger(self, folder: int, path: bytes) -> None:
+        """What we place would be in their hands. An unpacked image may belong to one user as a whole."""
+        owner = os.fstat(folder).st_uid
+        if owner in (0, os.geteuid()):
+            return
+        with folder_at(self.root, b"") as top:
+            if os.fstat(top).st_uid != owner:
+                raise UnsafePathError(
+                    f"its folder belongs to uid {owner}, who could exchange what is placed there", path
+                )
 
 
 @contextmanager
-def the_file(place: bytes, inode: int | None) -> Iterator[int]:
+def the_file(path: bytes, wanted: Identity, root: bytes = b"") -> Iterator[int]:
     """Open the very file that was seen: never through a link, never waiting, and without marking it as read. Raises OSError when
     another has its name by now."""
-    how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    with parent_of(root, path, BY_NUMBER) as (folder, name):
+        descriptor = open_regular(folder, name, wanted)
     try:
-        descriptor = os.open(place, how | os.O_NOATIME)
-    except PermissionError:  # O_NOATIME is the owner's
-        descriptor = os.open(place, how)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file any more", place)
-        if inode is not None and found.st_ino != inode:
-            raise OSError(errno.ESTALE, "another file has its name by now", place)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -263,14 +355,6 @@ def the_file(place: bytes, inode: int | None) -> Iterator[int]:
 def let_cache_go(descriptor: int) -> None:
     """Clean pages that nobody maps; the file stays."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _write_once(place: bytes, value: bytes) -> None:
-    handle = os.open(place, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(handle, value)
-    finally:
-        os.close(handle)
 
 
 def _sync_folder(folder: bytes) -> None:

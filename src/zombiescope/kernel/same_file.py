@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 
-_OWN_NUMBERS = ("btrfs", "bcachefs", "overlay")
-"""File systems whose stat(2) tells another device than the kernel's super block has."""
+from zombiescope.facts.zombies import OWN_NUMBERS
 
 
 def leads_to(path: bytes, device: str, inode: int, fstype: str) -> bool:
@@ -17,4 +16,4 @@ def leads_to(path: bytes, device: str, inode: int, fstype: str) -> bool:
         return False
     if seen.st_ino != inode:
         return False
-    return fstype in _OWN_NUMBERS or f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}" == device
+    return fstype in OWN_NUMBERS or f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}" == device

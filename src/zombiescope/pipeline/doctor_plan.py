@@ -8,7 +8,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.levers import Levers
 from zombiescope.host.access import Host
 from zombiescope.pipeline.doctor import Examined
-from zombiescope.pipeline.plan import enabling_links, is_this_host
+from zombiescope.pipeline.plan import enabling_links, is_this_host, with_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import propose
@@ -35,5 +35,6 @@ def _levers(host: Host, examined: Examined) -> Levers:
         return Levers(enabling_links=links)
     bodies = examined.autopsy.bodies if examined.autopsy else ()
     levers = read_levers(host, hierarchy, sorted({body.zombie.parent for body in bodies}))
+    levers = with_files_in_use(host, levers, examined.autopsy)
     asked = examined.judged is not None and examined.judged[0].was_systemd_asked
     return levers._replace(enabling_links=links, has_systemd=levers.has_systemd and asked)

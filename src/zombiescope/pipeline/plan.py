@@ -17,6 +17,7 @@ from zombiescope.facts.levers import Levers
 from zombiescope.facts.names import unshown
 from zombiescope.facts.node import Identity
 from zombiescope.facts.units import UnitFiles
+from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
@@ -25,6 +26,7 @@ from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.files_in_use import read_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.plan import Plan
@@ -137,9 +139,19 @@ def _levers(host: Host, hierarchy: Hierarchy | Gap, autopsy: Autopsy | None, aud
     if isinstance(hierarchy, Gap):
         return Levers(enabling_links=links)
     parents = sorted({body.zombie.parent for body in autopsy.bodies}) if autopsy else []
-    levers = read_levers(host, hierarchy, parents)
+    levers = with_files_in_use(host, read_levers(host, hierarchy, parents), autopsy)
     asked = audited is not None and audited.audit.was_systemd_asked
     return levers._replace(enabling_links=links, has_systemd=levers.has_systemd and asked and is_this_host(host))
+
+
+def with_files_in_use(host: Host, levers: Levers, autopsy: Autopsy | None) -> Levers:
+    """Of the named files in memory that hold zombies, those that nobody may delete now."""
+    pins = (pin for body in (autopsy.bodies if autopsy else ()) for pin in body.pins if pin.kind is PinKind.TMPFS)
+    wanted = {(pin.device or "", pin.inode or 0): pin.path for pin in pins if pin.path is not None}
+    if not wanted:
+        return levers
+    used = read_files_in_use(host, wanted)
+    return levers._replace(files_in_use=used.holders, gaps=(*levers.gaps, *used.gaps))
 
 
 def is_this_host(host: Host) -> bool:

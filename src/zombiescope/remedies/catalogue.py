@@ -13,6 +13,7 @@ from zombiescope.remedies.recipes.drop_files import propose_drop_files
 from zombiescope.remedies.recipes.end_holders import propose_end_holders
 from zombiescope.remedies.recipes.fix_unit_in_image import propose_fix_unit_in_image
 from zombiescope.remedies.recipes.flush_writeback import propose_flush_writeback
+from zombiescope.remedies.recipes.in_use import propose_in_use
 from zombiescope.remedies.recipes.limit_restarts import propose_limit_restarts
 from zombiescope.remedies.recipes.newer_kernel import propose_newer_kernel
 from zombiescope.remedies.recipes.own_slice import propose_own_slice
@@ -37,6 +38,7 @@ RECIPES: tuple[Callable[[Situation], Iterator[Draft]], ...] = (
     propose_reclaim_parent,
     propose_swap_in,
     propose_drop_caches,
+    propose_in_use,
     propose_end_holders,
     propose_drain_and_reboot,
     propose_newer_kernel,

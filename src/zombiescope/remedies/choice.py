@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import Action, actions_on, is_in_swap_cache
 from zombiescope.facts.names import shown
-from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Expected
 
 _HARM = {action: number for number, action in enumerate(Action)}
@@ -29,6 +29,8 @@ class Lever(NamedTuple):
     action: Action
     target: bytes = b""
     inode: int | None = None
+    device: str | None = None
+    """`major:minor`, of a file; None where stat(2) tells another one."""
 
 
 class Held(NamedTuple):
@@ -86,7 +88,7 @@ def _lever(action: Action, pin: Pin, parent: bytes) -> Lever:
     if action is Action.REMOVE_SEGMENT:
         return Lever(action, b"", pin.inode)
     if action in (Action.DROP_FILE, Action.DELETE_FILE) and pin.path is not None:
-        return Lever(action, pin.path, pin.inode)
+        return Lever(action, pin.path, pin.inode, None if pin.fstype in OWN_NUMBERS else pin.device)
     name = pin.path if pin.path is not None else pin.path_in_fs
     who = pin.holder or (shown(name) if name is not None else f"the holder of its {pin.kind} memory")
     return Lever(action, who.encode("utf-8", "surrogateescape"))

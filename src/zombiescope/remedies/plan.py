@@ -9,6 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+KEPT_BYTES, KEPT_BYTES_IN_ALL = 64 << 10, 16 << 20
+"""Of a deleted file that large a copy is kept, and of all files of a step together so much."""
+
 
 class Risk(StrEnum):
     LOW = "low"
@@ -80,6 +83,8 @@ class NamedFile(NamedTuple):
     path: bytes
     inode: int | None
     """As it was seen: another file of this name is left alone."""
+    device: str | None = None
+    """Of its file system, `major:minor`; None where files there have another one."""
 
 
 class DropFiles(NamedTuple):

@@ -15,7 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.host.attributes import read_attributes
 from zombiescope.host.programs import Ran
 from zombiescope.host.writes import Fault, Writer
-from zombiescope.remedies.plan import Change, Risk, Step, Undo
+from zombiescope.remedies.plan import Change, DeleteFiles, NamedFile, Risk, Step, Undo
 
 ETC = b"/etc/systemd/system"
 SWAP_HEAD = b"Filename Type Size Used Priority\n"
@@ -83,6 +83,15 @@ def build(root: Path) -> Path:
 
 def step(n: int, change: Change, undo: Undo) -> Step:
     return Step(n, f"step{n}", "recipe", f"step {n}", change, "", "zombie-population", Risk.LOW, undo, "", None, False)
+
+
+def seen(root: Path, each: Step) -> Step:
+    """With the files that it deletes as a plan sees them: by number."""
+    change = each.change
+    if not isinstance(change, DeleteFiles):
+        return each
+    files = [NamedFile(path, (root / os.fsdecode(path).lstrip("/")).stat().st_ino) for path, *_ in change.files]
+    return each._replace(change=DeleteFiles(tuple(files)))
 
 
 def workshop(root: Path, state: Path, fault: Fault = lambda _: None) -> tuple[Hands, Executor]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.execution.machine import ETC, build, picture, step, workshop
+from tests.unit.execution.machine import ETC, build, picture, seen, step, workshop
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
 from zombiescope.execution.attention import ENDING, Attention
@@ -55,7 +55,7 @@ WRITTEN = re.compile(r"memory\.reclaim|memory\.force_empty|trigger")
 def run_all(root: Path, state: Path, fault: Callable[[str], None]) -> None:
     _, executor = workshop(root, state, fault)
     for each in STEPS:
-        executor.run(each)
+        executor.run(seen(root, each))
 
 
 def undo_everything(root: Path, state: Path, fault: Callable[[str], None] = lambda _: None) -> None:
@@ -137,8 +137,8 @@ def entries_of(state: Path) -> list[Entry]:
 def test_the_plan_has_every_primitive_and_meets_every_change_of_the_writer(template: Path, tmp_path: Path) -> None:
     assert {type(each.change) for each in STEPS} == set(plan.KINDS) - {plan.AskHuman}
     met = {point.split()[0].partition(":")[2] for point in points_of(template, tmp_path) if point.startswith("after:")}
-    looks = {"look", "identity", "read_value", "settle"}
-    undo_only = {"remove_folder", "clear_beside"}
+    looks = {"look", "read_value", "settle", "folder", "hold", "names_aside"}
+    undo_only = {"remove_folder", "put_back", "clear_beside"}
     methods = {name for name, _ in inspect.getmembers(Writer, inspect.isfunction) if not name.startswith("_")}
     named = {"swap": {"swapon", "swapoff"}}
     missing = {name for name in methods - looks - undo_only if not named.get(name, {name}) <= met}
@@ -180,7 +180,9 @@ def interrupted_at(number: int, root: Path, state: Path, which: signal.Signals) 
     with Attention(fault) as attention:
         hands, executor = workshop(root, state, attention.point)
         try:
-            WayBack(hands, attention, has_systemd=True).guard(lambda: [executor.run(each) for each in STEPS])
+            WayBack(hands, attention, has_systemd=True).guard(
+                lambda: [executor.run(seen(root, each)) for each in STEPS]
+            )
         except (ActionUndoneError, ActionFailedError) as error:
             return error
         finally:

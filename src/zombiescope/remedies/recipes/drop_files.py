@@ -16,7 +16,7 @@ def propose_drop_files(situation: Situation) -> Iterator[Draft]:
         yield Draft(
             "drop-files",
             f"drop the cached pages of {len(wanted):,} file{'s' if len(wanted) != 1 else ''}",
-            DropFiles(tuple(NamedFile(lever.target, lever.inode) for lever in wanted)),
+            DropFiles(tuple(NamedFile(lever.target, lever.inode, lever.device) for lever in wanted)),
             f"zombies are held by cached pages that nobody maps; the cost: {COSTS[Action.DROP_FILE]}",
             "pinned-page-cache",
             "zombiescope autopsy --by file",

@@ -15,7 +15,7 @@ def propose_remove_segments(situation: Situation) -> Iterator[Draft]:
     wanted = [
         lever
         for lever in situation.choices.of(Action.REMOVE_SEGMENT)
-        if lever.inode is not None and attached.get(lever.inode, 0) == 0
+        if lever.inode is not None and attached.get(lever.inode) == 0  # one that is not listed is another namespace's
     ]
     if wanted:
         yield Draft(

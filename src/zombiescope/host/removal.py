@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file of a folder, held so that nobody can open it meanwhile, set aside where nobody else can reach it, and only then deleted.
+
+Names can be exchanged between any two calls, so no check of a name is worth anything when `unlink` follows it. A file is moved
+into a folder of ours first; what lies there is looked at, and goes if it is the very one, or back if not (record 12).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from zombiescope.host.safe_paths import FOLDER, UnsafePathError, is_unsafe, unsafe_words
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_RENAME_NOREPLACE = 1
+_NO_LEASES = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.ENOLCK)
+_OTHER_NAMES = 100
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class InUseError(OSError):
+    """Somebody alive has it open, mapped or attached."""
+
+    def __init__(self, path: bytes = b"") -> None:
+        super().__init__(errno.EBUSY, "in use by a live program", path)
+
+
+class Identity(NamedTuple):
+    """A file as the plan saw it."""
+
+    inode: int | None
+    device: str | None = None
+    """`major:minor`; None where the file system gives files other devices than its own."""
+
+    def is_of(self, status: os.stat_result) -> bool:
+        device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+        return status.st_ino == self.inode and self.device in (None, device)
+
+
+class Held(NamedTuple):
+    name: bytes
+    descriptor: int
+    status: os.stat_result
+    is_leased: bool
+    """The kernel has promised that nobody else has it open or mapped. Without it only /proc can tell."""
+
+    def still_alone(self) -> bool:
+        """False as soon as somebody waits to open it."""
+        return not self.is_leased or fcntl.fcntl(self.descriptor, fcntl.F_GETLEASE) == fcntl.F_WRLCK
+
+
+@contextmanager
+def held(folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
+    """Open the very file that was seen. Raises InUseError, UnsafePathError, or OSError when another has its name."""
+    descriptor = open_regular(folder, name, wanted)
+    try:
+        status = os.fstat(descriptor)
+        above = os.fstat(folder).st_uid
+        if is_unsafe(above, status.st_uid):
+            raise UnsafePathError(unsafe_words(above, status.st_uid, name), name)
+        yield Held(name, descriptor, status, _lease(descriptor, name))
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(folder: int, name: bytes, wanted: Identity) -> int:
+    """Looked at before it is opened, by a descriptor that opens nothing: opening a device or a pipe is an act."""
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        status = os.fstat(place)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file any more", name)
+        if wanted.inode is not None and not wanted.is_of(status):
+            raise OSError(errno.ESTALE, "another file has its name by now", name)
+        again = b"/proc/self/fd/%d" % place
+        try:
+            return os.open(again, _READ | os.O_NOATIME)
+        except PermissionError:  # O_NOATIME is the owner's
+            return os.open(again, _READ)
+        except BlockingIOError as error:  # somebody else has a lease on it
+            raise InUseError(name) from error
+    finally:
+        os.close(place)
+
+
+def _lease(descriptor: int, name: bytes) -> bool:
+    """A write lease is given only where nobody else has the file open or mapped, whichever process and namespace it is; whoever
+    opens it then waits until it is closed here. The signal that tells so is one that nobody minds."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EBUSY):
+            raise InUseError(name) from error
+        if error.errno in _NO_LEASES:
+            return False
+        raise
+    return True
+
+
+def content_of(file: Held, limit: int) -> bytes:
+    """From the very descriptor, whole; raises OSError where it is larger."""
+    parts, size = [], 0
+    while part := os.pread(file.descriptor, 1 << 16, size):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file.name)
+    return b"".join(parts)
+
+
+# A folder of ours beside the files: the same file system and mount, or nothing could be moved into it.
+
+
+def make_aside(folder: int, name: bytes) -> None:
+    os.mkdir(name, 0o700, dir_fd=folder)
+
+
+@contextmanager
+def aside(folder: int, name: bytes) -> Iterator[int]:
+    """The folder of ours, by descriptor; raises OSError where it is not ours."""
+    place = os.open(name, FOLDER, dir_fd=folder)
+    try:
+        status = os.fstat(place)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise UnsafePathError("it is not a folder of ours", name)
+        yield place
+    finally:
+        os.close(place)
+
+
+def set_aside(folder: int, name: bytes, place: int, number: int, wanted: Identity) -> None:
+    """Moved into the folder of ours. If it is another than wanted it is put back and ESTALE raised."""
+    rename(folder, name, place, b"%d" % number)
+    status = os.stat(b"%d" % number, dir_fd=place, follow_symlinks=False)
+    if not (stat.S_ISREG(status.st_mode) and wanted.is_of(status)):
+        put_back(folder, name, place, number)
+        raise OSError(errno.ESTALE, "another file has its name by now", name)
+
+
+def put_back(folder: int, name: bytes, place: int, number: int) -> None:
+    """Under its name; under a name beside it where that was taken meanwhile. Nothing is ever replaced."""
+    for attempt in range(_OTHER_NAMES):
+        beside = name if attempt == 0 else name[:200] + b".zombiescope-%d" % attempt
+        with suppress(FileExistsError):
+            rename(place, b"%d" % number, folder, beside)
+            return
+    raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+
+
+def remove_aside(folder: int, name: bytes) -> None:
+    """Only an empty folder goes, and only ours: whoever owns the folder above may have moved it."""
+    with aside(folder, name):
+        os.rmdir(name, dir_fd=folder)
+
+
+def rename(folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
+    """Never over something else, and the thing itself where it is a link."""
+    if not hasattr(_libc, "renameat2"):  # glibc before 2.28
+        raise OSError(errno.ENOSYS, "this C library cannot rename without replacing", name)
+    if _libc.renameat2(folder, name, to_folder, to_name, _RENAME_NOREPLACE) == 0:
+        return
+    code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code), name)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of some files a live process has open or mapped. Reads /proc/PID/fd and /proc/PID/maps once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from zombiescope.facts.gap import Gap
+from zombiescope.host.access import Host
+from zombiescope.host.files_in_use import FileKey, files_in_use
+from zombiescope.host.live import LiveHost
+from zombiescope.probes.kernel_text import refusal
+
+_FACT = "steps[].change.files"
+
+
+class FilesInUse(NamedTuple):
+    holders: Mapping[bytes, str]
+    """By path: `pid 4711 (name)`."""
+    gaps: tuple[Gap, ...] = ()
+
+
+def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes]) -> FilesInUse:
+    """`wanted`: paths by device and inode."""
+    if not isinstance(host, LiveHost):
+        return FilesInUse({}, (Gap(_FACT, "a recording does not keep who has which file open", "run it on the host"),))
+    try:
+        seen = files_in_use(wanted, host.root + b"/proc")
+    except OSError as error:
+        return FilesInUse({}, (refusal(_FACT, b"/proc", error),))
+    holders = {wanted[key]: who for key, who in seen.holders.items()}
+    if not seen.unread:
+        return FilesInUse(holders)
+    why = f"{seen.unread:,} processes could not be looked into: what they have open may be listed for deletion"
+    return FilesInUse(holders, (Gap(_FACT, why, "apply asks the kernel once more and leaves alone what is in use"),))
