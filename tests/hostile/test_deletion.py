@@ -107,7 +107,8 @@ def race(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rai
         assert neighbour.do(lambda: link.symlink_to(roots)) == 0
         assert neighbour.do(lambda: fill(others)) == 0
         fresh = {str(path.stat().st_ino): path.read_bytes() for path in others.iterdir()}
-        pairs = [(folder, link), *((files / f"f{n}", others / f"f{n}") for n in range(COUNT))]
+        pairs = [each for n in range(COUNT) for each in ((folder, link), (files / f"f{n}", others / f"f{n}"))]
+        pairs.append((folder, link))  # an odd number, so that it rests now one way round and now the other
         swapper = neighbour.start(lambda: swap_for_ever(pairs))
         consents = [word for each in (folder, link, files, others) for word in ("--consent", f"delete:{each}")]
         done = zombiescope(*words(graves, place / "state"), *consents)
