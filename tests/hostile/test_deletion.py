@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.hostile.graves import Graveyard, graveyard, wait_for
-from tests.hostile.neighbour import INSTALLED, NEIGHBOUR, Neighbour, zombiescope
+from tests.hostile.neighbour import INSTALLED, NEIGHBOUR, Neighbour
 
 EXCHANGE = 2
 COUNT = 20
@@ -94,26 +94,59 @@ def swap_for_ever(pairs: list[tuple[Path, Path]]) -> None:
         time.sleep(0.001)
 
 
+class Started(NamedTuple):
+    """An apply that works while the next attack is prepared: each rests most of its time."""
+
+    place: Path
+    process: subprocess.Popen[str]
+    neighbour: Neighbour
+    before: dict[str, bytes]
+
+    def ended(self) -> tuple[int, str, str]:
+        out, said = self.process.communicate(timeout=120)
+        self.neighbour.end_all()
+        return self.process.returncode, out, said
+
+
+def start(place: Path, command: list[str], before: dict[str, bytes], prefix: tuple[str, ...] = ()) -> Started:
+    call = [*prefix, str(INSTALLED), *command]
+    process = subprocess.Popen(
+        call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    return Started(place, process, Neighbour(place / "neighbour"), before)
+
+
 @pytest.fixture(scope="module")
-def race(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raid]:
+def racing(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     place = tmp_path_factory.mktemp("race")
-    neighbour = Neighbour(place / "neighbour")
     folder, link, files, others = (memory / name for name in ("folder", "link", "files", "others"))
-    roots = place / "of root"
-    fill(roots)
+    fill(place / "of root")
     with graveyard() as graves:
         graves.bury(lambda: fill(folder), NEIGHBOUR)
         graves.bury(lambda: fill(files), NEIGHBOUR)
-        assert neighbour.do(lambda: link.symlink_to(roots)) == 0
-        assert neighbour.do(lambda: fill(others)) == 0
+        fill(others)
+        for path in (others, *others.iterdir()):
+            os.chown(path, NEIGHBOUR, NEIGHBOUR)
+        os.symlink(place / "of root", link)
+        os.chown(link, NEIGHBOUR, NEIGHBOUR, follow_symlinks=False)
         fresh = {str(path.stat().st_ino): path.read_bytes() for path in others.iterdir()}
         pairs = [each for n in range(COUNT) for each in ((folder, link), (files / f"f{n}", others / f"f{n}"))]
         pairs.append((folder, link))  # an odd number, so that it rests now one way round and now the other
-        swapper = neighbour.start(lambda: swap_for_ever(pairs))
         consents = [word for each in (folder, link, files, others) for word in ("--consent", f"delete:{each}")]
-        done = zombiescope(*words(graves, place / "state"), *consents)
-        neighbour.end(swapper)
-    yield Raid(memory, roots, done.returncode, steps_of(done.stdout), fresh, done.stderr)
+        begun = start(place, [*words(graves, place / "state"), *consents], fresh)
+        begun.neighbour.start(lambda: swap_for_ever(pairs))
+        try:
+            yield begun
+        finally:
+            begun.process.kill()
+            begun.ended()
+
+
+@pytest.fixture(scope="module")
+def race(racing: Started, ambush: Raid, memory: Path) -> Raid:
+    del ambush  # meanwhile
+    code, out, said = racing.ended()
+    return Raid(memory, racing.place / "of root", code, steps_of(out), racing.before, said)
 
 
 @pytest.mark.attack("have root delete its own files, with the consented folder swapped for a link again and again")
@@ -224,7 +257,8 @@ class Moment:
 
 
 @pytest.fixture(scope="module")
-def ambush(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raid]:
+def ambush(racing: Started, filling: Started, memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raid]:
+    del racing, filling  # at work meanwhile
     place = tmp_path_factory.mktemp("ambush")
     neighbour = Neighbour(place / "neighbour")
     roots, early, ready = place / "of root", memory / "early", memory / "early is ready"
@@ -305,17 +339,28 @@ def test_segments_in_use(ambush: Raid) -> None:
     assert ambush.steps["segments-in-use"]["status"] == "for-people"
 
 
-@pytest.mark.attack("have deleted files lost for good, with a state folder that is full")
-def test_copies_on_a_full_disk(memory: Path, tmp_path: Path) -> None:
-    theirs, state = memory / "large", tmp_path / "state"
+@pytest.fixture(scope="module")
+def filling(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    place = tmp_path_factory.mktemp("full")
+    theirs, state = memory / "large", place / "state"
+    state.mkdir()
+    cut = f'find {state} -size -118 -path "*/kept/*"'  # 60,000 bytes are 118 blocks
+    small = f'mount -t tmpfs -o size=256k full {state} && "$@"; code=$?; {cut}; exit $code'
     with graveyard() as graves:
         graves.bury(lambda: fill(theirs, 10, 60_000), NEIGHBOUR)
-        before = contents(theirs)
-        state.mkdir()
-        small = f'mount -t tmpfs -o size=256k full {state} && "$@"; code=$?; find {state} -size -118 -path "*/kept/*"; exit $code'
-        wrapped = ["unshare", "--mount", "sh", "-c", small, "sh"]
-        done = zombiescope(*words(graves, state), "--consent", f"delete:{theirs}", prefix=wrapped)
-    assert done.returncode == 4, done.stderr
-    assert "no space left on device; it stays where it is" in done.stderr
-    assert done.stdout == "", "every copy that was kept is whole"
-    assert contents(theirs) == before
+        command = [*words(graves, state), "--consent", f"delete:{theirs}"]
+        begun = start(place, command, contents(theirs), ("unshare", "--mount", "sh", "-c", small, "sh"))
+        try:
+            yield begun
+        finally:
+            begun.process.kill()
+            begun.ended()
+
+
+@pytest.mark.attack("have deleted files lost for good, with a state folder that is full")
+def test_copies_on_a_full_disk(filling: Started, ambush: Raid) -> None:
+    code, out, said = filling.ended()
+    assert code == 4, said
+    assert "no space left on device; it stays where it is" in said
+    assert out == "", "every copy that was kept is whole"
+    assert contents(ambush.memory / "large") == filling.before
