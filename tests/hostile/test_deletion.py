@@ -27,6 +27,7 @@ from tests.hostile.graves import Graveyard, graveyard, wait_for
 from tests.hostile.neighbour import INSTALLED, NEIGHBOUR, Neighbour
 
 EXCHANGE = 2
+SHM_DEST = 0o1000
 COUNT = 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.shmat.restype = ctypes.c_void_p
@@ -220,9 +221,9 @@ def make_segment() -> None:
 
 
 def segments_of_neighbour() -> dict[int, int]:
-    """By id, with the number attached."""
+    """By id, with the number attached; without those that go when the last one lets go of them."""
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
-    return {int(row[1]): int(row[6]) for row in rows if int(row[7]) == NEIGHBOUR}
+    return {int(row[1]): int(row[6]) for row in rows if int(row[7]) == NEIGHBOUR and not int(row[2], 8) & SHM_DEST}
 
 
 class Moment:
