@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`apply` deletes what was consented to and nothing else, whatever is renamed, linked, opened, mapped or full meanwhile."""
+"""`apply` deletes what was consented to and nothing else, whatever is renamed, linked, opened, mapped or full meanwhile.
+
+An `apply` takes seconds, so attacks that do not disturb each other share one: each has a folder and an assertion of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,47 @@ import ctypes
 import json
 import mmap
 import os
+import pty
+import select
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.hostile.graves import Graveyard, graveyard, wait_for
-from tests.hostile.neighbour import NEIGHBOUR, Neighbour, zombiescope
+from tests.hostile.neighbour import INSTALLED, NEIGHBOUR, Neighbour
 
 EXCHANGE = 2
+SHM_DEST = 0o1000
+COUNT = 20
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
 
 
-@pytest.fixture
-def graves() -> Iterator[Graveyard]:
-    with graveyard() as ours:
-        yield ours
+class Raid(NamedTuple):
+    memory: Path
+    """The neighbour's folder in memory."""
+    roots: Path
+    """A folder of root's, with files of the names that were consented to."""
+    code: int
+    steps: dict[str, dict[str, Any]]
+    before: dict[str, bytes]
+    """What had to stay, by path."""
+    said: str
+    segments: tuple[int, ...] = ()
+
+    def note(self, folder: str) -> str:
+        return str(self.steps[f"delete:{self.memory / folder}"]["note"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def memory() -> Iterator[Path]:
-    """A folder in memory that belongs to the neighbour."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-", dir="/dev/shm"))
     os.chown(folder, NEIGHBOUR, NEIGHBOUR)
     try:
@@ -39,119 +59,309 @@ def memory() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def fill(folder: Path, count: int, size: int = 8192) -> None:
+def fill(folder: Path, count: int = COUNT, size: int = 8192) -> None:
     folder.mkdir(exist_ok=True)
     for number in range(count):
         (folder / f"f{number}").write_bytes(os.urandom(size))
 
 
-def apply(graves: Graveyard, state: Path, *folders: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    consents = [word for folder in folders for word in ("--consent", f"delete:{folder}")]
-    words = ["--below", graves.name, "--seconds", "0", "--window", "0", "--state", str(state), "--json"]
-    return zombiescope("apply", "--yes", *words, *consents, **options)
-
-
-def notes(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return " ".join(f"{step['title']} {step['note']}" for step in json.loads(done.stdout)["steps"])
+def words(graves: Graveyard, state: Path) -> list[str]:
+    scope = ["--below", graves.name, "--seconds", "0", "--window", "0"]
+    return ["apply", "--yes", *scope, "--state", str(state), "--json"]
 
 
 def exchange(one: Path, other: Path) -> None:
-    done = _libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), EXCHANGE)
-    if done:
+    if _libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), EXCHANGE):
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
-@pytest.mark.attack("have root delete its own files, with the consented folder swapped for a link while apply works")
-def test_a_folder_swapped_for_a_link(neighbour: Neighbour, graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    theirs, link, roots = memory / "files", memory / "link", tmp_path / "of root"
-    graves.bury(lambda: fill(theirs, 40), NEIGHBOUR)
-    fill(roots, 40)
-    assert neighbour.do(lambda: link.symlink_to(roots)) == 0
-
-    def swap() -> None:
-        while True:
-            exchange(theirs, link)
-
-    neighbour.start(swap)
-    done = apply(graves, tmp_path / "state", theirs, link)
-    assert done.returncode in (0, 4), done.stderr
-    assert len(list(roots.iterdir())) == 40
+def contents(*folders: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for folder in folders for path in folder.iterdir()}
 
 
-@pytest.mark.attack("have another file deleted under the consented name: exchanged with it again and again")
-def test_a_file_swapped_for_another(neighbour: Neighbour, graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    """A fresh file that a program renames over the old one is the honest twin of this."""
-    theirs, others = memory / "files", memory / "others"
-    graves.bury(lambda: fill(theirs, 40), NEIGHBOUR)
-    assert neighbour.do(lambda: fill(others, 40)) == 0
-    fresh = {path.stat().st_ino: path.read_bytes() for path in others.iterdir()}
-
-    def swap() -> None:
-        while True:
-            for number in range(40):
-                try:
-                    exchange(theirs / f"f{number}", others / f"f{number}")
-                except OSError:
-                    continue
-
-    swapper = neighbour.start(swap)
-    done = apply(graves, tmp_path / "state", theirs, others)
-    assert done.returncode in (0, 4), done.stderr
-    neighbour.end(swapper)
-    left = {path.stat().st_ino: path.read_bytes() for path in memory.rglob("*") if path.is_file()}
-    assert {inode: left.get(inode) for inode in fresh} == fresh
+def steps_of(text: str) -> dict[str, dict[str, Any]]:
+    return {step["name"]: step for step in json.loads(text)["steps"]} if text else {}
 
 
-@pytest.mark.attack("have root delete a file of root's that lies in the neighbour's folder")
-def test_a_file_of_root_in_a_folder_of_a_stranger(graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    graves.bury(lambda: fill(memory, 3))
-    done = apply(graves, tmp_path / "state", memory)
-    assert len(list(memory.iterdir())) == 3
-    assert f"uid {NEIGHBOUR}" in notes(done)
+# While apply works: exchanged as fast as the neighbour can.
 
 
-@pytest.mark.attack("lose what a live program has open or mapped, while apply says that all is well")
-def test_files_in_use(neighbour: Neighbour, graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    theirs, ready = memory / "files", memory / "ready"
-    graves.bury(lambda: fill(theirs, 4), NEIGHBOUR)
+def swap_for_ever(pairs: list[tuple[Path, Path]]) -> None:
+    """Hundreds of times while files are looked at, copied and deleted, and without taking a core from everybody else."""
+    while True:
+        for one, other in pairs:
+            with suppress(OSError):
+                exchange(one, other)
+        time.sleep(0.001)
 
-    def use() -> None:
-        kept = [os.open(theirs / "f0", os.O_RDONLY)]
-        with open(theirs / "f1", "rb") as file:
-            kept += [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)]
+
+class Started(NamedTuple):
+    """An apply that works while the next attack is prepared: each rests most of its time."""
+
+    place: Path
+    process: subprocess.Popen[str]
+    neighbour: Neighbour
+    before: dict[str, bytes]
+
+    def ended(self) -> tuple[int, str, str]:
+        out, said = self.process.communicate(timeout=120)
+        self.neighbour.end_all()
+        return self.process.returncode, out, said
+
+
+def start(place: Path, command: list[str], before: dict[str, bytes], prefix: tuple[str, ...] = ()) -> Started:
+    call = [*prefix, str(INSTALLED), *command]
+    process = subprocess.Popen(
+        call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    return Started(place, process, Neighbour(place / "neighbour"), before)
+
+
+@pytest.fixture(scope="module")
+def racing(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    place = tmp_path_factory.mktemp("race")
+    folder, link, files, others = (memory / name for name in ("folder", "link", "files", "others"))
+    fill(place / "of root")
+    with graveyard() as graves:
+        graves.bury(lambda: fill(folder), NEIGHBOUR)
+        graves.bury(lambda: fill(files), NEIGHBOUR)
+        fill(others)
+        for path in (others, *others.iterdir()):
+            os.chown(path, NEIGHBOUR, NEIGHBOUR)
+        os.symlink(place / "of root", link)
+        os.chown(link, NEIGHBOUR, NEIGHBOUR, follow_symlinks=False)
+        fresh = {str(path.stat().st_ino): path.read_bytes() for path in others.iterdir()}
+        pairs = [each for n in range(COUNT) for each in ((folder, link), (files / f"f{n}", others / f"f{n}"))]
+        pairs.append((folder, link))  # an odd number, so that it rests now one way round and now the other
+        consents = [word for each in (folder, link, files, others) for word in ("--consent", f"delete:{each}")]
+        begun = start(place, [*words(graves, place / "state"), *consents], fresh)
+        begun.neighbour.start(lambda: swap_for_ever(pairs))
+        try:
+            yield begun
+        finally:
+            begun.process.kill()
+            begun.ended()
+
+
+@pytest.fixture(scope="module")
+def race(racing: Started, ambush: Raid, memory: Path) -> Raid:
+    del ambush  # meanwhile
+    code, out, said = racing.ended()
+    return Raid(memory, racing.place / "of root", code, steps_of(out), racing.before, said)
+
+
+@pytest.mark.attack("have root delete its own files, with the consented folder swapped for a link again and again")
+def test_a_folder_swapped_for_a_link(race: Raid) -> None:
+    assert race.code == 0, race.said
+    assert len(list(race.roots.iterdir())) == COUNT
+
+
+@pytest.mark.attack("have fresh files deleted under the consented names, exchanged with them again and again")
+def test_files_swapped_for_others(race: Raid) -> None:
+    """A program that renames a new version over the old one is the honest twin of this."""
+    places = [race.memory / "files", race.memory / "others"]
+    left = {str(path.stat().st_ino): path.read_bytes() for place in places for path in place.iterdir()}
+    assert {inode: left.get(inode) for inode in race.before} == race.before
+    assert list(race.memory.rglob(".zombiescope*")) == []
+
+
+# Between the plan and the deletion: where a person at a terminal is asked for consent.
+
+
+def answered(command: list[str], state: Path, attack: Callable[[], object]) -> tuple[int, str, str]:
+    """Says yes to every question. Its journal begins when the plan is made; nothing is deleted before the first answer."""
+    ours, theirs = pty.openpty()
+    call = [str(INSTALLED), *command]
+    with subprocess.Popen(call, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        try:
+            seen = Drain(ours, lambda: any(path.stat().st_size for path in state.glob("actions/*/journal.jsonl")))
+            seen.until_so()
+            attack()
+            os.write(ours, b"y\n" * 20)
+            seen.until_closed()
+            assert process.stdout is not None
+            out = process.stdout.read()
+        finally:
+            process.kill()
+            os.close(ours)
+    return process.returncode, out, seen.said.decode(errors="replace")
+
+
+class Drain:
+    """Reads what a command says to its terminal, so that it never waits for us."""
+
+    def __init__(self, terminal: int, is_so: Callable[[], bool]) -> None:
+        self.terminal, self.is_so, self.said = terminal, is_so, b""
+        self._end = time.monotonic() + 90
+
+    def until_so(self) -> None:
+        while not self.is_so():
+            assert self._read(), self.said
+
+    def until_closed(self) -> None:
+        while self._read():
+            pass
+
+    def _read(self) -> bool:
+        assert time.monotonic() < self._end, self.said
+        if not select.select([self.terminal], [], [], 0.05)[0]:
+            return True
+        try:
+            part = os.read(self.terminal, 4096)
+        except OSError:  # the last one has closed it
+            return False
+        self.said += part
+        return bool(part)
+
+
+def make_segment() -> None:
+    number = _libc.shmget(0, 8192, 0o1666)
+    ctypes.memset(_libc.shmat(number, None, 0), 1, 8192)
+
+
+def segments_of_neighbour() -> dict[int, int]:
+    """By id, with the number attached; without those that go when the last one lets go of them."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {int(row[1]): int(row[6]) for row in rows if int(row[7]) == NEIGHBOUR and not int(row[2], 8) & SHM_DEST}
+
+
+class Moment:
+    """What the neighbour does between the plan and the deletion."""
+
+    def __init__(self, neighbour: Neighbour, memory: Path, roots: Path, segment: int) -> None:
+        self.neighbour, self.memory, self.roots, self.segment = neighbour, memory, roots, segment
+
+    def attack(self) -> None:
+        ready = self.memory / "ready"
+        self.neighbour.start(lambda: self._use(ready))
+        wait_for(ready.exists)
+        assert self.neighbour.do(self._swap) == 0
+
+    def _use(self, ready: Path) -> None:
+        late = self.memory / "late"
+        opened = os.open(late / "f0", os.O_RDONLY)
+        with open(late / "f1", "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        _libc.shmat(self.segment, None, 0)
         ready.touch()
-        while kept:
-            os.sched_yield() if not ready.exists() else __import__("signal").pause()
+        signal.pause()
+        del opened, mapped
 
-    neighbour.start(use)
-    wait_for(ready.exists)
-    planned = zombiescope("plan", "--below", graves.name, "--seconds", "0", "--json")
-    steps = {step["name"]: step for step in json.loads(planned.stdout)["plan"]["steps"]}
-    assert [Path(path).name for path in steps[f"delete:{theirs}"]["change"]["files"]] == ["f2", "f3"]
-    assert steps["files-in-use"]["change"]["kind"] == "ask_human"
-    done = apply(graves, tmp_path / "state", theirs)
-    assert sorted(path.name for path in theirs.iterdir()) == ["f0", "f1"], notes(done)
+    def _swap(self) -> None:
+        swapped = self.memory / "swapped"
+        swapped.rename(self.memory / "moved away")
+        swapped.symlink_to(self.roots)
+        for number in range(4):
+            (self.memory / "replaced" / "fresh").write_bytes(b"fresh")
+            (self.memory / "replaced" / "fresh").rename(self.memory / "replaced" / f"f{number}")
 
 
-@pytest.mark.attack("open a file between the plan and the deletion, and lose it")
-def test_a_file_opened_after_the_plan(neighbour: Neighbour, graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    """The question for consent is where the plan is made and nothing is deleted yet."""
-    theirs, ready = memory / "files", memory / "ready"
-    graves.bury(lambda: fill(theirs, 2), NEIGHBOUR)
-    read, write = os.pipe()
-    words = ["apply", "--yes", "--below", graves.name, "--seconds", "0", "--window", "0"]
-    del words, read, write, ready
+@pytest.fixture(scope="module")
+def ambush(racing: Started, filling: Started, memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raid]:
+    del racing, filling  # at work meanwhile
+    place = tmp_path_factory.mktemp("ambush")
+    neighbour = Neighbour(place / "neighbour")
+    roots, early, ready = place / "of root", memory / "early", memory / "early is ready"
+    fill(roots, 4)
+    known = set(segments_of_neighbour())
+    with graveyard() as graves:
+        for name in ("swapped", "replaced", "late", "early"):
+            graves.bury(lambda name=name: fill(memory / name, 4), NEIGHBOUR)  # type: ignore[misc]
+        graves.bury(lambda: fill(memory / "roots", 4))
+        os.chown(memory / "roots", NEIGHBOUR, NEIGHBOUR)
+        for _ in range(3):
+            graves.bury(make_segment, NEIGHBOUR)
+        segments = tuple(sorted(set(segments_of_neighbour()) - known))
+
+        def use_early() -> None:
+            opened = os.open(early / "f0", os.O_RDONLY)
+            with open(early / "f1", "rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            _libc.shmat(segments[1], None, 0)
+            ready.touch()
+            signal.pause()
+            del opened, mapped
+
+        neighbour.start(use_early)
+        wait_for(ready.exists)
+        before = contents(roots)
+        moment = Moment(neighbour, memory, roots, segments[0])
+        try:
+            code, out, said = answered(words(graves, place / "state"), place / "state", moment.attack)
+            yield Raid(memory, roots, code, steps_of(out), before, said, segments)
+        finally:
+            neighbour.end_all()
+            for segment in segments:
+                _libc.shmctl(segment, 0, None)
+
+
+@pytest.mark.attack("have root delete its own files, with the consented folder a link by the time of consent")
+def test_a_folder_that_is_a_link_by_now(ambush: Raid) -> None:
+    assert ambush.code == 0, ambush.said
+    assert contents(ambush.roots) == ambush.before
+    assert "4 swapped is a link by now" in ambush.note("swapped")
+    assert len(list((ambush.memory / "moved away").iterdir())) == 4
+
+
+@pytest.mark.attack("have files deleted that took the place of those consented to")
+def test_files_that_are_others_by_now(ambush: Raid) -> None:
+    assert set(contents(ambush.memory / "replaced").values()) == {b"fresh"}
+    assert "4 of 4 left alone" in ambush.note("replaced")
+
+
+@pytest.mark.attack("have root delete files of root's that lie in the neighbour's folder")
+def test_files_of_root_in_a_folder_of_a_stranger(ambush: Raid) -> None:
+    assert len(list((ambush.memory / "roots").iterdir())) == 4
+    assert f"belongs to uid 0 and lies in a folder of uid {NEIGHBOUR}" in ambush.note("roots")
+
+
+@pytest.mark.attack("lose what a live program has open or mapped when the plan is made")
+def test_files_in_use(ambush: Raid) -> None:
+    listed = [Path(path).name for path in ambush.steps[f"delete:{ambush.memory / 'early'}"]["change"]["files"]]
+    assert listed == ["f2", "f3"]
+    assert sorted(path.name for path in (ambush.memory / "early").iterdir()) == ["f0", "f1"]
+    assert ambush.steps["files-in-use"]["status"] == "for-people"
+    assert "2 files that live programs have open or mapped: pid " in ambush.steps["files-in-use"]["title"]
+
+
+@pytest.mark.attack("lose what a live program has opened or mapped between the plan and the deletion")
+def test_files_in_use_by_now(ambush: Raid) -> None:
+    assert sorted(path.name for path in (ambush.memory / "late").iterdir()) == ["f0", "f1"]
+    assert "2 of 4 left alone: 2 in use by pid " in ambush.note("late")
+
+
+@pytest.mark.attack("lose shared memory that a live program has attached, before or after the plan")
+def test_segments_in_use(ambush: Raid) -> None:
+    late, early, unused = ambush.segments
+    left = segments_of_neighbour()
+    assert (left.get(late), left.get(early), left.get(unused)) == (1, 1, None)
+    assert "1 of 2 left alone" in ambush.steps["remove-segments"]["note"]
+    assert ambush.steps["segments-in-use"]["status"] == "for-people"
+
+
+@pytest.fixture(scope="module")
+def filling(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    place = tmp_path_factory.mktemp("full")
+    theirs, state = memory / "large", place / "state"
+    state.mkdir()
+    cut = f'find {state} -size -118 -path "*/kept/*"'  # 60,000 bytes are 118 blocks
+    small = f'mount -t tmpfs -o size=256k full {state} && "$@"; code=$?; {cut}; exit $code'
+    with graveyard() as graves:
+        graves.bury(lambda: fill(theirs, 10, 60_000), NEIGHBOUR)
+        command = [*words(graves, state), "--consent", f"delete:{theirs}"]
+        begun = start(place, command, contents(theirs), ("unshare", "--mount", "sh", "-c", small, "sh"))
+        try:
+            yield begun
+        finally:
+            begun.process.kill()
+            begun.ended()
 
 
 @pytest.mark.attack("have deleted files lost for good, with a state folder that is full")
-def test_copies_on_a_full_disk(graves: Graveyard, memory: Path, tmp_path: Path) -> None:
-    theirs, state = memory / "files", tmp_path / "state"
-    graves.bury(lambda: fill(theirs, 10, 60_000), NEIGHBOUR)
-    before = {path.name: path.read_bytes() for path in theirs.iterdir()}
-    state.mkdir()
-    small = f'mount -t tmpfs -o size=256k full {state} && "$@"; code=$?; find {state} -path "*/kept/*"; exit $code'
-    done = apply(graves, state, theirs, prefix=["unshare", "--mount", "sh", "-c", small, "sh"])
-    assert done.returncode == 4, done.stderr
-    assert "no space left on device" in done.stderr
-    assert {path.name: path.read_bytes() for path in theirs.iterdir()} == before
+def test_copies_on_a_full_disk(filling: Started, ambush: Raid) -> None:
+    code, out, said = filling.ended()
+    assert code == 4, said
+    assert "no space left on device; it stays where it is" in said
+    assert out == "", "every copy that was kept is whole"
+    assert contents(ambush.memory / "large") == filling.before

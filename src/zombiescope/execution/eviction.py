@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two levers that evict clean page cache. Neither lowers a limit or leaves anything behind, whatever ends us.
 
-A file is opened as `host/writes.py` opens it: it must still be the one that was seen.
+A file is opened as `host/removal.py` opens it: it must still be the one that was seen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import os
 
 from zombiescope.facts.reaping import Done, Lever, Order
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.host.removal import Identity
-from zombiescope.host.writes import let_cache_go, the_file
+from zombiescope.host.removal import Identity, let_cache_go, the_file
 from zombiescope.kernel.resident_window import PAGES, open_window
 
 FOREIGN_PAGES = 256

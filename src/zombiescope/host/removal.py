@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from zombiescope.host.safe_paths import FOLDER, UnsafePathError, is_unsafe, unsafe_words
+from zombiescope.host.safe_paths import BY_NUMBER, FOLDER, UnsafePathError, is_unsafe, parent_of, unsafe_words
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _RENAME_NOREPLACE = 1
@@ -108,6 +108,23 @@ def _lease(descriptor: int, name: bytes) -> bool:
     return True
 
 
+@contextmanager
+def the_file(path: bytes, wanted: Identity, root: bytes = b"") -> Iterator[int]:
+    """Open the very file that was seen: never through a link, never waiting, and without marking it as read. Raises OSError when
+    another has its name by now."""
+    with parent_of(root, path, BY_NUMBER) as (folder, name):
+        descriptor = open_regular(folder, name, wanted)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def let_cache_go(descriptor: int) -> None:
+    """Clean pages that nobody maps; the file stays."""
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def content_of(file: Held, limit: int) -> bytes:
     """From the very descriptor, whole; raises OSError where it is larger."""
     parts, size = [], 0
@@ -137,6 +154,18 @@ def aside(folder: int, name: bytes) -> Iterator[int]:
         yield place
     finally:
         os.close(place)
+
+
+def names_aside(folder: int, name: bytes) -> list[int]:
+    try:
+        with aside(folder, name) as place:
+            inside = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    except FileNotFoundError:
+        return []
+    try:
+        return sorted(int(each) for each in os.listdir(inside) if each.isdecimal())
+    finally:
+        os.close(inside)
 
 
 def set_aside(folder: int, name: bytes, place: int, number: int, wanted: Identity) -> None:

@@ -20,9 +20,8 @@ from zombiescope.host.child import run_in_child
 from zombiescope.host.found import Found
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
-from zombiescope.host.removal import Held, Identity, InUseError, held, open_regular
+from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
 from zombiescope.host.safe_paths import (
-    BY_NUMBER,
     CAREFUL,
     OF_KERNEL,
     STRICT,
@@ -96,15 +95,7 @@ class Writer:
 
     def names_aside(self, folder: int, aside: bytes) -> list[int]:
         """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
-        try:
-            with removal.aside(folder, aside) as place:
-                inside = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
-        except FileNotFoundError:
-            return []
-        try:
-            return sorted(int(name) for name in os.listdir(inside) if name.isdecimal())
-        finally:
-            os.close(inside)
+        return removal.names_aside(folder, aside)
 
     # Files, links and folders of the machine.
 
@@ -338,23 +329,6 @@ class Writer:
                 raise UnsafePathError(
                     f"its folder belongs to uid {owner}, who could exchange what is placed there", path
                 )
-
-
-@contextmanager
-def the_file(path: bytes, wanted: Identity, root: bytes = b"") -> Iterator[int]:
-    """Open the very file that was seen: never through a link, never waiting, and without marking it as read. Raises OSError when
-    another has its name by now."""
-    with parent_of(root, path, BY_NUMBER) as (folder, name):
-        descriptor = open_regular(folder, name, wanted)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def let_cache_go(descriptor: int) -> None:
-    """Clean pages that nobody maps; the file stays."""
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _sync_folder(folder: bytes) -> None:

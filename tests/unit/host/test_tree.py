@@ -100,3 +100,27 @@ def test_a_folder_that_goes_away_is_a_clear_error(inside: Path) -> None:
     (inside / "proc").rmdir()
     with pytest.raises(ObservationError, match="no such file"):
         host.wall_clock()
+
+
+def test_a_folder_swapped_for_a_link_at_the_worst_moment_leads_nowhere(
+    inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after it was looked at and found to be no link."""
+    (inside.parent / "file").write_text("outside")
+    look = {name: getattr(os, name) for name in ("stat", "lstat")}
+    swapped: list[str] = []
+
+    def swap(name: str, *words: object, **options: object) -> object:
+        seen = look[name](*words, **options)
+        if not swapped and isinstance(words[0], bytes) and words[0].endswith(b"proc"):
+            swapped.append(name)
+            (inside / "proc").rename(inside / "away")
+            (inside / "proc").symlink_to(inside.parent)
+        return seen
+
+    host = TreeHost(os.fsencode(inside))
+    for name in look:
+        monkeypatch.setattr(os, name, lambda *words, name=name, **options: swap(name, *words, **options))
+    with pytest.raises(OSError):
+        host.read(b"/proc/file")
+    assert swapped
