@@ -55,7 +55,7 @@ def configuration() -> str:
             f"(`{ENVIRONMENT_PREFIX}` and the key in capitals), flag.",
             "`zombiescope agent --show-config` prints every value with its origin, `/api/v1/config` those of a running agent.",
             "An unknown key is an error that names the nearest one.",
-            "SIGHUP reads the file again; `listen`, `state` and `events` change only with a restart.",
+            "SIGHUP reads the file again, and the token; `listen`, `state` and `events` change only with a restart.",
             "",
             "## `[agent]`",
             "",

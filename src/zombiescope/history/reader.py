@@ -111,7 +111,9 @@ class Past:
                 chunks.close()
         except sqlite3.Error as error:
             is_refused = "unable to open" in str(error)
-            hint = "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
+            hint = (
+                "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
+            )
             self.gaps.append(Gap("series", f"{DATABASE}: {error}", hint))
 
 

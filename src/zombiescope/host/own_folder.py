@@ -33,9 +33,7 @@ def open_own_folder(path: bytes) -> int:
                 _check(os.fstat(folder), path)
                 continue
             links += 1
-            if links > _MOST_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            _check_owner(found, path)
+            _check_link(found, links, path)
             target = os.readlink(name, dir_fd=folder)
             rest += target.split(b"/")[::-1]
             if target.startswith(b"/"):
@@ -56,6 +54,12 @@ def _check(folder: os.stat_result, path: bytes) -> None:
     others = stat.S_IWOTH | (stat.S_IWGRP if folder.st_gid not in (0, os.getegid()) else 0)
     if folder.st_mode & others and not folder.st_mode & stat.S_ISVTX:
         raise PermissionError(errno.EPERM, f"others may write to a folder on the way to {shown(path)}")
+
+
+def _check_link(link: os.stat_result, links: int, path: bytes) -> None:
+    if links > _MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    _check_owner(link, path)
 
 
 def _check_owner(found: os.stat_result, path: bytes) -> None:

@@ -16,7 +16,7 @@ def opens(path: Path) -> str:
     try:
         folder = open_own_folder(os.fsencode(path))
     except OSError as error:
-        return error.strerror
+        return error.strerror or ""
     try:
         return os.readlink(f"/proc/self/fd/{folder}")
     finally:
