@@ -244,6 +244,7 @@ def test_day_long_questions_stay_small(agent: Agent) -> None:
     assert len(answers) == 8
     assert {status(each) for each in answers} <= {200, 503}
     assert 200 in map(status, answers)
+    print(f"agent and children: {most / MEGABYTE:.0f} MB while 8 asked for a day")
     assert most_children <= 2, "one that answers, one that looks"
     assert most < 112 * MEGABYTE, "the unit's MemoryHigh"
     whole = next(each for each in answers if status(each) == 200)

@@ -71,11 +71,11 @@ def plain(status: int, text: str, *headers: tuple[str, str]) -> Response:
     return Response(status, "text/plain; charset=utf-8", text.encode() + b"\n", headers)
 
 
-def load_h11(what: str = "cannot serve") -> ModuleType:
+def load_h11(what: str = "cannot serve", extra: str = "agent") -> ModuleType:
     try:
         import h11  # noqa: PLC0415 (an extra, and only who serves pays for it)
     except ImportError as error:
-        raise UsageError(what, "the package h11 is not installed", "pip install 'zombiescope[agent]'") from error
+        raise UsageError(what, "the package h11 is not installed", f"pip install 'zombiescope[{extra}]'") from error
     return h11
 
 

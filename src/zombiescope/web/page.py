@@ -45,7 +45,7 @@ class PageServer:
 
     def __init__(self, port: int, questions: Questions) -> None:
         """Port 0 takes any."""
-        load_h11("cannot serve a page")
+        load_h11("cannot serve a page", "profile")
         try:
             listening = open_listening((_ADDRESS, port))
         except OSError as error:
