@@ -188,7 +188,7 @@ def listen_address(text: str) -> tuple[str, int] | str | None:
         path = text.removeprefix(UNIX_PREFIX)
         if not os.path.basename(path):
             raise UsageError(
-                f"cannot listen on {text!r}", "it has no name", "--listen unix:/run/zombiescope/agent.sock"
+                f"cannot listen on {text!r}", "it has no name", "--listen unix:/run/zombiescope-agent/http.sock"
             )
         return path
     host, colon, port = text.rpartition(":")

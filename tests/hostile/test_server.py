@@ -327,13 +327,17 @@ def test_without_its_token_nothing_is_told(tmp_path: Path) -> None:
             client.sendall(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n" % (path, authorization))
             return read_all(client)
 
-    with agent_with(tmp_path, *listen):
+    with agent_with(tmp_path, *listen) as process:
         assert wait_for(lambda: status(ask(b"Authorization: Bearer correct-horse-battery")) == 200, 30, 0.1)
         for path in (b"/metrics", b"/api/v1/scan", b"/api/v1/history", b"/healthz", b"/"):
             for wrong in (b"X: y", b"Authorization: Bearer wrong", b"Authorization: Basic correct-horse-battery"):
                 answer = ask(wrong, path)
                 assert status(answer) == 401
                 assert b"zombiescope_" not in answer
+        token.write_text("another-horse-battery\n")
+        process.send_signal(signal.SIGHUP)
+        assert wait_for(lambda: status(ask(b"Authorization: Bearer another-horse-battery")) == 200, 30, 0.1)
+        assert status(ask(b"Authorization: Bearer correct-horse-battery")) == 401, "what was lost is worthless"
 
 
 @pytest.mark.attack("have root write through a link that lies where its textfile goes")

@@ -94,3 +94,11 @@ def test_what_is_shown_is_the_file_that_would_give_it(tmp_path: Path, capsys: py
         "a\\x0alisten = 1.toml"
     )
     assert main(["agent", "--config", str(tmp_path / "none"), "--show-config"]) == 2
+
+
+def test_where_it_listens_may_be_a_path() -> None:
+    assert listen_address("unix:/run/a/b.sock") == "/run/a/b.sock"
+    assert load_config(None, {"hosts": "a.example, b.example,,"}).words("hosts") == ["a.example", "b.example"]
+    for nothing in ("unix:", "unix:/run/"):
+        with pytest.raises(UsageError, match="no name"):
+            listen_address(nothing)

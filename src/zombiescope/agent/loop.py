@@ -83,7 +83,8 @@ class Agent:
             gc.enable()
             self._notifier.say("READY=1", "STATUS=looking")
             if self._server:
-                say(f"serving on {self.config.text('listen')} (port {self._server.port}); events by {self._tier()}")
+                port = f" (port {self._server.port})" if self._server.port else ""
+                say(f"serving on {self.config.text('listen')}{port}; events by {self._tier()}")
             while not self._is_ending:
                 self._step()
         finally:

@@ -28,4 +28,4 @@ def test_an_answer_of_a_child_fits_beside_the_agent() -> None:
 
 
 def test_its_socket_has_a_folder() -> None:
-    assert value("RuntimeDirectory") == "zombiescope"
+    assert value("RuntimeDirectory") == "zombiescope-agent"

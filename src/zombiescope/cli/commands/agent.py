@@ -16,7 +16,7 @@ Examples:
   zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md
   zombiescope agent --show-config                      every value, and where it comes from
   zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
-  zombiescope agent --listen unix:/run/zombiescope/agent.sock    for its owner alone
+  zombiescope agent --listen unix:/run/zombiescope-agent/http.sock    for its owner alone
   curl -s 127.0.0.1:9753/metrics
 """
 
