@@ -26,6 +26,8 @@ MOST_PER_PEER = 64
 _MOST_ACCEPTED = 64
 """In one turn of the loop, which has other work."""
 ASK_SECONDS, ANSWER_SECONDS, LEAVE_SECONDS = 10.0, 20.0, 2.0
+APART_SECONDS = 30.0
+"""To work it out, also where everybody waits for a core."""
 APART_MEMORY = 64 << 20
 _MOST_UNREAD = 1 << 20
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -227,7 +229,7 @@ class Server:
         except OSError:
             self._reply(connection, _BUSY, now)
             return
-        self._apart, self._asked, self._apart_until = child, connection, now + ANSWER_SECONDS
+        self._apart, self._asked, self._apart_until = child, connection, now + APART_SECONDS
         connection.phase, connection.deadline = _Phase.WAITING, float("inf")
         self._selector.unregister(connection.client)
         self._selector.register(child.descriptor, selectors.EVENT_READ, self._apart_spoke)
