@@ -56,7 +56,7 @@ def configuration() -> str:
             "`zombiescope agent --show-config` prints every value with its origin, `/api/v1/config` those of a running agent.",
             "An unknown key is an error that names the nearest one.",
             "As root, a file that belongs to somebody else, or that others may write, is refused.",
-            "SIGHUP reads the file again; `listen`, `state` and `events` change only with a restart.",
+            "SIGHUP reads the file again, and the token; `listen`, `state` and `events` change only with a restart.",
             "",
             "## `[agent]`",
             "",

@@ -19,6 +19,7 @@ from zombiescope.errors import UsageError
 DEFAULT_FILE = "/etc/zombiescope.toml"
 DEFAULT_STATE = "/var/lib/zombiescope"
 ENVIRONMENT_PREFIX = "ZOMBIESCOPE_AGENT_"
+UNIX_PREFIX = "unix:"
 EVENT_CHOICES = ("auto", "bpf", "tracefs", "polling")
 Value = str | float | int
 
@@ -33,7 +34,19 @@ class Key(NamedTuple):
 
 
 KEYS = (
-    Key("listen", "127.0.0.1:9753", "ADDRESS:PORT", "Where /metrics, /healthz and /api/v1 are served; empty: nowhere."),
+    Key(
+        "listen",
+        "127.0.0.1:9753",
+        "ADDRESS:PORT, unix:PATH",
+        "Where /metrics, /healthz and /api/v1 are served; empty: nowhere. A path is a socket that only its owner can open.",
+    ),
+    Key(
+        "hosts",
+        "",
+        "names, by commas",
+        "Further names under which it is asked. Known without: its address, localhost, beyond loopback the host's own name.",
+    ),
+    Key("token_file", "", "file", "Readers must show what it holds (Authorization: Bearer ...); empty: nobody must."),
     Key("state", DEFAULT_STATE, "folder", "Where the history is kept; empty: nowhere."),
     Key("textfile", "", "file", "Also written here, for node_exporter's textfile collector; empty: nowhere."),
     Key("interval_seconds", 10.0, "seconds", "Between two looks.", 1, 3600),
@@ -59,6 +72,9 @@ class Config(NamedTuple):
 
     def text(self, name: str) -> str:
         return str(self.values[name])
+
+    def words(self, name: str) -> list[str]:
+        return [word.strip() for word in self.text(name).split(",") if word.strip()]
 
     def number(self, name: str) -> float:
         return float(self.values[name])
@@ -211,10 +227,17 @@ def _unknown(name: str, known: list[str], origin: str) -> UsageError:
     return UsageError(f"cannot use the configuration ({origin})", f"there is no key {name!r}", hint)
 
 
-def listen_address(text: str) -> tuple[str, int] | None:
-    """None: serve nowhere. `[::1]:9753` for IPv6."""
+def listen_address(text: str) -> tuple[str, int] | str | None:
+    """None: serve nowhere. `[::1]:9753` for IPv6. A text is the path of a socket."""
     if not text:
         return None
+    if text.startswith(UNIX_PREFIX):
+        path = text.removeprefix(UNIX_PREFIX)
+        if not os.path.basename(path):
+            raise UsageError(
+                f"cannot listen on {text!r}", "it has no name", "--listen unix:/run/zombiescope-agent/http.sock"
+            )
+        return path
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"cannot listen on {text!r}", "it is not ADDRESS:PORT", "--listen 127.0.0.1:9753")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +23,8 @@ from zombiescope.profiling.capture import About, Capture
 from zombiescope.profiling.formats.collapsed import read_collapsed
 from zombiescope.profiling.formats.stacks import Gathering
 from zombiescope.profiling.perf_import import import_perf
+from zombiescope.web.page import PageServer
 from zombiescope.web.profile_api import ProfileApi
-from zombiescope.web.server import open_server
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")
@@ -49,11 +48,12 @@ def wide_capture() -> Capture:
 
 
 def served(capture: Capture, *marks: Mark) -> Iterator[str]:
-    server = open_server(0, ProfileApi(Opened("test", capture), Marks(marks, ())).answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/"
-    server.shutdown()
-    server.server_close()
+    server = PageServer(0, ProfileApi(Opened("test", capture), Marks(marks, ())).answer)
+    serving = threading.Thread(target=server.serve, daemon=True)
+    serving.start()
+    yield server.address
+    server.stop()
+    serving.join(10)
 
 
 @pytest.fixture(scope="module")
@@ -266,19 +266,6 @@ def test_a_stranger_is_not_answered(page: Page, small: str) -> None:
     assert "unsafe" not in policy
     for path in ("api/none", "static/../server.py", "static/%2e%2e/server.py", "api/flame?from=x", "api/flame?core=-1"):
         assert page.request.get(small + path).status in (400, 404), path
-
-
-@pytest.mark.parametrize(("error", "is_silent"), [(BrokenPipeError(), True), (ValueError("a bug"), False)])
-def test_a_page_that_is_closed_early_leaves_no_word(
-    error: Exception, is_silent: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with open_server(0, lambda path, query: {}) as server:
-        try:
-            raise error
-        except (BrokenPipeError, ValueError):
-            with socket.socket() as request:
-                server.handle_error(request, ("127.0.0.1", 1))
-    assert (capsys.readouterr().err == "") == is_silent
 
 
 def test_an_interaction_with_20_000_boxes_costs_no_more_than_painting_them(page: Page, wide: str) -> None:

@@ -133,3 +133,11 @@ def test_exported_rules_compare_with_the_thresholds() -> None:
     assert "zombiescope_memcg_zombies >= 77'" in text
     assert "ratio_rate5m > 0.5'" in text
     assert "3600 > 12'" in text
+
+
+def test_where_it_listens_may_be_a_path() -> None:
+    assert listen_address("unix:/run/a/b.sock") == "/run/a/b.sock"
+    assert load_config(None, {"hosts": "a.example, b.example,,"}).words("hosts") == ["a.example", "b.example"]
+    for nothing in ("unix:", "unix:/run/"):
+        with pytest.raises(UsageError, match="no name"):
+            listen_address(nothing)

@@ -25,7 +25,7 @@ _CARRIED = (
     "docs/reference/kernels.json",
     "pyproject.toml",
 )
-_LIBRARIES = ("prometheus_client",)
+_LIBRARIES = ("prometheus_client", "h11")
 """Pure Python, from the surroundings of the one who stages: the machines' Debian has none that the agent could use."""
 _NOT_CARRIED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache")
 

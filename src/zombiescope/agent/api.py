@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from zombiescope.agent.exposition import Exposition
-from zombiescope.agent.http import Apart, Request, Response, plain
 from zombiescope.agent.state import Judged, State
 from zombiescope.config import Config
 from zombiescope.presenters.metrics import render_families
+from zombiescope.web.http import Request, Response, plain
+from zombiescope.web.server import Apart
 
 _PAGES = ("scan", "doctor", "ledger", "history", "config")
 _INDEX = "\n".join(["zombiescope agent", "/metrics", "/healthz", *(f"/api/v1/{page}" for page in _PAGES)])
@@ -42,7 +43,7 @@ class Api:
 
     def answer(self, request: Request) -> Response | Apart:
         if request.path == "/metrics":
-            return Response(200, *self.exposition.render(request.accept))
+            return Response(200, *self.exposition.render(request.headers.get("accept", "")))
         if request.path == "/healthz":
             why = self._is_well()
             return plain(503, why) if why else plain(200, "\n".join(["ok", *self._gaps()]))
@@ -97,11 +98,11 @@ class Api:
 
     def _recalled(self, folder: str, seconds: float) -> Response:
         from zombiescope.errors import ObservationError  # noqa: PLC0415
-        from zombiescope.pipeline.recall import recall  # noqa: PLC0415
+        from zombiescope.pipeline.recall import recall_briefly  # noqa: PLC0415
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415
 
         try:
-            found = recall(self._state.host, os.fsencode(folder), seconds, limits=self._state.thresholds)
+            found = recall_briefly(self._state.host, os.fsencode(folder), seconds, self._state.thresholds)
         except ObservationError as error:
             return plain(503, f"{error.what}: {error.why}")
         return _json(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))

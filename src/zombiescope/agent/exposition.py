@@ -39,8 +39,20 @@ class Exposition:
         """The content type and the body."""
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder(known_format(accept))
         return content_type, encode(self._registry)
+
+
+def known_format(accept: str) -> str:
+    """The first format in a header Accept that is ours, in our words: the library repeats in its answer what it was given."""
+    for wanted in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in wanted.split(";"))
+        version = next((each.removeprefix("version=") for each in parameters if each.startswith("version=")), "")
+        if (kind, version) in (("application/openmetrics-text", ""), ("application/openmetrics-text", "1.0.0")):
+            return "application/openmetrics-text; version=1.0.0"
+        if (kind, version) == ("text/plain", "1.0.0"):
+            return "text/plain; version=1.0.0"
+    return ""
 
 
 def client_metric(family: Family) -> ClientMetric:

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from zombiescope.agent.api import Api
 from zombiescope.agent.catalogue import PROBES
 from zombiescope.agent.child import MOST_SECONDS, Child
-from zombiescope.agent.http import Server
+from zombiescope.agent.door import close_door, guards_of, open_door
 from zombiescope.agent.notify import Notifier
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
 from zombiescope.agent.textfile import write_textfile
 from zombiescope.agent.troubles import Troubles
-from zombiescope.config import Config, listen_address, notify_socket, watchdog_seconds
+from zombiescope.config import Config, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.agent import Occurrence, ProbeRun, Reading
@@ -32,11 +32,13 @@ from zombiescope.facts.names import shown
 from zombiescope.pipeline.follow import Follower
 from zombiescope.pipeline.heavy import observe_heavily, own_sweep
 from zombiescope.pipeline.keep import Keeper
+from zombiescope.web.server import Server
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
 _FIXED = ("listen", "state", "events")
 """Values that hold until the agent ends."""
+_MOST_SAID = 20
 
 
 class Agent:
@@ -55,6 +57,8 @@ class Agent:
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
         self._present: dict[str, str] = {}
+        self._failed = 0
+        self._said_failures: set[str] = set()
         self._is_ending = False
         now = time.monotonic()
         self._due = {
@@ -79,7 +83,8 @@ class Agent:
             gc.enable()
             self._notifier.say("READY=1", "STATUS=looking")
             if self._server:
-                say(f"serving on {self.config.text('listen')} (port {self._server.port}); events by {self._tier()}")
+                port = f" (port {self._server.port})" if self._server.port else ""
+                say(f"serving on {self.config.text('listen')}{port}; events by {self._tier()}")
             while not self._is_ending:
                 self._step()
         finally:
@@ -105,8 +110,18 @@ class Agent:
             self._child_ended(kill=True)
         if self._server:
             self._server.drop_late(now)
-            while self._server.failures:
-                say(f"a bug: {self._server.failures.popleft()}")
+            self._tell_failures(self._server)
+
+    def _tell_failures(self, server: Server) -> None:
+        """Counted in what is shown for an hour; in the log each kind once, for strangers can make them happen."""
+        if server.failed == self._failed:
+            return
+        self._failed = server.failed
+        what = f"{server.failed:,} answers failed since the agent began, the last with {server.last_failure}"
+        self._troubles.happened("server", what, time.monotonic())
+        if server.last_failure not in self._said_failures and len(self._said_failures) < _MOST_SAID:
+            self._said_failures.add(server.last_failure)
+            say(f"an answer failed: {server.last_failure}")
 
     def _tick_in_time(self) -> None:
         interval = self.config.number("interval_seconds")
@@ -238,13 +253,17 @@ class Agent:
     def _read_configuration_again(self) -> None:
         try:
             fresh = self._reload()
+            kept = fresh.with_kept(self.config, _FIXED)
+            guards = guards_of(kept)
         except ZombiescopeError as error:
             say(f"the configuration is kept as it was: {error.what}: {error.why}")
             return
         for name in _FIXED:
             if fresh.values[name] != self.config.values[name]:
                 say(f"{name} changes only with a restart")
-        self.config = fresh.with_kept(self.config, _FIXED)
+        self.config = kept
+        if self._server:
+            self._server.guards = guards
         self.state.thresholds, self.state.image = fresh.thresholds, self._image()
         self._keeper.happened("configuration-read", "by SIGHUP")
         say("the configuration was read again")
@@ -253,18 +272,9 @@ class Agent:
         return self.config.text("image") or self._follower.image
 
     def _listen(self) -> Server | None:
-        address = listen_address(self.config.text("listen"))
-        if address is not None or self.config.text("textfile"):
+        if self.config.text("listen") or self.config.text("textfile"):
             _ = self._api.exposition  # what it needs is missed now, not at the first scrape
-        if address is None:
-            return None
-        try:
-            return Server(address, self._selector, self._api.answer)
-        except OSError as error:
-            what = f"cannot listen on {self.config.text('listen')}"
-            raise UsageError(
-                what, (error.strerror or str(error)).lower(), "--listen 127.0.0.1:0 takes any free port"
-            ) from error
+        return open_door(self.config, self._selector, self._api.answer)
 
     def _tier(self) -> str:
         """How events are seen, and why not better."""
@@ -277,14 +287,13 @@ class Agent:
     def _end(self, signals: int) -> None:
         self._notifier.say("STOPPING=1")
         if self._child:
-            os.kill(self._child.process, signal.SIGKILL)
-            self._child_ended(kill=False)
+            self._child_ended(kill=True)
         self._keeper.happened("agent-ended", "asked to")
         self._keeper.close()
         self._probing.close()
         self._follower.close()
         if self._server:
-            self._server.close()
+            close_door(self.config, self._server)
         signal.set_wakeup_fd(-1)
         os.close(signals)
         self._selector.close()

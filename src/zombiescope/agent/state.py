@@ -17,7 +17,7 @@ from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
-from zombiescope.facts.cgroups import Census, CountSource, HierarchyVersion, Look, Sweep
+from zombiescope.facts.cgroups import Census, Look, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
@@ -220,12 +220,9 @@ class State:
         census: Census | Gap = Gap("memcg.counted", _NOT_YET)
         if tick is not None and isinstance(tick.look, Gap):
             census = tick.look
-        elif look is not None:
-            is_v1 = follower.hierarchy.version is HierarchyVersion.V1
-            source = CountSource.PROC_CGROUPS if is_v1 else CountSource.CGROUP_STAT_DESCENDANTS
-            census = Census(
-                source, (look,), None, None, (Gap("parents[].zombies", "the agent counts by maker, not by parent"),)
-            )
+        elif look is not None and tick is not None and tick.source is not None:
+            by_parent = Gap("parents[].zombies", "the agent counts by maker, not by parent")
+            census = Census(tick.source, (look,), None, None, (by_parent,))
         return Snapshot(
             tick.at if tick else follower.host.wall_clock(),
             follower.host.label,

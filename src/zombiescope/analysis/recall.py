@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,11 +24,29 @@ _DOWN_FACTOR = 5
 _LEAST_DOWN_SECONDS = 60.0
 _LEAST_AFTER_A_CHANGE = 12
 ALL, UPTIME = "zombies", "uptime"
+_NOTHING: Mapping[str, float] = {}
+
+
+class Figures(NamedTuple):
+    """A series in short."""
+
+    samples: int
+    first: float
+    last: float
+    least: float
+    most: float
 
 
 class Series(NamedTuple):
     name: str
     points: list[Point]
+    exact: Figures | None = None
+    """Of all samples, where `points` are some of them."""
+
+    @property
+    def figures(self) -> Figures:
+        values = [value for _, value in self.points]
+        return self.exact or Figures(len(values), values[0], values[-1], min(values), max(values))
 
     @property
     def last(self) -> float:
@@ -53,20 +71,73 @@ class Recall(NamedTuple):
     boots: int
 
 
+class Thinned:
+    """Samples one after another. Whole, only so many of them are kept, evenly over the time; of all of them the figures of each
+    series, and when they were taken."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._step = most, 1
+        self.kept: list[Sample] = []
+        self.moments: list[Sample] = []
+        """All, without their values."""
+        self._running: dict[str, list[float]] = {}
+        """As in `Figures`, but for their number: hundreds of thousands of values come by."""
+        self._counts: dict[str, int] = {}
+
+    @property
+    def figures(self) -> dict[str, Figures]:
+        return {name: Figures(self._counts[name], *running) for name, running in self._running.items()}
+
+    def take(self, sample: Sample) -> None:
+        if len(self.moments) % self._step == 0:
+            self.kept.append(sample)
+        if len(self.kept) >= 2 * self._most:
+            self.kept, self._step = self.kept[::2], 2 * self._step
+        self.moments.append(sample._replace(values=_NOTHING))
+        for name, value in sample.values.items():
+            running = self._running.get(name)
+            if running is None:
+                running = self._running[name] = [value] * 4
+                self._counts[name] = 0
+            self._counts[name] += 1
+            running[1] = value
+            if value < running[2]:
+                running[2] = value
+            elif value > running[3]:
+                running[3] = value
+
+
 def derive_recall(
     samples: Sequence[Sample], marks: Iterable[tuple[str, float]], onset: Onset | None = None
 ) -> Recall | None:
     """None without samples. Time is that of the samples; where the clock went back they stay in the order they were written."""
-    if not samples:
-        return None
-    boots = by_boot(samples)
-    growth = _growth(boots[-1], marks)
-    if growth is not None:
-        growth = growth._replace(onset=onset)
     names = dict.fromkeys(name for sample in samples for name in sample.values)
     series = tuple(Series(name, points_of(samples, name)) for name in names)
-    times = [sample.at for sample in samples]
-    return Recall(len(samples), min(times), max(times), series, pauses(samples), growth, len(boots))
+    return _recall(samples, samples, series, marks, onset)
+
+
+def derive_thin_recall(
+    thinned: Thinned, marks: Iterable[tuple[str, float]], onset: Onset | None = None
+) -> Recall | None:
+    """The same in little memory: only growth is told from some of the samples."""
+    series = tuple(Series(name, points_of(thinned.kept, name), known) for name, known in thinned.figures.items())
+    return _recall(thinned.moments, thinned.kept, series, marks, onset)
+
+
+def _recall(
+    moments: Sequence[Sample],
+    kept: Sequence[Sample],
+    series: tuple[Series, ...],
+    marks: Iterable[tuple[str, float]],
+    onset: Onset | None,
+) -> Recall | None:
+    if not moments:
+        return None
+    growth = _growth(by_boot(kept)[-1], marks)
+    if growth is not None:
+        growth = growth._replace(onset=onset)
+    times = [sample.at for sample in moments]
+    return Recall(len(moments), min(times), max(times), series, pauses(moments), growth, len(by_boot(moments)))
 
 
 def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Growth | None:
@@ -94,10 +165,23 @@ def _ids(present: Sequence[Sample]) -> Forecast | None:
     return derive_ids_forecast(held[-1][1], derive_slope(held), held[-1][0] - held[0][0]) if held else None
 
 
-def onset_over(samples: Sequence[Sample], mark: int) -> Onset | None:
-    """Over every boot that is remembered from before the mark was reached."""
-    boots = [(boot[0].at - boot[0].values.get(UPTIME, 0.0), points_of(boot, ALL)) for boot in by_boot(samples)]
-    return derive_onset([(start, points) for start, points in boots if points and points[0][1] < mark], mark)
+def onset_over(samples: Iterable[Sample], mark: int) -> Onset | None:
+    """Over every boot that is remembered from before the mark was reached. One sample after another: a month of them is long."""
+    reached: list[tuple[float, tuple[Point, Point]]] = []
+    boot: str | None = None
+    before: Point | None = None
+    start, is_below = 0.0, True
+    for sample in samples:
+        if sample.boot != boot:
+            boot, start, before, is_below = sample.boot, sample.at - sample.values.get(UPTIME, 0.0), None, True
+        value = sample.values.get(ALL)
+        if value is None or not is_below:
+            continue
+        is_below = value < mark
+        if before and not is_below:
+            reached.append((start, (before, (sample.at, value))))
+        before = (sample.at, value)
+    return derive_onset(reached, mark)
 
 
 def by_boot(samples: Sequence[Sample]) -> list[list[Sample]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
@@ -37,67 +39,88 @@ def has_history(folder: bytes) -> bool:
     return any(name in names for name in FILES)
 
 
+class Past:
+    """Samples one after another, in the order they were written, so that a long time takes no more memory than an hour of it.
+    After the last of them `happenings` and `gaps` are whole. `wanted` limits the series."""
+
+    def __init__(
+        self, folder: bytes, since: float = 0.0, until: float = EVER, wanted: frozenset[str] | None = None
+    ) -> None:
+        self._where = os.fsdecode(folder)
+        self._since, self._until, self._wanted = since, until, wanted
+        self.gaps: list[Gap] = []
+        self._happenings: dict[int, Happening] = {}
+        what = f"cannot read a history from {shown(folder)}"
+        try:
+            is_kept = has_history(folder)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise ObservationError(what, why, "run as root, or as the agent's user") from error
+        if not is_kept:
+            why = "there is no history in it" if os.path.isdir(self._where) else "there is no such folder"
+            raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
+
+    @property
+    def happenings(self) -> list[Happening]:
+        return [self._happenings[number] for number in sorted(self._happenings)]
+
+    def samples(self) -> Iterator[Sample]:
+        """The log first: what is folded meanwhile is then seen twice rather than not at all, and numbers tell."""
+        waiting = deque(sorted(self._logged(), key=lambda sample: sample.number))
+        for sample in self._folded():
+            while waiting and waiting[0].number <= sample.number:
+                logged = waiting.popleft()
+                if logged.number < sample.number:
+                    yield logged
+            yield sample
+        yield from waiting
+
+    def _logged(self) -> Iterator[Sample]:
+        try:
+            records, damaged = read_log(os.path.join(self._where, LOG))
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            self.gaps.append(Gap("series", f"{LOG}: {why}", "run as the user of the agent"))
+            return
+        if damaged:
+            self.gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
+        for record in records:
+            if not self._since <= record.at <= self._until:
+                continue
+            if isinstance(record, Happening):
+                self._happenings[record.number] = record
+            elif self._wanted is None:
+                yield record
+            else:
+                yield record._replace(values={n: v for n, v in record.values.items() if n in self._wanted})
+
+    def _folded(self) -> Iterator[Sample]:
+        path = os.path.join(self._where, DATABASE)
+        if not os.path.exists(path):
+            return
+        try:
+            chunks = Chunks(path, read_only=True)
+            try:
+                yield from chunks.samples(self._since, self._until, self._wanted)
+                if chunks.damaged:
+                    why = f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"
+                    self.gaps.append(Gap("series", why))
+                for each in chunks.happenings(self._since, self._until):
+                    self._happenings.setdefault(each.number, each)
+            finally:
+                chunks.close()
+        except sqlite3.Error as error:
+            is_refused = "unable to open" in str(error)
+            hint = (
+                "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
+            )
+            self.gaps.append(Gap("series", f"{DATABASE}: {error}", hint))
+
+
 def remember(
     folder: bytes, since: float = 0.0, until: float = EVER, wanted: frozenset[str] | None = None
 ) -> Remembered:
     """Everything between two moments, in the order it was written. `wanted` limits the series."""
-    where = os.fsdecode(folder)
-    what = f"cannot read a history from {shown(folder)}"
-    try:
-        is_kept = has_history(folder)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(what, why, "run as root, or as the agent's user") from error
-    if not is_kept:
-        why = "there is no history in it" if os.path.isdir(where) else "there is no such folder"
-        raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
-    gaps: list[Gap] = []
-    # The log first: what is folded meanwhile is then seen twice rather than not at all, and numbers tell.
-    try:
-        records, damaged = read_log(os.path.join(where, LOG))
-    except OSError as error:
-        records, damaged = [], 0
-        gaps.append(Gap("series", f"{LOG}: {(error.strerror or str(error)).lower()}", "run as the user of the agent"))
-    if damaged:
-        gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
-    samples: dict[int, Sample] = {}
-    happenings: dict[int, Happening] = {}
-    _read_chunks(os.path.join(where, DATABASE), since, until, wanted, (samples, happenings, gaps))
-    for record in records:
-        if not since <= record.at <= until:
-            continue
-        if isinstance(record, Happening):
-            happenings[record.number] = record
-        elif record.number not in samples:
-            values = record.values if wanted is None else {n: v for n, v in record.values.items() if n in wanted}
-            samples[record.number] = record._replace(values=values)
-    return Remembered(
-        [samples[number] for number in sorted(samples)],
-        [happenings[number] for number in sorted(happenings)],
-        tuple(gaps),
-    )
-
-
-def _read_chunks(
-    path: str,
-    since: float,
-    until: float,
-    wanted: frozenset[str] | None,
-    into: tuple[dict[int, Sample], dict[int, Happening], list[Gap]],
-) -> None:
-    samples, happenings, gaps = into
-    if not os.path.exists(path):
-        return
-    try:
-        chunks = Chunks(path, read_only=True)
-        try:
-            samples.update((sample.number, sample) for sample in chunks.samples(since, until, wanted))
-            if chunks.damaged:
-                gaps.append(Gap("series", f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"))
-            happenings.update((each.number, each) for each in chunks.happenings(since, until))
-        finally:
-            chunks.close()
-    except sqlite3.Error as error:
-        is_refused = "unable to open" in str(error)
-        hint = "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
-        gaps.append(Gap("series", f"{DATABASE}: {error}", hint))
+    past = Past(folder, since, until, wanted)
+    samples = {sample.number: sample for sample in past.samples()}
+    return Remembered([samples[number] for number in sorted(samples)], past.happenings, tuple(past.gaps))

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import HierarchyVersion, Look
+from zombiescope.facts.cgroups import CountSource, HierarchyVersion, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier, Lifecycle
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import Host
 from zombiescope.probes.proc_cgroups import read_controller_row
-from zombiescope.probes.readers.cgroup_census import read_one_look
+from zombiescope.probes.readers.cgroup_census import ToldLook, read_told_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
@@ -30,6 +30,8 @@ class Tick(NamedTuple):
     lifecycle_seconds: float
     clock: float
     """Seconds on a clock that only goes forward; `at` may jump."""
+    source: CountSource | None
+    """Where the look has its numbers from; None where it is a gap."""
 
 
 class Walked(NamedTuple):
@@ -59,25 +61,26 @@ class Follower:
 
     def tick(self) -> Tick:
         at, start = self.host.wall_clock(), self.host.monotonic()
-        look = self._look()
+        told = self._look()
         middle = self.host.monotonic()
         lifecycle = self.ledger if isinstance(self.ledger, Gap) else self.ledger.read()
-        return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle, start)
+        look, source = (told, None) if isinstance(told, Gap) else told
+        return Tick(at, look, middle - start, lifecycle, self.host.monotonic() - middle, start, source)
 
-    def _look(self) -> Look | Gap:
+    def _look(self) -> ToldLook | Gap:
         """On v1 the directories are counted once; what was made and removed since the ledger knows. Now and then, and as long as
         some came or went while they were counted, they are counted again."""
         if self.hierarchy.version is not HierarchyVersion.V1 or isinstance(self.ledger, Gap):
-            return read_one_look(self.host, self.hierarchy)
+            return read_told_look(self.host, self.hierarchy)
         row, moved, before = read_controller_row(self.host), self.ledger.moved(), self._walked
         if before and moved and before.reused < _MOST_REUSED and not isinstance(row, Gap):
             self._walked = before._replace(reused=before.reused + 1)
             live = before.live + (moved[0] - before.births) - (moved[1] - before.deaths)
-            return Look(max(row.cgroups, live), live)
-        look = read_one_look(self.host, self.hierarchy)
+            return ToldLook(Look(max(row.cgroups, live), live), CountSource.PROC_CGROUPS)
+        told = read_told_look(self.host, self.hierarchy)
         is_still = moved is not None and moved == self.ledger.moved()
-        self._walked = Walked(*moved, look.live, 0) if moved and is_still and isinstance(look, Look) else None
-        return look
+        self._walked = Walked(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
+        return told
 
     def close(self) -> None:
         if not isinstance(self.ledger, Gap):

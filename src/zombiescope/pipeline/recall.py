@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.recall import ALL, UPTIME, Recall, derive_recall, moment_at, onset_over
+from zombiescope.analysis.recall import (
+    ALL,
+    UPTIME,
+    Recall,
+    Thinned,
+    derive_recall,
+    derive_thin_recall,
+    moment_at,
+    onset_over,
+)
 from zombiescope.analysis.reclaim_pass import ReclaimPass
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
@@ -23,6 +32,9 @@ from zombiescope.probes.readers.node_memory import read_memory_bytes
 
 _GROWTH_SECONDS = 6 * 3600.0
 _STALE_SECONDS = 900.0
+_MOST_WHOLE = 720
+"""Of samples kept with all their values: twice as many at the most."""
+_MOST_EVENTS = 500
 USUAL = Thresholds()
 READ_AS = "run as root, or as the agent's user"
 _UNUSED = Gap("memcg", "a history is read, not the machine")
@@ -54,6 +66,25 @@ def recall(
     ever = found if seconds is None else remember(folder, 0.0, until, frozenset({ALL, UPTIME}))
     numbers = derive_recall(found.samples, _marks(host, shape, limits), onset_over(ever.samples, mark))
     return Recalled(snapshot, numbers, found.happenings, moment, found.samples, found.gaps)
+
+
+def recall_briefly(host: Host, folder: bytes, seconds: float, limits: Thresholds = USUAL) -> Recalled:
+    """The last `seconds` in little memory, for whoever asks over HTTP: figures of all samples, growth from a part of them."""
+    from zombiescope.history.reader import Past  # noqa: PLC0415
+
+    now, shape = host.wall_clock(), read_shape(host)
+    past, thinned = Past(folder, now - seconds), Thinned(_MOST_WHOLE)
+    for sample in past.samples():
+        thinned.take(sample)
+    onset = onset_over(Past(folder, wanted=frozenset({ALL, UPTIME})).samples(), limits.zombies_critical)
+    numbers = derive_thin_recall(thinned, _marks(host, shape, limits), onset)
+    snapshot = Snapshot(now, "a history", read_identity(host), shape, *(_UNUSED,) * 5)
+    happenings, gaps = past.happenings, list(past.gaps)
+    if len(happenings) > _MOST_EVENTS:
+        gaps.append(
+            Gap("events", f"the last {_MOST_EVENTS} of {len(happenings):,} are shown", "zombiescope history --json")
+        )
+    return Recalled(snapshot, numbers, happenings[-_MOST_EVENTS:], None, thinned.kept, tuple(gaps))
 
 
 class Recent(NamedTuple):

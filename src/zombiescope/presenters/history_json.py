@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.recall import Recall
+from zombiescope.analysis.recall import Recall, Series
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.snapshot import Snapshot
@@ -29,7 +29,7 @@ def render_history(
         "since": rfc3339(recall.since) if recall else None,
         "until": rfc3339(recall.until) if recall else None,
         "boots": recall.boots if recall else 0,
-        "series": [_series(name, points) for name, points in recall.series] if recall else [],
+        "series": [_series(each) for each in recall.series] if recall else [],
         "moment": None
         if moment is None
         else {"at": rfc3339(moment.at), "boot_id": moment.boot, "values": dict(moment.values)},
@@ -59,15 +59,15 @@ def _gaps(recall: Recall | None, moment: Sample | None, growth: Growth | Gap) ->
     return found
 
 
-def _series(name: str, points: Sequence[tuple[float, float]]) -> Json:
-    values = [value for _, value in points]
+def _series(series: Series) -> Json:
+    found = series.figures
     return {
-        "name": name,
-        "samples": len(points),
-        "first": values[0],
-        "last": values[-1],
-        "min": min(values),
-        "max": max(values),
+        "name": series.name,
+        "samples": found.samples,
+        "first": found.first,
+        "last": found.last,
+        "min": found.least,
+        "max": found.most,
     }
 
 

@@ -24,9 +24,14 @@ TimeoutStopSec=60
 WatchdogSec=120
 StateDirectory=zombiescope
 StateDirectoryMode=0750
-# The tool costs less than what it measures. The walk runs in a child for a moment: its memory counts here too.
+# For listen = "unix:/run/zombiescope-agent/http.sock".
+RuntimeDirectory=zombiescope-agent
+RuntimeDirectoryMode=0750
+# The tool costs less than what it measures. The walk runs in a child for a moment: its memory counts here too. Should a child
+# be killed for its memory, the agent goes on without its answer.
 MemoryHigh=112M
 MemoryMax=160M
+OOMPolicy=continue
 CPUQuota=20%
 CPUWeight=20
 IOWeight=20

@@ -69,7 +69,7 @@ class ProfileApi:
 def selection(query: Query) -> Selection:
     side = query.get("side", "both")
     if side not in ("both", "kernel", "user"):
-        raise UsageError(f"cannot look at the side {side!r}", "it is neither kernel, user nor both", "choose one")
+        raise UsageError("cannot look at this side", "it is neither kernel, user nor both", "choose one")
     comm = query.get("comm", "")[:_MOST_TEXT]
     return Selection(
         _seconds(query.get("from", "")),
@@ -88,7 +88,7 @@ def _seconds(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError as error:
-        raise UsageError(f"cannot read the time {text!r}", "it is no number", "seconds, such as 12.5") from error
+        raise UsageError("cannot read the time", "it is no number", "seconds, such as 12.5") from error
     if not 0 <= value < 1e9:
         raise UsageError(f"cannot look at {value:g} s", "it is outside of any capture", "seconds, such as 12.5")
     return value
@@ -96,5 +96,5 @@ def _seconds(text: str) -> float | None:
 
 def _core(text: str) -> int:
     if not text.isdigit() or len(text) > 5:
-        raise UsageError(f"cannot look at the core {text!r}", "it is no number", "such as 0")
+        raise UsageError("cannot look at this core", "it is no number", "such as 0")
     return int(text)

@@ -1,119 +1,271 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page on this machine's own address: static files and JSON, read-only, with headers that let nothing else in.
+"""The one HTTP server, of the agent and of the page: inside somebody's selector loop, in one thread, bounded in everything.
 
-A request whose Host is not this address is refused: a page from elsewhere could otherwise read us through a name it owns.
+Whatever a client sends costs its own connection and nothing else. Who is idle or slow makes room for who asks: when all places
+are taken, the oldest connection without a whole request goes. What takes memory or time is worked out by one child at a time.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-import sys
+import errno
+import selectors
+import socket
+import struct
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
-from typing import Any, ClassVar
-from urllib.parse import parse_qsl, urlsplit
+from contextlib import suppress
+from enum import IntEnum
+from functools import partial
+from typing import NamedTuple
 
-from zombiescope.errors import ObservationError, ZombiescopeError
+from zombiescope.host.short_lived import ShortLived
+from zombiescope.web.guards import Guards
+from zombiescope.web.http import Exchange, RefusedError, Request, Response, load_h11, plain
 
-Answering = Callable[[str, dict[str, str]], dict[str, Any] | None]
-_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-_PACK_FROM = 20_000
-_LONGEST_TARGET = 4096
+MOST_CONNECTIONS = 128
+MOST_PER_PEER = 64
+_MOST_ACCEPTED = 64
+"""In one turn of the loop, which has other work."""
+ASK_SECONDS, ANSWER_SECONDS, LEAVE_SECONDS = 10.0, 20.0, 2.0
+APART_SECONDS = 30.0
+"""To work it out, also where everybody waits for a core."""
+APART_MEMORY = 64 << 20
+_MOST_UNREAD = 1 << 20
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BUG = plain(500, "this page failed: it is a bug of zombiescope")
+_BUSY = plain(503, "others are asking for the same: try again in a moment", ("Retry-After", "2"))
+_TOO_MUCH = plain(503, "it took too much memory or time: ask for less", ("Retry-After", "60"))
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server_version, sys_version = "zombiescope", ""
-    protocol_version = "HTTP/1.1"
-    timeout = 30
-    answering: ClassVar[Answering]
-    statics: ClassVar[dict[str, tuple[str, bytes]]]
-    hosts: ClassVar[frozenset[str]]
+class Apart(NamedTuple):
+    """An answer that takes memory or time: worked out by a short-lived child."""
 
-    def do_GET(self) -> None:
-        if self.headers.get("Host", "") not in self.hosts:
-            self._send(421, "text/plain", b"this server answers only to its own address\n")
-            return
-        if len(self.path) > _LONGEST_TARGET:
-            self._send(414, "text/plain", b"the address is too long\n")
-            return
-        target = urlsplit(self.path)
-        name = "index.html" if target.path == "/" else target.path.removeprefix("/static/")
-        if name in self.statics:
-            self._send(200, *self.statics[name])
-            return
-        self._answer(target.path, dict(parse_qsl(target.query)))
+    work: Callable[[], Response]
 
-    def _answer(self, path: str, query: dict[str, str]) -> None:
+
+Answering = Callable[[Request], Response | Apart]
+
+
+class _Phase(IntEnum):
+    """Who goes first when room is needed."""
+
+    LEAVING = 0
+    ASKING = 1
+    ANSWERED = 2
+    WAITING = 3
+
+
+class _Connection:
+    def __init__(self, client: socket.socket, peer: str, now: float) -> None:
+        self.client, self.peer = client, peer
+        self.since, self.deadline = now, now + ASK_SECONDS
+        self.phase = _Phase.ASKING
+        self.exchange = Exchange()
+        self.to_send = memoryview(b"")
+        self.unread = 0
+
+
+class Server:
+    def __init__(
+        self, listening: socket.socket, selector: selectors.BaseSelector, answer: Answering, guards: Guards
+    ) -> None:
+        load_h11()
+        self._listening, self._selector, self._answer = listening, selector, answer
+        self.guards = guards
+        self._connections: list[_Connection] = []
+        """The oldest first."""
+        self._apart: ShortLived | None = None
+        self._asked: _Connection | None = None
+        self._apart_until = 0.0
+        self.failed, self.last_failure = 0, ""
+        selector.register(listening, selectors.EVENT_READ, self._accept)
+
+    @property
+    def port(self) -> int:
+        """0 for a socket in the file system."""
+        name = self._listening.getsockname()
+        return int(name[1]) if isinstance(name, tuple) else 0
+
+    def close(self) -> None:
+        self._end_apart(0.0, kill=True)
+        for connection in list(self._connections):
+            self._drop(connection)
+        self._selector.unregister(self._listening)
+        self._listening.close()
+
+    def drop_late(self, now: float) -> None:
+        if self._apart and self._apart_until < now:
+            self._end_apart(now, kill=True)
+        for connection in [each for each in self._connections if each.deadline < now]:
+            self._drop(connection)
+
+    def _accept(self, now: float) -> None:
+        for _ in range(_MOST_ACCEPTED):
+            try:
+                client, address = self._listening.accept()
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTOR and self._connections:
+                    self._drop(min(self._connections, key=_worth))
+                return
+            try:
+                self._welcome(client, _peer(client, address), now)
+            except Exception as error:  # noqa: BLE001 (as below)
+                self._count(error)
+                client.close()
+
+    def _welcome(self, client: socket.socket, peer: str, now: float) -> None:
+        client.setblocking(False)
+        self._make_room(peer)
+        connection = _Connection(client, peer, now)
+        self._selector.register(client, selectors.EVENT_READ, partial(self._serve, connection))
+        self._connections.append(connection)
+        self._serve(connection, now)  # who asks at once is answered before anybody else needs the place
+
+    def _make_room(self, peer: str) -> None:
+        same = [each for each in self._connections if each.peer == peer]
+        if len(same) >= MOST_PER_PEER:
+            self._drop(min(same, key=_worth))
+        elif len(self._connections) >= MOST_CONNECTIONS:
+            self._drop(min(self._connections, key=_worth))
+
+    def _serve(self, connection: _Connection, now: float) -> None:
+        if connection not in self._connections:
+            return  # made room for another in this very turn
         try:
-            document = type(self).answering(path, query)
-            status = 200 if document is not None else 404
-        except ZombiescopeError as error:
-            document, status = {"error": error.what, "why": error.why, "hint": error.hint}, 400
-        body = json.dumps(document or {"error": "there is no such page"}, separators=(",", ":")).encode()
-        self._send(status, "application/json", body)
+            if connection.phase is _Phase.ASKING:
+                self._receive(connection, now)
+            elif connection.phase is _Phase.ANSWERED:
+                self._send(connection, now)
+            elif connection.phase is _Phase.LEAVING:
+                self._let_go(connection)
+        except BlockingIOError:
+            return
+        except (OSError, EOFError):
+            self._drop(connection)
+        except Exception as error:  # noqa: BLE001 (whatever a request makes happen costs that connection only)
+            self._count(error)
+            self._drop(connection)
 
-    def _send(self, status: int, kind: str, body: bytes) -> None:
-        packed = len(body) >= _PACK_FROM and "gzip" in self.headers.get("Accept-Encoding", "")
-        body = gzip.compress(body, 1) if packed else body
-        self.send_response(status)
-        for name, value in _HEADERS.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        if packed:
-            self.send_header("Content-Encoding", "gzip")
-        self.end_headers()
-        self.wfile.write(body)
+    def _receive(self, connection: _Connection, now: float) -> None:
+        received = connection.client.recv(4096)
+        try:
+            request = connection.exchange.take(received)
+            if request is None:
+                return
+            answer = self._answered(request)
+        except RefusedError as refused:
+            answer = refused.response
+        if isinstance(answer, Apart):
+            self._begin_apart(connection, answer, now)
+        else:
+            self._reply(connection, answer, now)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is http.server's)
-        """Silence: the terminal belongs to the person."""
+    def _answered(self, request: Request) -> Response | Apart:
+        refusal = self.guards.refusal(request)
+        if refusal:
+            return refusal
+        try:
+            answer = self._answer(request)
+        except Exception as error:  # noqa: BLE001 (a page that fails must not end the agent)
+            self._count(error)
+            return _BUG
+        return _BUSY if isinstance(answer, Apart) and self._apart else answer
+
+    def _reply(self, connection: _Connection, response: Response, now: float) -> None:
+        try:
+            encoded = connection.exchange.encode(response)
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._count(error)
+            self._drop(connection)
+            return
+        self._put(connection, encoded, now)
+
+    def _put(self, connection: _Connection, encoded: bytes, now: float) -> None:
+        was_waiting = connection.phase is _Phase.WAITING
+        connection.to_send, connection.phase = memoryview(encoded), _Phase.ANSWERED
+        connection.deadline = now + ANSWER_SECONDS
+        change = self._selector.register if was_waiting else self._selector.modify
+        change(connection.client, selectors.EVENT_WRITE, partial(self._serve, connection))
+        self._serve(connection, now)
+
+    def _send(self, connection: _Connection, now: float) -> None:
+        sent = connection.client.send(connection.to_send)
+        connection.to_send = connection.to_send[sent:]
+        if connection.to_send:
+            return
+        if connection.exchange.is_all_read:
+            self._drop(connection)
+            return
+        # What is left unread would make the kernel reset the connection, and the answer might be lost with it.
+        connection.phase, connection.deadline = _Phase.LEAVING, now + LEAVE_SECONDS
+        self._selector.modify(connection.client, selectors.EVENT_READ, partial(self._serve, connection))
+        connection.client.shutdown(socket.SHUT_WR)
+
+    def _let_go(self, connection: _Connection) -> None:
+        received = connection.client.recv(1 << 16)
+        connection.unread += len(received)
+        if not received or connection.unread > _MOST_UNREAD:
+            self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(connection.client)
+        with suppress(OSError):
+            connection.client.shutdown(socket.SHUT_RDWR)  # a child may still hold it too
+        connection.client.close()
+
+    def _begin_apart(self, connection: _Connection, answer: Apart, now: float) -> None:
+        def work() -> bytes:
+            try:
+                response = answer.work()
+            except MemoryError:
+                response = _TOO_MUCH
+            return connection.exchange.encode(response)
+
+        try:
+            child = ShortLived(work, APART_MEMORY)
+        except OSError:
+            self._reply(connection, _BUSY, now)
+            return
+        self._apart, self._asked, self._apart_until = child, connection, now + APART_SECONDS
+        connection.phase, connection.deadline = _Phase.WAITING, float("inf")
+        self._selector.unregister(connection.client)
+        self._selector.register(child.descriptor, selectors.EVENT_READ, self._apart_spoke)
+
+    def _apart_spoke(self, now: float) -> None:
+        if self._apart and self._apart.collect():
+            self._end_apart(now, kill=False)
+
+    def _end_apart(self, now: float, *, kill: bool) -> None:
+        child, connection = self._apart, self._asked
+        if child is None or connection is None:
+            return
+        self._apart = self._asked = None
+        self._selector.unregister(child.descriptor)
+        said = child.end(kill=kill)
+        if said is None and not kill:
+            self._count(ChildProcessError("the process that answered ended without a word"))
+        if connection not in self._connections:
+            return
+        if said is None:
+            self._reply(connection, _TOO_MUCH, now)
+        else:
+            self._put(connection, said, now)
+
+    def _count(self, error: Exception) -> None:
+        self.failed += 1
+        self.last_failure = f"{type(error).__name__}: {error}"[:200]
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed while it was answered is nobody's mistake."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
+def _worth(connection: _Connection) -> tuple[int, float]:
+    return connection.phase, connection.since
 
 
-def open_server(port: int, answering: Answering) -> ThreadingHTTPServer:
-    """Bound to loopback; port 0 takes any. The caller serves and closes it."""
-    try:
-        server = _Server(("127.0.0.1", port), _Handler)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(f"cannot serve on port {port}", why, "choose another with --port") from error
-    bound = server.server_address[1]
-
-    class Handler(_Handler):
-        pass
-
-    Handler.answering = staticmethod(answering)
-    Handler.statics = _statics()
-    Handler.hosts = frozenset({f"127.0.0.1:{bound}", f"localhost:{bound}"})
-    server.RequestHandlerClass = Handler
-    server.daemon_threads = True
-    return server
-
-
-def _statics() -> dict[str, tuple[str, bytes]]:
-    found = {}
-    for entry in files("zombiescope.web").joinpath("static").iterdir():
-        kind = _KINDS.get(entry.name.rpartition(".")[2])
-        if kind:
-            found[entry.name] = (kind, entry.read_bytes())
-    return found
+def _peer(client: socket.socket, address: object) -> str:
+    """The address, or the user behind a socket in the file system."""
+    if isinstance(address, tuple):
+        return str(address[0])
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return f"user {struct.unpack('3i', credentials)[1]}"

@@ -17,7 +17,7 @@ from tests.unit.agent.test_state import follower
 from zombiescope.agent.state import State
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import Look
+from zombiescope.facts.cgroups import CountSource, Look
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.pipeline.follow import Tick
 
@@ -112,7 +112,7 @@ def judged(shapes: dict[str, Shape], seed: int) -> list[tuple[float, str]]:
             zombies, at = zombies + (-1 if kind else 1), at + 1
         flow = tuple(Flow(b"/system.slice/" + name + b".service", counts) for name, counts in flows.items())
         lifecycle = Lifecycle(EventTier.BPF, now, Counts(), flow, Counts(), 0)
-        state.take_tick(Tick(now, Look(100 + zombies, 100), 0.0, lifecycle, 0.0, now))
+        state.take_tick(Tick(now, Look(100 + zombies, 100), 0.0, lifecycle, 0.0, now, CountSource.PROC_CGROUPS))
         if n % JUDGE_EVERY == 0:
             state.consider_growth()
             finding = state.judge().diagnosis.finding("zombie-growth")

@@ -15,7 +15,7 @@ from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
-from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Look
+from zombiescope.facts.cgroups import CountSource, Hierarchy, HierarchyVersion, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.facts.metric_names import MOST_SERIES, UNIT_RESTARTS
@@ -50,7 +50,7 @@ def follower() -> Follower:
 def tick(n: int, zombies: int, flows: tuple[Flow, ...] = (), live: int = 20) -> Tick:
     total = Counts(n, n, 0)
     events = Lifecycle(EventTier.BPF, 10.0 * n, total, flows, Counts(), 0)
-    return Tick(10.0 * n, Look(live + zombies, live), 0.001, events, 0.02, 10.0 * n)
+    return Tick(10.0 * n, Look(live + zombies, live), 0.001, events, 0.02, 10.0 * n, CountSource.PROC_CGROUPS)
 
 
 def text_of(judged: Judged) -> str:
@@ -161,7 +161,7 @@ def test_a_deployment_of_a_few_minutes_is_no_forecast_that_ids_run_out() -> None
 def test_what_is_not_known_has_no_sample() -> None:
     state = State(follower(), Thresholds(), "")
     gap = Gap("memcg.counted", "no row")
-    state.take_tick(Tick(0.0, gap, 0.0, Gap("births", "refused"), 0.0, 0.0))
+    state.take_tick(Tick(0.0, gap, 0.0, Gap("births", "refused"), 0.0, 0.0, None))
     state.consider_growth()
     text = text_of(state.judge())
     for name in (

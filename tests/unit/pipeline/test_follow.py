@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from tests.build import Cgroup, ScriptedHost, proc_cgroups, v1_machine
+from tests.build import Cgroup, ScriptedHost, proc_cgroups, v1_machine, v2_machine
 
-from zombiescope.facts.cgroups import Look
+from zombiescope.agent.state import State
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Census, CountSource, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Lifecycle
 from zombiescope.host.access import Host
@@ -106,3 +108,22 @@ def test_what_cannot_be_read_is_a_gap_and_is_counted_anew(followed: Followed) ->
     followed.host.change({b"/proc/cgroups": proc_cgroups(6)})
     assert followed.looks() == Look(6, 3)
     assert followed.walks == 2
+
+
+def test_a_look_tells_where_its_numbers_came_from(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {followed.follower.tick().source for _ in range(2)} == {CountSource.PROC_CGROUPS}
+    for per_controller, source in (
+        (True, CountSource.CGROUP_STAT_SUBSYS),
+        (False, CountSource.CGROUP_STAT_DESCENDANTS),
+    ):
+        host = ScriptedHost(v2_machine({b"/a": Cgroup(zombies=3)}, per_controller=per_controller))
+        follower = Follower(cast("Host", host))
+        told = follower.tick()
+        assert told.source is source
+        state = State(follower, Thresholds(), "")
+        state.take_tick(told)
+        census = state.judge().moment.snapshot.census
+        assert isinstance(census, Census)
+        assert census.source is source
+        host.change({b"/sys/fs/cgroup/cgroup.stat": None})
+        assert follower.tick().source is None

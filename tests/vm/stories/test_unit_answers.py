@@ -4,6 +4,9 @@ where it was, none of its records missing or there twice."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 
@@ -62,6 +65,12 @@ def test_it_answers_in_its_sandbox_and_a_kill_loses_nothing(unit: ExportedUnit) 
     assert wait_for(lambda: page("/healthz")[1] == "ok\n"), page("/healthz")[1] + unit.said()
     check_metrics(unit)
     assert wait_for(lambda: len(history().samples) >= 3), unit.said()
+    told = json.loads(page("/api/v1/history?seconds=3600")[1])
+    assert told["samples"] >= 3, "a child may limit its own memory in there"
+    seen = subprocess.run(
+        [sys.executable, "-m", "zombiescope", "scan", "--json", "--no-bytes"], capture_output=True, check=False
+    )
+    assert json.loads(page("/api/v1/scan")[1])["memcg"]["source"] == json.loads(seen.stdout)["memcg"]["source"]
     before, process = numbers(), unit.shown("MainPID")
     unit.systemctl("kill", "--signal=KILL", unit.name)
     assert wait_for(lambda: unit.shown("MainPID") not in ("0", process) and page("/healthz")[1] == "ok\n"), unit.said()

@@ -16,12 +16,18 @@ Examples:
   zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md
   zombiescope agent --show-config                      every value, and where it comes from
   zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
+  zombiescope agent --listen unix:/run/zombiescope-agent/http.sock    for its owner alone
   curl -s 127.0.0.1:9753/metrics
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option("--listen", metavar="ADDR:PORT", help="Where to serve /metrics, /healthz and /api/v1; '' serves nowhere.")
+@click.option(
+    "--listen",
+    metavar="ADDR:PORT|unix:PATH",
+    help="Where to serve /metrics, /healthz and /api/v1; '' serves nowhere; a path is a socket that only its owner can open.",
+)
+@click.option("--token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
 @click.option("--state", metavar="DIR", help="Where to keep the history; '' keeps none.")
 @click.option("--textfile", metavar="FILE", help="Also write the metrics here, for node_exporter's textfile collector.")
 @click.option("--config", "file", metavar="FILE", help="Configuration in TOML.")
@@ -30,6 +36,7 @@ Examples:
 def agent(
     *,
     listen: str | None,
+    token_file: str | None,
     state: str | None,
     textfile: str | None,
     file: str | None,
@@ -40,7 +47,7 @@ def agent(
 
     Reads only; listens on the loopback address unless told otherwise. Runs until SIGTERM; SIGHUP reads the configuration again.
     """
-    flags = {"listen": listen, "state": state, "textfile": textfile}
+    flags = {"listen": listen, "token_file": token_file, "state": state, "textfile": textfile}
     if show_config:
         from zombiescope.presenters.config_toml import render_config  # noqa: PLC0415
 

@@ -12,8 +12,8 @@ from zombiescope.cli.answer import Answer
 from zombiescope.cli.profiles.options import capture_argument, captures_option
 from zombiescope.pipeline.profile import open_capture
 from zombiescope.pipeline.profile_marks import marks_of
+from zombiescope.web.page import PageServer
 from zombiescope.web.profile_api import ProfileApi
-from zombiescope.web.server import open_server
 
 
 @click.command()
@@ -33,9 +33,9 @@ def serve(*, capture: str, port: int, state: bytes | None, kernel_log: bytes | N
     """A page on this machine with the heat map and the flame graph of a capture. Loopback only, read-only. Ends on Ctrl-C."""
     opened = open_capture(captures, capture)
     api = ProfileApi(opened, marks_of(opened.capture, state, kernel_log))
-    with open_server(port, api.answer) as server:
-        click.echo(f"http://127.0.0.1:{server.server_address[1]}/")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
-            server.serve_forever()
+    server = PageServer(port, api.answer)
+    click.echo(server.address)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
+        server.serve()
     return None

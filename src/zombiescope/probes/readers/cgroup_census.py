@@ -24,6 +24,11 @@ SECONDS_BETWEEN_LOOKS = 1.0
 _PARENTS = "parents[].zombies"
 
 
+class ToldLook(NamedTuple):
+    look: Look
+    source: CountSource
+
+
 class _Seen(NamedTuple):
     look: Look
     source: CountSource
@@ -49,8 +54,14 @@ def read_census(host: Host, hierarchy: Hierarchy) -> Census | Gap:
 
 def read_one_look(host: Host, hierarchy: Hierarchy) -> Look | Gap:
     """A single look, for comparing with something that was counted at this very moment: ordinary deaths are in it."""
+    told = read_told_look(host, hierarchy)
+    return told if isinstance(told, Gap) else told.look
+
+
+def read_told_look(host: Host, hierarchy: Hierarchy) -> ToldLook | Gap:
+    """The same, and where its numbers came from."""
     seen = _counted_look(host, hierarchy) if hierarchy.version is HierarchyVersion.V1 else _v2_totals(host, hierarchy)
-    return seen if isinstance(seen, Gap) else seen.look
+    return seen if isinstance(seen, Gap) else ToldLook(seen.look, seen.source)
 
 
 def read_live_tree(host: Host, hierarchy: Hierarchy) -> LiveTree | Gap:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the agent serves and whom it answers, by its configuration."""
+
+from __future__ import annotations
+
+import selectors
+
+from zombiescope.config import Config, listen_address
+from zombiescope.errors import UsageError
+from zombiescope.web.guards import Guards, guards_for
+from zombiescope.web.http import load_h11
+from zombiescope.web.listening import open_listening, remove_path
+from zombiescope.web.server import Answering, Server
+from zombiescope.web.token import read_token
+
+
+def open_door(config: Config, selector: selectors.BaseSelector, answer: Answering) -> Server | None:
+    """None where it is to serve nowhere."""
+    address = listen_address(config.text("listen"))
+    if address is None:
+        return None
+    load_h11("cannot serve metrics")
+    guards = guards_of(config)
+    try:
+        listening = open_listening(address)
+    except OSError as error:
+        what = f"cannot listen on {config.text('listen')}"
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(what, why, "--listen 127.0.0.1:0 takes any free port") from error
+    return Server(listening, selector, answer, guards)
+
+
+def close_door(config: Config, server: Server) -> None:
+    server.close()
+    address = listen_address(config.text("listen"))
+    if isinstance(address, str):
+        remove_path(address)
+
+
+def guards_of(config: Config) -> Guards:
+    """Raises UsageError where the token cannot be read."""
+    address = listen_address(config.text("listen"))
+    token = config.text("token_file")
+    where = address[0] if isinstance(address, tuple) else ""
+    return guards_for(where, config.words("hosts"), read_token(token) if token else "")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is answered: the Host must be this server, and where a token is set it must be shown.
+
+A page from elsewhere can have its own name lead to this address (DNS rebinding) and then read us as if we were it. It cannot
+have an address as its name: so addresses are let in where we listen on all of them, and names only if they are ours.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from zombiescope.web.http import Request, Response, plain
+
+_LOOPBACK_NAME = "localhost"
+_ANYWHERE = (b"\0" * 4, b"\0" * 16)
+_NEAR_6 = b"\0" * 15 + b"\1"
+_OWN_ADDRESS = plain(
+    421,
+    "this server answers only to its own address: ask for that, or add the name you use to `hosts` in its configuration",
+)
+_NO_TOKEN = plain(
+    401, "this server wants its token: Authorization: Bearer TOKEN", ("WWW-Authenticate", 'Bearer realm="zombiescope"')
+)
+
+
+class Guards(NamedTuple):
+    """`address`: where we listen; empty for a socket in the file system, which no page of a browser can reach."""
+
+    address: str = ""
+    names: frozenset[str] = frozenset()
+    token: str = ""
+
+    def refusal(self, request: Request) -> Response | None:
+        if self.address and not self._is_own(request.headers.get("host")):
+            return _OWN_ADDRESS
+        if self.token and not _is_shown(self.token, request.headers.get("authorization", "")):
+            return _NO_TOKEN
+        return None
+
+    def _is_own(self, host: str | None) -> bool:
+        """Any port: who forwards one asks for another. Without a Host (HTTP/1.0) it is no browser."""
+        if host is None:
+            return True
+        name = _without_port(host).lower().removesuffix(".")
+        if name in self.names:
+            return True
+        asked, listening = _literal(name), _literal(self.address)
+        if asked is None:
+            return False
+        return listening in _ANYWHERE or asked == listening or (is_loopback(self.address) and _is_near(asked))
+
+
+def guards_for(address: str, names: Iterable[str] = (), token: str = "") -> Guards:
+    """`names`: others under which we are known. Ours are the address, `localhost` and, beyond loopback, the name of the host."""
+    own = {address, *names}
+    is_anywhere = _literal(address) in _ANYWHERE
+    if is_anywhere or is_loopback(address):
+        own.add(_LOOPBACK_NAME)
+    if is_anywhere or not is_loopback(address):
+        own.add(os.uname().nodename)
+    return Guards(address, frozenset(name.lower().removesuffix(".") for name in own if name), token)
+
+
+def is_loopback(address: str) -> bool:
+    found = _literal(address)
+    return address == _LOOPBACK_NAME or (found is not None and _is_near(found))
+
+
+def _is_near(address: bytes) -> bool:
+    return address == _NEAR_6 or (len(address) == 4 and address[:1] == b"\x7f")
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _literal(text: str) -> bytes | None:
+    family = socket.AF_INET6 if ":" in text else socket.AF_INET
+    try:
+        return socket.inet_pton(family, text)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_shown(token: str, authorization: str) -> bool:
+    from hmac import compare_digest  # noqa: PLC0415 (only where there is a token)
+
+    kind, _, shown = authorization.partition(" ")
+    return compare_digest(shown.strip().encode("latin-1"), token.encode()) and kind.lower() == "bearer"
