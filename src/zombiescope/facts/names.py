@@ -41,6 +41,24 @@ def unshown(text: str) -> bytes:
     return _ESCAPE.sub(restore, text).encode("utf-8", "surrogateescape")
 
 
+def quiet(text: str) -> str:
+    """Text that was made printable before, as far as its writer was honest: what a terminal would obey is escaped, the rest stays."""
+    if text.isprintable():
+        return text
+    escaped = (one if one.isprintable() else _as_bytes(one) for one in text)
+    return "".join(escaped)
+
+
+def quiet_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(quiet(line.replace("\t", "    ")) for line in text.split("\n")) if not text.isprintable() else text
+
+
+def _as_bytes(character: str) -> str:
+    code = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass")
+    return "".join(f"\\x{byte:02x}" for byte in code)
+
+
 def zombies_said(count: int, verb: str = "") -> str:
     """`2 zombies hold`, `1 zombie holds`."""
     if count == 1:
