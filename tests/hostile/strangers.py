@@ -58,7 +58,7 @@ def measured(*words: str | Path) -> Outcome:
         [str(INSTALLED), *map(str, words)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if False else subprocess.PIPE,
+        stderr=subprocess.PIPE,
         preexec_fn=limited,  # noqa: PLW1509 (there is one thread here)
     )
     assert child.stdout is not None and child.stderr is not None
@@ -131,6 +131,7 @@ def sparse_ext4(folder: Path) -> Path:
     tree.mkdir(parents=True)
     for number in range(48):
         with (tree / f"a{number}.service").open("wb") as file:
+            file.write(UNIT)
             file.truncate(15 << 20)
     image = folder / "disk.raw"
     subprocess.run(["/usr/sbin/mke2fs", "-q", "-t", "ext4", "-d", folder / "tree", image, "4m"], check=True)

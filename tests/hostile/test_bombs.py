@@ -55,7 +55,7 @@ def test_pax_records(tmp_path: Path) -> None:
 @pytest.mark.attack("make a reader take all of a file at once with a size below zero")
 @pytest.mark.parametrize("kind", [b"x", b"L", b"0"])
 def test_negative_size(tmp_path: Path, kind: bytes) -> None:
-    content = header(b"a.service", b"-0000001000", kind)
+    content = header(b"a.service", b"-0000000001", kind)
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.write(content)

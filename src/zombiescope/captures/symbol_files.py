@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import unshown
+from zombiescope.host.bounds import allow
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
@@ -20,6 +21,9 @@ from zombiescope.profiling.symbolise import VDSO
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
+_PIECE = 1 << 20
+_MAPPED_TIMES = 2
+"""A binary of this machine, and the table made of its symbols."""
 RUNNING_KALLSYMS = b"/proc/kallsyms"
 
 
@@ -145,6 +149,7 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         size = os.fstat(descriptor).st_size
+        allow(size if may_change else _MAPPED_TIMES * size)
         return memoryview(mmap.mmap(descriptor, 0, access=access)) if size else memoryview(b"")
     finally:
         os.close(descriptor)
@@ -153,4 +158,9 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
 def read_bounded(path: bytes, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit)
+        pieces: list[bytes] = []
+        left = limit
+        while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
