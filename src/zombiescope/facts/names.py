@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 _PLAIN = re.compile(rb"[ -\[\]-~]*")
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|x[0-9a-f]{2})")
 
 
@@ -50,8 +51,8 @@ def quiet(text: str) -> str:
 
 
 def quiet_lines(text: str) -> str:
-    """The same for text of several lines."""
-    return "\n".join(quiet(line.replace("\t", "    ")) for line in text.split("\n")) if not text.isprintable() else text
+    """Any text of ours, before a terminal gets it: what it would obey (escapes, bells, letters drawn backwards) is escaped."""
+    return _OBEYED.sub(lambda match: _as_bytes(match[0]), text)
 
 
 def _as_bytes(character: str) -> str:
