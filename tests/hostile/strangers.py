@@ -91,8 +91,10 @@ def header(name: bytes, size: bytes, kind: bytes = b"0") -> bytes:
 def recording_bomb(mib: int) -> bytes:
     """As small as gzip makes it: the same answer again and again."""
     first = json.dumps({"schema": "zombiescope.recording/1", "tool": "", "label": ""}).encode()
-    line = b'{"at":0,"ask":"read","path":"","answer":""}\n'
-    return gzip.compress(tarred({"recording.jsonl": first + b"\n" + line * ((mib << 20) // len(line))}), 9)
+    lines = b'{"at":0,"ask":"read","path":"","answer":""}\n' * (1 << 15)
+    count = (mib << 20) // len(lines)
+    size = b"%011o" % (len(first) + 1 + count * len(lines))
+    return gzip.compress(header(b"recording.jsonl", size) + first + b"\n") + gzip.compress(lines, 9) * count
 
 
 def pax_bomb(headers: int) -> bytes:
@@ -107,12 +109,11 @@ def zeros_bomb(form: str) -> bytes:
     gib = 1 << 30
     pieces = [header(b"zeros", b"\x80" + (1 << 40).to_bytes(11, "big"))]
     if form == "gzip":
-        packer = zlib.compressobj(9, wbits=31)
-        return b"".join([packer.compress(pieces[0]), *(packer.compress(bytes(1 << 24)) for _ in range(256)), packer.flush()])
+        return gzip.compress(pieces[0]) + gzip.compress(bytes(1 << 24), 9) * 64
     if form == "bzip2":
-        return bz2.compress(pieces[0] + bytes(1 << 20)) + bz2.compress(bytes(gib >> 3)) * 2000
+        return bz2.compress(pieces[0]) + bz2.compress(bytes(gib >> 6)) * 20_000
     if form == "xz":
-        return lzma.compress(pieces[0]) + lzma.compress(bytes(gib >> 2), preset=1) * 100
+        return lzma.compress(pieces[0]) + lzma.compress(bytes(gib >> 5), preset=0) * 400
     return b"".join(_zstd_zeros(pieces[0], gib * 256))
 
 
@@ -184,16 +185,11 @@ def unfolding_pprof(lines: int, samples: int) -> bytes:
 
 def stored_bomb(rows: int) -> bytes:
     """A stored capture whose columns are zeros."""
-    columns, packed = [], []
-    for name in ("time", "cpu", "mode", "event", "idle", "node", "pid", "tid", "comm", "cgroup", "tree_frame", "tree_rest"):
-        packer = zlib.compressobj(9, wbits=-15)
-        data = b"".join(packer.compress(bytes(min(1 << 24, 8 * rows - at))) for at in range(0, 8 * rows, 1 << 24))
-        data += packer.flush()
-        columns.append(
-            {"form": "deflate", "name": name, "rows": rows, "width": 8, "ascends": False, "first": 0}
-            | {"bytes": len(data), "crc": zlib.crc32(data)}
-        )
-        packed.append(data)
+    names = ("time", "cpu", "mode", "event", "idle", "node", "pid", "tid", "comm", "cgroup", "tree_frame", "tree_rest")
+    data = zlib.compress(bytes(8 * rows), 9)
+    said = {"rows": rows, "width": 8, "ascends": False, "first": 0, "bytes": len(data), "crc": zlib.crc32(data)}
+    columns: list[dict[str, object]] = [{"name": name} | said for name in names]
+    packed = [data] * len(names)
     return _stored(columns, packed, {})
 
 

@@ -16,7 +16,7 @@ _CHUNK = 1 << 18
 _TOLD_EVERY = 1 << 20
 _MOST_TIMES = 100
 """Images unpack to three times their size, sparse ones to thirty."""
-_LEAST_ALLOWED = 512 << 20
+_LEAST_ALLOWED = 320 << 20
 """A small image with a swap file: unpacked within seconds by every packer."""
 _STREAM_COST = 1 << 16
 """What beginning another packed stream counts for: one of nothing takes 14 bytes."""

@@ -17,9 +17,11 @@ from zombiescope.profiling.symbolise import Frames
 
 Frame = tuple[str, str]
 MOST_DEPTH = 16_384
-_LEAST_FRAMES, _MOST_FRAMES_PER_BYTE = 1 << 20, 4
+_LEAST_FRAMES, _MOST_FRAMES_PER_BYTE = 1 << 18, 2
 """Of all distinct stacks together. A frame of text takes two bytes and more; profiles that refer to places or open and close
 calls say more with a byte, seldom much."""
+_AGAIN = 4
+"""A stack that is known already takes time and no memory: it counts for a quarter."""
 _MOST_NUMBER = (1 << 62) - 1
 
 
@@ -50,11 +52,12 @@ class Gathering:
         number = self._known.setdefault(numbers, len(self.stacks))
         if number == len(self.stacks):
             self.stacks.append(numbers)
-            self._held += len(numbers)
-            if self._held > _LEAST_FRAMES + _MOST_FRAMES_PER_BYTE * self.input_bytes:
-                raise BrokenCapture(
-                    f"its stacks unfold to more than {self._held - 1:,} frames", "it is damaged, or made to do harm"
-                )
+            self._held += _AGAIN * len(numbers)
+        self._held += len(numbers)
+        if self._held > _AGAIN * (_LEAST_FRAMES + _MOST_FRAMES_PER_BYTE * self.input_bytes):
+            raise BrokenCapture(
+                f"its stacks unfold to {self._held // _AGAIN:,} frames and more", "it is damaged, or made to do harm"
+            )
         return number
 
     def add(
