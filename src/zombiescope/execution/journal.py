@@ -18,6 +18,8 @@ from zombiescope.errors import ActionUndoneError, UsageError
 
 VERSION = 1
 FILE = "journal.jsonl"
+_MOST_BYTES = 64 << 20
+"""A thousand times the longest one seen."""
 Entry = dict[str, Any]
 
 
@@ -76,10 +78,10 @@ def read_entries(folder: str) -> list[Entry]:
     """As far as it can be read; raises OSError where it is not there."""
     found = []
     with open(os.path.join(folder, FILE), "rb") as file:  # noqa: PTH123
-        for line in file.read().split(b"\n"):
+        for line in file.read(_MOST_BYTES).split(b"\n"):
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict) and isinstance(entry.get("entry"), str):
                 found.append(entry)

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
+from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
 
 EVER = 1e12
+_MEMORY_TIMES = 256
+"""A number takes two bytes in the store and 100 in memory, with the name of its series."""
 FILES = (LOG, DATABASE)
 
 
@@ -41,6 +45,20 @@ def remember(
     folder: bytes, since: float = 0.0, until: float = EVER, wanted: frozenset[str] | None = None
 ) -> Remembered:
     """Everything between two moments, in the order it was written. `wanted` limits the series."""
+    what = f"cannot read a history from {shown(folder)}"
+    with bounded(what, Budget(_size(folder), _MEMORY_TIMES)):
+        return _remember(folder, since, until, wanted)
+
+
+def _size(folder: bytes) -> int:
+    found = 0
+    for name in FILES:
+        with suppress(OSError):
+            found += input_bytes(os.stat(os.path.join(folder, name.encode())))
+    return found
+
+
+def _remember(folder: bytes, since: float, until: float, wanted: frozenset[str] | None) -> Remembered:
     where = os.fsdecode(folder)
     what = f"cannot read a history from {shown(folder)}"
     try:
@@ -97,7 +115,7 @@ def _read_chunks(
             happenings.update((each.number, each) for each in chunks.happenings(since, until))
         finally:
             chunks.close()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError, TypeError, OverflowError, UnicodeError) as error:
         is_refused = "unable to open" in str(error)
         hint = "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
         gaps.append(Gap("series", f"{DATABASE}: {error}", hint))

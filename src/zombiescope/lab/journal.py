@@ -20,6 +20,8 @@ from zombiescope.lab.processes import mark_self, start_time
 JOURNAL = "journal.jsonl"
 LOCK = "lock"
 TRUTH = "truth.json"
+_MOST_BYTES = 64 << 20
+"""A thousand times the longest one seen."""
 Entry = dict[str, str | int]
 
 
@@ -76,13 +78,14 @@ def entries(run: str) -> list[Entry]:
     found: list[Entry] = []
     for root in STATE_ROOTS:
         try:
-            text = Path(root, run, JOURNAL).read_text(errors="replace")
+            with Path(root, run, JOURNAL).open("rb") as file:
+                text = file.read(_MOST_BYTES).decode("utf-8", "replace")
         except OSError:
             continue
         for line in text.splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict):
                 found.append(entry)
