@@ -83,7 +83,7 @@ def read_entries(folder: str) -> list[Entry]:
                 entry = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(entry, dict) and isinstance(entry.get("entry"), str):
+            if isinstance(entry, dict) and _is_ours(entry):
                 found.append(entry)
     versions = {entry.get("v") for entry in found}
     if versions - {VERSION}:
@@ -93,6 +93,15 @@ def read_entries(folder: str) -> list[Entry]:
             "use the version that wrote it",
         )
     return found
+
+
+def _is_ours(entry: Entry) -> bool:
+    """Has what every reader of it looks at; a line that lacks it says nothing that could be obeyed."""
+    if not isinstance(entry.get("entry"), str) or not isinstance(entry.get("v", VERSION), int | str):
+        return False
+    wanted = {"write": ("seq", "do"), "done": ("seq",), "undone": ("seq",), "step-end": ("at", "name")}
+    types = {"seq": int, "do": str, "at": int | float, "name": str}
+    return all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
 class ActionFolder:
