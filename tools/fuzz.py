@@ -28,10 +28,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.fuzzing.readers import Reader, all_readers, dice_of, prepare
+from tools.fuzzing.readers import Reader, all_readers, dice_of, prepare  # noqa: E402 (found from the line above)
 
-from zombiescope.cli.main import main as command
-from zombiescope.errors import EXIT_BUG, ZombiescopeError
+from zombiescope.cli.main import main as command  # noqa: E402
+from zombiescope.errors import EXIT_BUG, ZombiescopeError  # noqa: E402
 
 MOST_BYTES, MOST_SECONDS = 256 << 20, 5.0
 BATCH = 50
@@ -66,7 +66,7 @@ def attempt(reader: Reader, folder: Path, number: int, ordinary: int) -> tuple[s
             code = command(["--debug", *reader.words(folder, number)])
         except ZombiescopeError:
             return "refused", ""
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (whatever it is, it is what we look for)
             return "traceback", traceback.format_exc()
     if code == EXIT_BUG:
         return "traceback", errors.getvalue()
@@ -145,7 +145,7 @@ def _batch(name: str, reader: Reader, plan: tuple[int, range, int], folder: Path
         os.close(reading)
         try:
             read_batch(name, reader, plan, folder, writing)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (the parent is told, and ends)
             traceback.print_exc()
             os._exit(_OWN_FAULT)
         os._exit(0)
@@ -181,7 +181,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="readers whose name has this in it")
     given = parser.parse_args()
-    print(f"{'reader':<22}{'mutations':>10}{'refused':>9}{'partial':>9}{'whole':>8}{'slowest CPU':>13}{'memory':>9}  failures")
+    print(
+        f"{'reader':<22}{'mutations':>10}{'refused':>9}{'partial':>9}{'whole':>8}{'slowest CPU':>13}{'memory':>9}  failures"
+    )
     failures: list[str] = []
     begun = time.monotonic()
     for name, reader in all_readers():
@@ -189,10 +191,15 @@ def main() -> None:
             continue
         row = fuzz(name, reader, given.count, given.seed)
         failures += row.failures
-        counts = "".join(f"{row.outcomes[kind]:>{width},}" for kind, width in (("refused", 9), ("partial", 9), ("whole", 8)))
+        counts = "".join(
+            f"{row.outcomes[kind]:>{width},}" for kind, width in (("refused", 9), ("partial", 9), ("whole", 8))
+        )
         cost = f"{row.slowest:>11.2f} s{row.most_mib:>5} MiB"
         print(f"{name:<22}{row.outcomes.total():>10,}{counts}{cost}  {len(row.failures)}", flush=True)
-    print(f"{len(failures)} failures, {time.monotonic() - begun:.0f} s" + (f"; the files are in {FAILED}" if failures else ""))
+    print(
+        f"{len(failures)} failures, {time.monotonic() - begun:.0f} s"
+        + (f"; the files are in {FAILED}" if failures else "")
+    )
     for failure in failures[:40]:
         print(f"  {failure}")
     sys.exit(bool(failures))

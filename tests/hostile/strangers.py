@@ -65,7 +65,9 @@ def measured(*words: str | Path) -> Outcome:
     out, err = child.stdout.read(), child.stderr.read()
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    return Outcome(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), used.ru_maxrss >> 10)
+    return Outcome(
+        child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), used.ru_maxrss >> 10
+    )
 
 
 def tarred(members: dict[str, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:
@@ -140,27 +142,13 @@ def sparse_ext4(folder: Path) -> Path:
 
 
 def colliding_addresses(count: int) -> bytes:
-    """perf.data whose addresses all fall on one place of a table with the scanner's own spread, whatever its size."""
-    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
-    # In the highest bits all alike, in the lowest all different: then the product is undone.
-    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(inverse)
-    chosen = numbers[(numbers < np.uint64(1 << 63)) & (numbers > np.uint64(4096))]
+    """perf.data whose addresses all fall on one place of a table with the scanner's spread of today, whatever its size: their
+    product with it has the highest bits all alike. Nobody owns them, which is mixed in, and a return address is one less."""
+    inverse, nobody = pow(0x9E3779B97F4A7C15, -1, 1 << 64), np.uint64(0xFFFFFF << 40)
+    chosen = (np.arange(1, count + 1, dtype=np.uint64) * np.uint64(inverse) ^ nobody) + np.uint64(1)
     builder = PerfFileBuilder()
     for time, begin in enumerate(range(0, len(chosen), 1000)):
         builder.sample(5_000_000_000 + time, 0, 10, [KERNEL_MARK, *chosen[begin : begin + 1000].tolist()])
-    return builder.file()
-
-
-def colliding_stacks(bits: int) -> bytes:
-    """perf.data whose stacks all have one hash, whatever it begins with: a difference in one word is undone by the next but one."""
-    builder = PerfFileBuilder()
-    plain = 0xFFFFFFFF81000310
-    for number in range(1 << bits):
-        chain = [KERNEL_MARK, plain]
-        for bit in range(bits):
-            first, second = (1 << 63, 1 << 63 | 1 << 34) if number >> bit & 1 else (0, 0)
-            chain += [0x7000000000000000 ^ first, 0x10, 0x7000000000000000 ^ second, 0x20]
-        builder.sample(5_000_000_000 + number, 0, 10, chain)
     return builder.file()
 
 
@@ -187,8 +175,15 @@ def stored_bomb(rows: int) -> bytes:
     """A stored capture whose columns are zeros."""
     names = ("time", "cpu", "mode", "event", "idle", "node", "pid", "tid", "comm", "cgroup", "tree_frame", "tree_rest")
     data = zlib.compress(bytes(8 * rows), 9)
-    said = {"rows": rows, "width": 8, "ascends": False, "first": 0, "bytes": len(data), "crc": zlib.crc32(data)}
-    columns: list[dict[str, object]] = [{"name": name} | said for name in names]
+    said: dict[str, object] = {
+        "rows": rows,
+        "width": 8,
+        "ascends": False,
+        "first": 0,
+        "bytes": len(data),
+        "crc": zlib.crc32(data),
+    }
+    columns: list[dict[str, object]] = [{"name": name, **said} for name in names]
     packed = [data] * len(names)
     return _stored(columns, packed, {})
 
@@ -209,7 +204,14 @@ def stored_with(text: str) -> bytes:
             | {"bytes": len(data), "crc": zlib.crc32(data)}
         )
         packed.append(data)
-    texts = {"names": [text], "files": [text], "file_of": [0], "comms": [text], "events": [text, text], "cgroups": [text]}
+    texts = {
+        "names": [text],
+        "files": [text],
+        "file_of": [0],
+        "comms": [text],
+        "events": [text, text],
+        "cgroups": [text],
+    }
     about = {"source": text, "host": text, "kernel": text, "gaps": [{"fact": text, "reason": text, "hint": text}]}
     return _stored(columns, packed, texts, about)
 
@@ -217,7 +219,15 @@ def stored_with(text: str) -> bytes:
 def _stored(columns: list[dict[str, object]], packed: list[bytes], texts: object, about: object = None) -> bytes:
     text = zlib.compress(json.dumps(texts).encode())
     columns = [*columns, {"name": "texts", "bytes": len(text), "crc": zlib.crc32(text)}]
-    said = {"source": "x", "host": None, "kernel": None, "clock": None, "rate_hz": 99, "lost": 0, "throttled": 0}
+    said: dict[str, object] = {
+        "source": "x",
+        "host": None,
+        "kernel": None,
+        "clock": None,
+        "rate_hz": 99,
+        "lost": 0,
+        "throttled": 0,
+    }
     said |= {"has_time": True, "gaps": []} | (about if isinstance(about, dict) else {})
     heading = json.dumps({"schema": "zombiescope.capture/1", "about": said, "columns": columns}).encode()
     return struct.pack("<8sI", b"ZSCAPT01", len(heading)) + heading + b"".join([*packed, text])

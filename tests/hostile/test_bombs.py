@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import zlib
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,8 @@ def test_packed_zeros(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.attack("make the unpacker of xz ask for a gibibyte")
 def test_dictionary_of_xz(tmp_path: Path) -> None:
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]
     content = bytearray(lzma.compress(tarred({UNIT_NAME: UNIT}), filters=[{"id": lzma.FILTER_LZMA2, "preset": 0}]))
-    del filters
     # The size of the dictionary is one byte of the block header, which has a checksum of its own.
-    import zlib  # noqa: PLC0415
-
     length = (content[12] + 1) * 4
     block = content[12 : 12 + length - 4]
     block[block.index(0x21) + 2] = 37
@@ -101,13 +98,6 @@ def test_stored_capture(tmp_path: Path) -> None:
 @pytest.mark.attack("make an import quadratic with addresses chosen for the scanner's table")
 def test_colliding_addresses(tmp_path: Path) -> None:
     outcome = imported(tmp_path, strangers.colliding_addresses(600_000))
-    outcome.assert_bounded()
-    assert outcome.code == 0
-
-
-@pytest.mark.attack("make an import quadratic with stacks that share one hash")
-def test_colliding_stacks(tmp_path: Path) -> None:
-    outcome = imported(tmp_path, strangers.colliding_stacks(14))
     outcome.assert_bounded()
     assert outcome.code == 0
 

@@ -66,8 +66,12 @@ def tar_headers(raw: bytes, dice: random.Random) -> bytes:
     out = bytearray(raw)
     blocks = [at for at in range(0, len(out) - 511, 512) if out[at + 257 : at + 262] == b"ustar"]
     for at in dice.sample(blocks, min(len(blocks), dice.choice((1, 1, 2, 5)))):
-        begin, length = dice.choice(((0, 100), (100, 8), (124, 12), (156, 1), (157, 100), (257, 8), (345, 155), (482, 1)))
-        text = dice.choice((*_TEXTS, b"-0000000001", b"77777777777", b"\x80" + b"\xff" * 11, b"\xff" * 12, b"x", b"L", b"S", b"g"))
+        begin, length = dice.choice(
+            ((0, 100), (100, 8), (124, 12), (156, 1), (157, 100), (257, 8), (345, 155), (482, 1))
+        )
+        text = dice.choice(
+            (*_TEXTS, b"-0000000001", b"77777777777", b"\x80" + b"\xff" * 11, b"\xff" * 12, b"x", b"L", b"S", b"g")
+        )
         out[at + begin : at + begin + length] = text[:length].ljust(length, b"\0")
         out[at + 148 : at + 156] = b" " * 8
         out[at + 148 : at + 156] = b"%06o\0 " % sum(out[at : at + 512])
@@ -76,7 +80,9 @@ def tar_headers(raw: bytes, dice: random.Random) -> bytes:
 
 def packed(change: Change, form: str) -> Change:
     """Changed before it is packed, or after."""
-    pack = {"gzip": lambda raw: gzip.compress(raw, 1), "bzip2": bz2.compress, "xz": lzma.compress, "zstd": zstd_packed}[form]
+    pack = {"gzip": lambda raw: gzip.compress(raw, 1), "bzip2": bz2.compress, "xz": lzma.compress, "zstd": zstd_packed}[
+        form
+    ]
 
     def run(raw: bytes, dice: random.Random) -> bytes:
         return pack(change(raw, dice)) if dice.random() < 0.5 else anywhere(pack(raw), dice)
@@ -105,7 +111,9 @@ def stored_capture(raw: bytes, dice: random.Random) -> bytes:
     for number, entry in enumerate(entries):
         size = int(entry[1])
         if number == which:
-            form = -15 if b'"form"' in heading[entry.start() - 200 : entry.start()] and number < len(entries) - 1 else 15
+            form = (
+                -15 if b'"form"' in heading[entry.start() - 200 : entry.start()] and number < len(entries) - 1 else 15
+            )
             packer = zlib.compressobj(1, wbits=form)
             try:
                 plain = zlib.decompressobj(form).decompress(bytes(body[at : at + size]))

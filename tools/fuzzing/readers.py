@@ -10,13 +10,12 @@ import random
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.unit.profiling.perf_files import KALLSYMS, TOOLS, PerfFileBuilder, record, small_capture
 from tests.unit.zstd_frames import zstd_packed
-
 from tools.fuzzing.mutations import Change, anywhere, either, packed, stored_capture, tar_headers, values, with_crc
 
 from zombiescope.execution.journal import ActionFolder, read_entries
@@ -56,7 +55,7 @@ def all_readers() -> Iterator[tuple[str, Reader]]:
     yield from _state()
 
 
-def _tarred(members: dict[str, bytes | str], form: int = tarfile.GNU_FORMAT) -> bytes:
+def _tarred(members: Mapping[str, bytes | str], form: int = tarfile.GNU_FORMAT) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as archive:
         for name, content in members.items():
@@ -94,14 +93,19 @@ def _images() -> Iterator[tuple[str, Reader]]:
     digest = "0123456789abcdef" * 4
     manifest = json.dumps({"layers": [{"digest": f"sha256:{digest}"}]}).encode()
     index = json.dumps({"manifests": [{"digest": "sha256:" + "f" * 64, "platform": {"os": "linux"}}]}).encode()
-    oci = {"oci-layout": b"{}", "index.json": index, f"blobs/sha256/{digest}": layer, f"blobs/sha256/{'f' * 64}": manifest}
+    oci = {
+        "oci-layout": b"{}",
+        "index.json": index,
+        f"blobs/sha256/{digest}": layer,
+        f"blobs/sha256/{'f' * 64}": manifest,
+    }
     yield "image: oci", reader([_tarred(oci)], either(headers, values))
     for form in ("gzip", "bzip2", "xz", "zstd"):
         yield f"image: {form}", reader([_tarred(plain)], packed(headers, form))
     yield "image: ext4", reader([_ext4(plain)], anywhere)
 
 
-def _ext4(members: dict[str, bytes | str]) -> bytes:
+def _ext4(members: Mapping[str, bytes | str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in members.items():
             place = Path(folder, "tree", name)
@@ -151,7 +155,8 @@ def _captures() -> Iterator[tuple[str, Reader]]:
 
     yield "capture: perf.data", reader([few.file(), several.file(), squeezed.file()], anywhere)
     yield "capture: perf pipe", reader([few.pipe(), squeezed.pipe()], anywhere)
-    script = b"reader 10/10 [001] 5.000001: 1 cycles:\n\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])\n\t 400200 x (/bin/x)\n\n"
+    script = b"reader 10/10 [001] 5.000001: 1 cycles:\n\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])\n"
+    script += b"\t 400200 x (/bin/x)\n\n"
     yield "capture: perf script", reader([script * 20], either(anywhere, values))
     yield "capture: collapsed", reader([b"a;b;c_[k] 10\nb;c 3\n" * 20], either(anywhere, values))
     pprof = b"".join(write_pprof(capture, everything))
@@ -162,13 +167,16 @@ def _captures() -> Iterator[tuple[str, Reader]]:
     yield "capture: firefox", reader([b"".join(write_firefox(capture, everything))], either(anywhere, values))
     yield "capture: otlp", reader([b"".join(write_otlp(capture, everything))], anywhere)
     stored = b"".join(encode(capture))
-    yield "capture: stored", Reader([stored], either(stored_capture, stored_capture, anywhere), "capture.zscap", questions)
+    yield (
+        "capture: stored",
+        Reader([stored], either(stored_capture, stored_capture, anywhere), "capture.zscap", questions),
+    )
 
 
 def _state() -> Iterator[tuple[str, Reader]]:
     samples = [Sample(number, 1e9 + number * 10, "boot", {"a": number, "b": number / 3}) for number in range(1, 60)]
     happenings = [Happening(100 + number, 1e9 + number, "boot", "what", "detail") for number in range(5)]
-    log = b"".join(encode_line(entry) for entry in (*samples, *happenings))
+    log = b"".join([*map(encode_line, samples), *map(encode_line, happenings)])
     with tempfile.TemporaryDirectory() as folder:
         chunks = Chunks(f"{folder}/history.db")
         chunks.fold(samples, happenings, 200)
@@ -183,12 +191,21 @@ def _state() -> Iterator[tuple[str, Reader]]:
 
     yield "state: log", Reader([log], either(with_crc, with_crc, anywhere), LOG, words)
     yield "state: database", Reader([database], anywhere, DATABASE, words)
-    entries = [{"v": 1, "entry": "begin", "at": 1.0, "plan": {}}, {"v": 1, "entry": "step", "at": 1.0, "n": 1, "name": "x"}]
-    entries += [{"v": 1, "entry": "write", "at": 1.0, "seq": n, "step": 1, "do": "set", "path": "/x", "old": "1"} for n in (1, 2)]
+    entries = [
+        {"v": 1, "entry": "begin", "at": 1.0, "plan": {}},
+        {"v": 1, "entry": "step", "at": 1.0, "n": 1, "name": "x"},
+    ]
+    entries += [
+        {"v": 1, "entry": "write", "at": 1.0, "seq": n, "step": 1, "do": "set", "path": "/x", "old": "1"}
+        for n in (1, 2)
+    ]
     entries += [{"v": 1, "entry": "done", "at": 1.0, "seq": 1}, {"v": 1, "entry": "undone", "at": 2.0, "seq": 1}]
     entries += [{"v": 1, "entry": "step-end", "at": 2.0, "name": "x", "status": "done"}]
     applied = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
-    yield "journal: apply", Reader([applied], either(values, values, anywhere), "actions/1/journal.jsonl", None, _actions)
+    yield (
+        "journal: apply",
+        Reader([applied], either(values, values, anywhere), "actions/1/journal.jsonl", None, _actions),
+    )
     made = [{"intent": "process", "role": "command", "pid": 1, "start": 2}, {"intent": "cgroup", "path": "/x"}]
     lab = b"".join(json.dumps(entry).encode() + b"\n" for entry in made) * 3
     yield "journal: lab", Reader([lab], either(values, values, anywhere), "run/journal.jsonl", None, _lab_run)
@@ -204,7 +221,7 @@ def _actions(folder: Path) -> None:
 
 
 def _lab_run(folder: Path) -> None:
-    lab_journal.STATE_ROOTS = (str(folder),)
+    setattr(lab_journal, "STATE_ROOTS", (str(folder),))  # noqa: B010 (its folders are the system's)
     for entry in lab_journal.entries("run"):
         entry.get("pid")
 

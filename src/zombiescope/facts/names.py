@@ -43,7 +43,7 @@ def unshown(text: str) -> bytes:
 
 
 def quiet(text: str) -> str:
-    """Text that was made printable before, as far as its writer was honest: what a terminal would obey is escaped, the rest stays."""
+    """Text that an honest writer made printable before: what a terminal would obey is escaped, the rest stays."""
     if text.isprintable():
         return text
     escaped = (one if one.isprintable() else _as_bytes(one) for one in text)

@@ -38,8 +38,7 @@ class Chunks:
         try:
             if not read_only:
                 self._prepare()
-            elif not self._tables() >= _TABLES:
-                raise sqlite3.DatabaseError("tables of ours are missing")
+            _check_tables(self._tables())
             self._check_version()
         except BaseException:
             self._database.close()
@@ -52,8 +51,6 @@ class Chunks:
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._database.execute(statement)
                 self._database.execute("INSERT INTO meta VALUES ('version', ?)", (VERSION,))
-        elif not found >= _TABLES:
-            raise sqlite3.DatabaseError("tables of ours are missing")
 
     def _tables(self) -> set[str]:
         """Tables only: a view of that name could compute for ever."""
@@ -105,8 +102,7 @@ class Chunks:
             try:
                 columns = {names[number]: unpack(data) for number, data in self._database.execute(query, (first, *ids))}
                 moments = list(zip(unpack(numbers), unpack(times), strict=True))
-                if any(len(column) != len(moments) for column in columns.values()):
-                    raise ValueError("columns of several lengths")
+                _check_lengths(len(moments), columns)
             except (ValueError, TypeError, KeyError, sqlite3.DatabaseError):
                 self.damaged += 1
                 continue
@@ -174,6 +170,16 @@ class Chunks:
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._database)
+
+
+def _check_tables(found: set[str]) -> None:
+    if not found >= _TABLES:
+        raise sqlite3.DatabaseError("tables of ours are missing")
+
+
+def _check_lengths(moments: int, columns: dict[str, list[float | None]]) -> None:
+    if any(len(column) != moments for column in columns.values()):
+        raise ValueError("columns of several lengths")
 
 
 class _Transaction:

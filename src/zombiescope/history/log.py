@@ -41,7 +41,9 @@ def decode(line: bytes) -> Record | None:
         kind, *fields = json.loads(line[9:])
         if kind == "s":
             number, at, boot, values = fields
-            return Sample(int(number), float(at), str(boot), {str(name): _number(value) for name, value in values.items()})
+            return Sample(
+                int(number), float(at), str(boot), {str(name): _number(value) for name, value in values.items()}
+            )
         number, at, boot, what, detail = fields
         return Happening(int(number), float(at), str(boot), str(what), str(detail))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -12,10 +12,10 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
-from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
+from zombiescope.host.bounds import Budget, bounded, input_bytes
 
 EVER = 1e12
 _MEMORY_TIMES = 256

@@ -79,7 +79,9 @@ def open_bundle(path: bytes) -> ReplayHost:
 
 def _without_waiting(path: str, flags: int) -> int:
     """No link instead of the file in a folder, and no pipe that never answers."""
-    flags |= os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if os.path.basename(path) in (MEMBER, MEMBER.encode()) else 0)
+    flags |= (
+        os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if os.path.basename(path) in (MEMBER, MEMBER.encode()) else 0)
+    )
     return os.open(path, flags)
 
 

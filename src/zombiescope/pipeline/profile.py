@@ -111,7 +111,7 @@ def frames_of(capture: Capture) -> list[Key]:
 
 @contextmanager
 def _refused(opened: Opened) -> Iterator[None]:
-    """A question that this capture cannot answer is an error with a way on, not a bug; nor does it take more than its file allows."""
+    """A question that this capture cannot answer is an error with a way on, not a bug. None takes more than its file allows."""
     what = f"cannot answer from the capture {opened.name}"
     try:
         with within_bounds(what, opened.path):

@@ -179,7 +179,17 @@ def decode(raw: bytes | memoryview) -> Capture:
         heading, at = _heading(buffer)
         columns, texts = _unpack_all(buffer, heading, at)
         return _capture(heading["about"], columns, texts)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, zlib.error, struct.error, RecursionError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        zlib.error,
+        struct.error,
+        RecursionError,
+    ) as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
@@ -254,7 +264,10 @@ def _about(document: dict[str, Any]) -> About:
         int(document["lost"]),
         int(document["throttled"]),
         bool(document["has_time"]),
-        tuple(Gap(*(quiet(str(gap[name])) for name in ("fact", "reason", "hint"))) for gap in document["gaps"][:_MOST_GAPS]),
+        tuple(
+            Gap(*(quiet(str(gap[name])) for name in ("fact", "reason", "hint")))
+            for gap in document["gaps"][:_MOST_GAPS]
+        ),
     )
 
 

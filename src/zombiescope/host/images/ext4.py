@@ -166,7 +166,7 @@ class _Debugfs:
                     stderr=errors,
                     timeout=300,
                     check=False,
-                    preexec_fn=_limited,  # noqa: PLW1509 (we have one thread)
+                    preexec_fn=_limited,
                 )
             except subprocess.TimeoutExpired as error:
                 why = "debugfs did not end within 5 minutes"

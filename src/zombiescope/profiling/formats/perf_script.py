@@ -23,7 +23,9 @@ _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 
 def looks_like_perf_script(content: bytes) -> bool:
     return any(
-        _HEADING.match(line[:_LONGEST_HEADING]) for line in content[:65_536].split(b"\n")[:_LOOK_LINES] if not line.startswith(b"#")
+        _HEADING.match(line[:_LONGEST_HEADING])
+        for line in content[:65_536].split(b"\n")[:_LOOK_LINES]
+        if not line.startswith(b"#")
     )
 
 
