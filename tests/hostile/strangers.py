@@ -132,12 +132,14 @@ def sparse_ext4(folder: Path) -> Path:
     """Many unit files that are holes."""
     tree = folder / "tree/etc/systemd/system"
     tree.mkdir(parents=True)
-    for number in range(48):
+    for number in range(700):
         with (tree / f"a{number}.service").open("wb") as file:
             file.write(UNIT)
-            file.truncate(15 << 20)
+            file.truncate(1 << 20)
     image = folder / "disk.raw"
-    subprocess.run(["/usr/sbin/mke2fs", "-q", "-t", "ext4", "-d", folder / "tree", image, "4m"], check=True)
+    subprocess.run(
+        ["/usr/sbin/mke2fs", "-q", "-t", "ext4", "-N", "1024", "-d", folder / "tree", image, "4m"], check=True
+    )
     return image
 
 

@@ -45,7 +45,7 @@ class Allowance:
     def take(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise TarError(f"it unpacks to more than {self._most:,} bytes")
+            raise TarError(f"it unpacks to more than {self._most:,} bytes; unpack it first if you trust it")
 
 
 class FileSource:
