@@ -79,6 +79,7 @@ def test_recording(tmp_path: Path, command: str) -> None:
     answers = {
         "/proc/cgroups": cgroups,
         "/proc/self/mountinfo": mount.replace("\\033", "\x1b"),
+        "/proc/1/mountinfo": mount.replace("\\033", "\x1b"),
         "/proc/sys/kernel/hostname": "\x1b]0;owned\x07\n",
         "/proc/sys/kernel/osrelease": "6.1\x1b[2J\n",
         "/proc/uptime": "\x1b[2J 5\n",
