@@ -8,12 +8,12 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages
+BESIDE   := lint test-unit test-packages fuzz-short
 # What is made after that, one by one.
 ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -82,6 +82,12 @@ test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the r
 
 test-vm-all: $(READY) $(PACKAGES) ## every cell of the kernel matrix
 	ZOMBIESCOPE_REQUIRE=vm ZOMBIESCOPE_VM_CELLS=all $(BIN)/python -m pytest --capture=sys tests/vm
+
+fuzz: $(READY) $(PACKAGES) ## 10,000 mutations per reader of strangers' files, in children with limits; a traceback is a failure
+	$(BIN)/python tools/fuzz.py 10000
+
+fuzz-short: $(READY) $(PACKAGES) ## the first 300 of them
+	$(BIN)/python tools/fuzz.py 300
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 	@for b in bench/bench_*.py; do echo "== $$b"; PYTHONPATH=. $(BIN)/python $$b || exit 1; done

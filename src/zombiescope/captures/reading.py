@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from zombiescope.captures.scanner import built_scanner
@@ -12,6 +13,7 @@ from zombiescope.captures.symbol_files import SymbolFiles, kernel_symbols, map_f
 from zombiescope.captures.zstd import decompressor_factory
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
+from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.profiling import capture_codec
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import Capture
@@ -20,7 +22,10 @@ from zombiescope.profiling.perf_import import Tools, import_perf
 
 _PERF_BEGINNINGS = (PERF_MAGIC, PERF_MAGIC[::-1], b"PERFFILE")
 _GZIP = b"\x1f\x8b"
-_MOST_UNPACKED_BYTES = 4 << 30
+_LEAST_UNPACKED_BYTES, _MOST_TIMES_UNPACKED = 16 << 20, 50
+"""Text of stacks packs to a twentieth, pprof to a fifth."""
+_MEMORY_TIMES = 64
+"""Per byte of the file: a packed stack of perf's takes 30, a value of JSON 40."""
 
 
 class Choices(NamedTuple):
@@ -37,12 +42,22 @@ class Choices(NamedTuple):
 
 def read_capture(path: bytes, choices: Choices) -> Capture:
     try:
-        return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
+        with within_bounds(f"cannot read the capture ({shown(path)})", path):
+            return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot read the capture ({shown(path)})", why, "is the path right?") from error
     except BrokenCapture as error:
         raise ObservationError(f"cannot read the capture ({shown(path)})", error.why, error.hint) from error
+
+
+def within_bounds(what: str, path: bytes) -> AbstractContextManager[None]:
+    """For whatever is done with a capture: in proportion to its file."""
+    try:
+        size = input_bytes(os.stat(path))
+    except OSError:  # whoever opens it says why
+        size = 0
+    return bounded(what, Budget(size, _MEMORY_TIMES))
 
 
 def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
@@ -68,10 +83,13 @@ def tools_for(choices: Choices) -> Tools:
 
 def _unzipped(raw: memoryview) -> bytes:
     unpacker = zlib.decompressobj(31)
+    most = _LEAST_UNPACKED_BYTES + len(raw) * _MOST_TIMES_UNPACKED
     try:
-        content = unpacker.decompress(raw, min(_MOST_UNPACKED_BYTES, max(1 << 20, len(raw) * 1032)))
+        content = unpacker.decompress(raw, most)
     except zlib.error as error:
         raise BrokenCapture(f"it looks compressed and cannot be unpacked: {error}", "copy it again") from error
+    if not unpacker.eof and len(content) == most:
+        raise BrokenCapture(f"it unpacks to more than {most:,} bytes", "unpack it first if you trust it: gunzip")
     if not unpacker.eof:
         raise BrokenCapture("it looks compressed and ends early", "copy it again")
     return content

@@ -18,7 +18,7 @@ from zombiescope.profiling.perf_samples import Samples
 from zombiescope.profiling.perf_walk import Walk, ended_walk
 
 BUILT = Path(__file__).with_name("libscanner.so")
-_VERSION = 3
+_VERSION = 4
 _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"}
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
+from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
@@ -26,6 +27,9 @@ _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
 _MOST_ELF_BYTES = 8 << 30
 _MAP_HINT = "import as the user whose process it is, while it runs"
+_PIECE = 1 << 20
+_MAPPED_TIMES = 2
+"""A binary of this machine, and the table made of its symbols."""
 RUNNING_KALLSYMS = b"/proc/kallsyms"
 
 
@@ -174,6 +178,7 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
     access = mmap.ACCESS_COPY if may_change else mmap.ACCESS_READ
     descriptor, facts = open_regular(path, follow=True)
     try:
+        allow(facts.st_size if may_change else _MAPPED_TIMES * facts.st_size)
         return memoryview(mmap.mmap(descriptor, 0, access=access)) if facts.st_size else memoryview(b"")
     finally:
         os.close(descriptor)
@@ -193,4 +198,9 @@ def map_strangers_file(path: bytes) -> memoryview:
 def read_bounded(path: bytes, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit)
+        pieces: list[bytes] = []
+        left = limit
+        while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)

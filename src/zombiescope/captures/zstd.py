@@ -12,7 +12,8 @@ from zombiescope.host.zstd import Piece, ZstdLibrary
 Decompress = Callable[[bytes], bytes]
 _PIECE = 1 << 17
 _MOUTHFUL = 256
-_MOST_FROM_ONE_RECORD = 64 << 20
+_MOST_FROM_ONE_RECORD = 32 << 20
+"""A record holds at most 64 KiB packed, of a buffer that perf makes 8 MiB at most by default."""
 _TOO_MUCH = "it unpacks to more than a record can hold"
 
 

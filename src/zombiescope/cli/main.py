@@ -17,6 +17,7 @@ from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, ObservationError, ZombiescopeError
+from zombiescope.facts.names import quiet_lines
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
     from rich.console import RenderableType
@@ -142,7 +143,7 @@ def _write(answer: Answer) -> None:
 
             print(json.dumps(document, indent=2))
         case PlainAnswer(text=text):
-            print(text)
+            print(quiet_lines(text))
         case TextAnswer(parts=parts):
             _draw(parts)
 
@@ -151,25 +152,28 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
     from rich.text import Text  # noqa: PLC0415
 
+    from zombiescope.cli.quiet import Quiet  # noqa: PLC0415
+
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(highlight=False, emoji=False, soft_wrap=False)
     console.width = console.width or _WIDTH_UNKNOWN  # COLUMNS=0, and terminals that do not know their size
     if console.is_terminal:
         for part in parts:
-            console.print(part)
+            console.print(Quiet(part))
         return
     # For a file or a program: a sentence is one line, and no line ends in blanks.
     with console.capture() as capture:
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, Text))
+            console.print(Quiet(part), soft_wrap=isinstance(part, Text | str))
     print("\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")))
 
 
 def _explain(error: ZombiescopeError) -> None:
-    tell(f"error: {error.what}\n  why: {error.why}")
+    # The last guard: whatever a stranger's file brought into a message, a terminal does not obey it.
+    tell(f"error: {quiet_lines(error.what)}\n  why: {quiet_lines(error.why)}")
     if error.hint:
-        tell(f"  try: {error.hint}")
+        tell(f"  try: {quiet_lines(error.hint)}")
 
 
 def _report_bug(*, keep: bool) -> int:

@@ -22,6 +22,8 @@ from zombiescope.host.safe_paths import UnsafePathError, own_folder
 USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
 FILE = "journal.jsonl"
+_MOST_BYTES = 64 << 20
+"""A thousand times the longest one seen."""
 Entry = dict[str, Any]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -89,12 +91,12 @@ def read_entries(folder: str) -> list[Entry]:
     """As far as it can be read; raises OSError where it is not there."""
     found = []
     with open(os.open(os.path.join(folder, FILE), _READ), "rb") as file:  # noqa: PTH123
-        for line in file.read().split(b"\n"):
+        for line in file.read(_MOST_BYTES).split(b"\n"):
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(entry, dict) and isinstance(entry.get("entry"), str):
+            if isinstance(entry, dict) and _is_ours(entry):
                 found.append(entry)
     versions = {entry.get("v") for entry in found}
     if versions - {VERSION}:
@@ -110,6 +112,15 @@ def undo_line(folder: str) -> str:
     """What to type to take the action of a folder back."""
     state, _, name = folder.rpartition("/actions/")
     return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {state}")
+
+
+def _is_ours(entry: Entry) -> bool:
+    """Has what every reader of it looks at; a line that lacks it says nothing that could be obeyed."""
+    if not isinstance(entry.get("entry"), str) or not isinstance(entry.get("v", VERSION), int | str):
+        return False
+    wanted = {"write": ("seq", "do"), "done": ("seq",), "undone": ("seq",), "step-end": ("at", "name")}
+    types = {"seq": int, "do": str, "at": int | float, "name": str}
+    return all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
 class ActionFolder:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 _PLAIN = re.compile(rb"[ -\[\]-~]*")
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|x[0-9a-f]{2})")
 
 
@@ -39,6 +40,24 @@ def unshown(text: str) -> bytes:
         )
 
     return _ESCAPE.sub(restore, text).encode("utf-8", "surrogateescape")
+
+
+def quiet(text: str) -> str:
+    """Text that an honest writer made printable before: what a terminal would obey is escaped, the rest stays."""
+    if text.isprintable():
+        return text
+    escaped = (one if one.isprintable() else _as_bytes(one) for one in text)
+    return "".join(escaped)
+
+
+def quiet_lines(text: str) -> str:
+    """Any text of ours, before a terminal gets it: what it would obey (escapes, bells, letters drawn backwards) is escaped."""
+    return _OBEYED.sub(lambda match: _as_bytes(match[0]), text)
+
+
+def _as_bytes(character: str) -> str:
+    code = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass")
+    return "".join(f"\\x{byte:02x}" for byte in code)
 
 
 def zombies_said(count: int, verb: str = "") -> str:

@@ -38,20 +38,23 @@ class Chunks:
         try:
             if not read_only:
                 self._prepare()
+            _check_tables(self._tables())
             self._check_version()
         except BaseException:
             self._database.close()
             raise
 
     def _prepare(self) -> None:
-        found = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        found = self._tables()
         if not found:
             with self._transaction():
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._database.execute(statement)
                 self._database.execute("INSERT INTO meta VALUES ('version', ?)", (VERSION,))
-        elif not found >= _TABLES:
-            raise sqlite3.DatabaseError("tables of ours are missing")
+
+    def _tables(self) -> set[str]:
+        """Tables only: a view of that name could compute for ever."""
+        return {str(name) for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _check_version(self) -> None:
         found = self._meta("version", VERSION)
@@ -99,14 +102,16 @@ class Chunks:
             try:
                 columns = {names[number]: unpack(data) for number, data in self._database.execute(query, (first, *ids))}
                 moments = list(zip(unpack(numbers), unpack(times), strict=True))
-            except (ValueError, sqlite3.DatabaseError):
+                _check_lengths(len(moments), columns)
+            except (ValueError, TypeError, KeyError, sqlite3.DatabaseError):
                 self.damaged += 1
                 continue
             yield from _samples(moments, boot, columns, since, until)
 
     def happenings(self, since: float, until: float) -> list[Happening]:
         query = "SELECT number, at, boot, what, detail FROM happening WHERE at BETWEEN ? AND ? ORDER BY number"
-        return [Happening(*row) for row in self._database.execute(query, (since, until))]
+        rows = self._database.execute(query, (since, until))
+        return [Happening(int(number), float(at), *map(str, said)) for number, at, *said in rows]
 
     def forget(self, before: float, most_bytes: int) -> int:
         """Whole stretches that end before, then the oldest while the file is too large. How many went."""
@@ -165,6 +170,16 @@ class Chunks:
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._database)
+
+
+def _check_tables(found: set[str]) -> None:
+    if not found >= _TABLES:
+        raise sqlite3.DatabaseError("tables of ours are missing")
+
+
+def _check_lengths(moments: int, columns: dict[str, list[float | None]]) -> None:
+    if any(len(column) != moments for column in columns.values()):
+        raise ValueError("columns of several lengths")
 
 
 class _Transaction:

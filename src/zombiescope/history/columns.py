@@ -12,6 +12,8 @@ from itertools import accumulate, pairwise
 
 _WHOLE, _REAL = b"i", b"f"
 _LARGEST_WHOLE = 1 << 53
+_MOST_BYTES = 8 * 100_000
+"""An hour of samples: 3,600 at one per second."""
 
 
 def pack(values: Sequence[float | None]) -> bytes:
@@ -28,10 +30,13 @@ def pack(values: Sequence[float | None]) -> bytes:
 
 def unpack(packed: bytes) -> list[float | None]:
     """Raises ValueError for what `pack` did not make."""
+    unpacker = zlib.decompressobj()
     try:
-        shuffled = zlib.decompress(packed[1:])
-    except zlib.error as error:
+        shuffled = unpacker.decompress(packed[1:], _MOST_BYTES)
+    except (zlib.error, TypeError) as error:
         raise ValueError(str(error)) from error
+    if not unpacker.eof:
+        raise ValueError("cut short, or more than an hour can hold")
     count, rest = divmod(len(shuffled), 8)
     if rest:
         raise ValueError("not a whole number of values")

@@ -54,7 +54,7 @@ def _connected(path: str, mode: str, seconds: float, *pragmas: str) -> sqlite3.C
     address = f"file:{quoted(path)}?mode={mode}"
     database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=seconds)
     try:
-        for pragma in ("locking_mode = EXCLUSIVE", *pragmas, "cache_size = -1024"):
+        for pragma in ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", *pragmas, "cache_size = -1024"):
             database.execute(f"PRAGMA {pragma}")
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:

@@ -18,6 +18,7 @@ from zombiescope.facts.history import Happening, Sample
 
 Record = Sample | Happening
 _LONGEST_TORN_LINE = 1 << 20
+_PIECE = 1 << 18
 _BEGUN = re.compile(rb"[0-9a-f]{1,8}\Z|[0-9a-f]{8} (?:\[|\Z)")
 
 
@@ -40,11 +41,19 @@ def decode(line: bytes) -> Record | None:
         kind, *fields = json.loads(line[9:])
         if kind == "s":
             number, at, boot, values = fields
-            return Sample(int(number), float(at), str(boot), {str(name): value for name, value in values.items()})
+            return Sample(
+                int(number), float(at), str(boot), {str(name): _number(value) for name, value in values.items()}
+            )
         number, at, boot, what, detail = fields
         return Happening(int(number), float(at), str(boot), str(what), str(detail))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("not a number")
+    return value
 
 
 def read_log(path: str) -> tuple[list[Record], int]:
@@ -53,19 +62,29 @@ def read_log(path: str) -> tuple[list[Record], int]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return [], 0
+    records: list[Record] = []
+    damaged, rest = 0, b""
     with os.fdopen(descriptor, "rb") as file:
-        content = file.read()
-    return parse_log(content)
+        while piece := file.read(_PIECE):
+            *lines, rest = (rest + piece).split(b"\n")
+            more, wrong = _decoded(lines)
+            records += more
+            damaged += wrong
+            if len(rest) > _LONGEST_TORN_LINE:
+                rest, damaged = b"", damaged + 1
+    return records + _decoded([rest])[0], damaged
 
 
 def parse_log(content: bytes) -> tuple[list[Record], int]:
     *lines, torn = content.split(b"\n")
+    records, damaged = _decoded(lines)
+    return records + _decoded([torn])[0], damaged
+
+
+def _decoded(lines: list[bytes]) -> tuple[list[Record], int]:
     found = [decode(line) for line in lines]
     records = [record for record in found if record is not None]
-    last = decode(torn) if torn else None
-    if last is not None:
-        records.append(last)
-    return records, len(found) - len([record for record in found if record is not None])
+    return records, len(found) - len(records)
 
 
 class AppendLog:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
@@ -16,8 +17,11 @@ from zombiescope.facts.names import shown
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
+from zombiescope.host.bounds import Budget, bounded, input_bytes
 
 EVER = 1e12
+_MEMORY_TIMES = 256
+"""A number takes two bytes in the store and 100 in memory, with the name of its series."""
 FILES = (LOG, DATABASE)
 
 
@@ -109,7 +113,7 @@ class Past:
                     self._happenings.setdefault(each.number, each)
             finally:
                 chunks.close()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError, TypeError, OverflowError, UnicodeError) as error:
             is_refused = "unable to open" in str(error)
             hint = (
                 "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
@@ -121,6 +125,15 @@ def remember(
     folder: bytes, since: float = 0.0, until: float = EVER, wanted: frozenset[str] | None = None
 ) -> Remembered:
     """Everything between two moments, in the order it was written. `wanted` limits the series."""
-    past = Past(folder, since, until, wanted)
-    samples = {sample.number: sample for sample in past.samples()}
-    return Remembered([samples[number] for number in sorted(samples)], past.happenings, tuple(past.gaps))
+    with bounded(f"cannot read a history from {shown(folder)}", Budget(_size(folder), _MEMORY_TIMES)):
+        past = Past(folder, since, until, wanted)
+        samples = {sample.number: sample for sample in past.samples()}
+        return Remembered([samples[number] for number in sorted(samples)], past.happenings, tuple(past.gaps))
+
+
+def _size(folder: bytes) -> int:
+    found = 0
+    for name in FILES:
+        with suppress(OSError):
+            found += input_bytes(os.stat(os.path.join(folder, name.encode())))
+    return found

@@ -2,7 +2,7 @@
 """The file a recording travels in: a tar archive with one member, read without unpacking anything.
 
 An archive comes from a stranger: whatever in it is not a plain file with a plain name refuses the whole, and so does one that
-would not fit in memory once unpacked.
+unpacks to more than an honest one of its size. Its lines are read one after the other.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ import io
 import os
 import secrets
 import tarfile
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.facts.names import shown
+from zombiescope.host.bounds import Budget, bounded, input_bytes
+from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
+from zombiescope.host.images.tar import BLOCK, Member, TarError, Type, members
 from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
 from zombiescope.host.replay import ReplayHost
 
 MOST_BYTES = 512 << 20
 MOST_MEMBERS = 100
-_BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, UnicodeError)
+_MEMORY_TIMES = 96
+"""Recordings of very many zombies pack to a fifteenth, and an answer in memory takes six times what its line takes."""
+_LONGEST_LINE = 64 << 20
+"""One answer: a walk of a million directories."""
+_PIECE = 1 << 20
+_NEITHER = "it is neither a folder nor a readable recording"
+_BROKEN = (TarError, OSError, EOFError, *UNPACKING_ERRORS)
 
 
 def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
@@ -95,51 +103,79 @@ def _unwritten(path: str, error: OSError) -> ActionUndoneError:
 def open_bundle(path: bytes) -> ReplayHost:
     """A recording as a file, or unpacked in a folder."""
     name = shown(path)
-    content = _unpacked(path, name) if os.path.isdir(path) else _member_of(path, name)
-    if len(content) > MOST_BYTES:
-        raise _refused(name, f"it holds more than {MOST_BYTES >> 20} MiB")
-    _, answers = decode(content.splitlines(), name)
+    file = os.path.join(path, MEMBER.encode()) if os.path.isdir(path) else path
+    try:
+        with (
+            open(file, "rb", opener=_without_waiting) as packed,
+            bounded(f"cannot use {name} as a root", Budget(input_bytes(os.fstat(packed.fileno())), _MEMORY_TIMES)),
+        ):
+            size = os.fstat(packed.fileno()).st_size
+            if file == path and not size:
+                raise _refused(name, _NEITHER)
+            source = FileSource(packed, lambda _done: None, size)
+            pieces = _pieces(source) if file != path else _member_of(source, name, Allowance(size))
+            _, answers = decode(_lines(pieces, name), name)
+    except EOFError as error:
+        raise _refused(name, "it is damaged (it ends too early)") from error
+    except _BROKEN as error:
+        raise _refused(name, _why(error, is_unpacked=file != path)) from error
     return ReplayHost(f"the recording {name}", answers)
 
 
-def _unpacked(folder: bytes, name: str) -> bytes:
-    try:
-        descriptor = os.open(os.path.join(folder, MEMBER.encode()), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise _refused(name, f"its {MEMBER} cannot be read: {(error.strerror or str(error)).lower()}") from error
+def _without_waiting(path: str, flags: int) -> int:
+    """No link instead of the file in a folder, and no pipe that never answers."""
+    flags |= (
+        os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if os.path.basename(path) in (MEMBER, MEMBER.encode()) else 0)
+    )
+    return os.open(path, flags)
 
 
-def _member_of(path: bytes, name: str) -> bytes:
-    found: bytes | None = None
-    try:
-        with tarfile.open(os.fsdecode(path), "r:*") as archive:
-            for number, member in enumerate(archive):
-                why = _why_unsafe(member, number)
-                if why:
-                    raise _refused(name, why)
-                if member.name == MEMBER:
-                    file = archive.extractfile(member)
-                    found = file.read(MOST_BYTES + 1) if file else None
-    except tarfile.ReadError as error:
-        raise _refused(name, "it is neither a folder nor a readable recording") from error
-    except _BROKEN as error:
-        raise _refused(name, f"it is damaged ({_first_line(error)})") from error
-    if found is None:
+def _why(error: Exception, *, is_unpacked: bool) -> str:
+    if isinstance(error, OSError):
+        return f"{f'its {MEMBER}' if is_unpacked else 'it'} cannot be read: {(error.strerror or str(error)).lower()}"
+    return f"{_NEITHER} ({_first_line(error)})"
+
+
+def _member_of(source: FileSource, name: str, allowance: Allowance) -> Iterator[bytes]:
+    """The content of the one member; all others are looked at too."""
+    is_found = False
+    for number, member in enumerate(members(opened(source, source.read(BLOCK), allowance))):
+        why = _why_unsafe(member, number)
+        if why:
+            raise _refused(name, why)
+        if member.name == MEMBER.encode() and not is_found:
+            is_found = True
+            yield from _pieces(member)
+    if not is_found:
         raise _refused(name, f"there is no {MEMBER} in it")
-    return found
 
 
-def _why_unsafe(member: tarfile.TarInfo, number: int) -> str:
-    name = shown(member.name.encode("utf-8", "surrogateescape"))
+def _pieces(source: FileSource | Member) -> Iterator[bytes]:
+    while piece := source.read(_PIECE):
+        yield piece
+
+
+def _lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
+    total, rest = 0, b""
+    for piece in pieces:
+        total += len(piece)
+        if total > MOST_BYTES or len(rest) > _LONGEST_LINE:
+            raise _refused(name, f"it holds more than {MOST_BYTES >> 20} MiB, or a line of {_LONGEST_LINE >> 20} MiB")
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _why_unsafe(member: Member, number: int) -> str:
+    name = shown(member.name)
     if number >= MOST_MEMBERS:
         return f"it has more than {MOST_MEMBERS} members"
-    if member.issym() or member.islnk():
-        return f"its member {name} is a link (to {shown(member.linkname.encode('utf-8', 'surrogateescape'))})"
-    if not member.isfile():
+    if member.type in (Type.LINK, Type.HARD_LINK):
+        return f"its member {name} is a link (to {shown(member.target)})"
+    if member.type is not Type.FILE:
         return f"its member {name} is no plain file"
-    if member.name.startswith("/") or ".." in member.name.split("/"):
+    if member.name.startswith(b"/") or b".." in member.name.split(b"/"):
         return f"its member {name} would leave the folder it is unpacked in"
     return f"its member {name} holds more than {MOST_BYTES >> 20} MiB" if member.size > MOST_BYTES else ""
 

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.bounds import address_space
 
 _KINDNESS = 5
 _MOST_BYTES = 4 << 20
@@ -92,11 +92,7 @@ def _offer_to_the_killer() -> None:
 
 def _limit(memory: int) -> None:
     """Where it cannot be limited it does not begin."""
-    descriptor = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        now = int(os.read(descriptor, 64).split()[0]) * PAGE_BYTES
-    finally:
-        os.close(descriptor)
+    now = address_space()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = now + memory if hard == resource.RLIM_INFINITY else min(now + memory, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -24,6 +24,7 @@ JOURNAL = "journal.jsonl"
 LOCK = "lock"
 TRUTH = "truth.json"
 _MOST_BYTES = 64 << 20
+"""A thousand times the longest one seen."""
 _KEEPERS = (*STATE_ROOTS, *FORMER_ROOTS)
 Entry = dict[str, str | int]
 

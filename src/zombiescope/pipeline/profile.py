@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from zombiescope.captures import store
-from zombiescope.captures.reading import Choices, read_capture
+from zombiescope.captures.reading import Choices, read_capture, within_bounds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
@@ -42,6 +43,7 @@ class Opened:
 
     name: str
     capture: Capture
+    path: bytes = b""
     _shape: Shape | None = field(default=None)
 
     @property
@@ -61,7 +63,7 @@ def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Op
     path = store.find(folder, name)
     stem = os.path.basename(path)
     shown_name = shown(stem.removesuffix(store.SUFFIX))
-    return Opened(shown_name, read_capture(path, choices or Choices()))
+    return Opened(shown_name, read_capture(path, choices or Choices()), path)
 
 
 def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seconds: float) -> HeatMap:
@@ -70,13 +72,19 @@ def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seco
 
 
 def ask_flame_graph(opened: Opened, selection: Selection, narrowest: float = NARROWEST) -> Compared:
-    graph = flame_graph(opened.capture, opened.shape, selection, narrowest)
-    return Compared(graph, frames_of(opened.capture))
+    with _refused(opened):
+        graph = flame_graph(opened.capture, opened.shape, selection, narrowest)
+        return Compared(graph, frames_of(opened.capture))
 
 
 def ask_difference(
     before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float = NARROWEST
 ) -> Compared:
+    with _refused(after[0]):
+        return _difference(before, after, narrowest)
+
+
+def _difference(before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float) -> Compared:
     (first, earlier), (second, later) = before, after
     if first.capture is second.capture:
         return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
@@ -101,17 +109,12 @@ def frames_of(capture: Capture) -> list[Key]:
     return list(zip(capture.frame_names, capture.frame_files, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _refused:  # noqa: N801 (reads as a clause: with _refused(opened))
-    """A question that this capture cannot answer is an error with a way on, not a bug."""
-
-    opened: Opened
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, BrokenCapture):
-            raise ObservationError(
-                f"cannot answer from the capture {self.opened.name}", error.why, error.hint
-            ) from error
+@contextmanager
+def _refused(opened: Opened) -> Iterator[None]:
+    """A question that this capture cannot answer is an error with a way on, not a bug. None takes more than its file allows."""
+    what = f"cannot answer from the capture {opened.name}"
+    try:
+        with within_bounds(what, opened.path):
+            yield
+    except BrokenCapture as error:
+        raise ObservationError(what, error.why, error.hint) from error

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import quiet
 from zombiescope.profiling.arrays import U32, Numbers, dense_ids
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.call_tree import ROOT_FRAME, CallTree
@@ -31,6 +32,7 @@ _NOISE_BITS = 6.4
 _PROBED_BYTES = 1 << 14
 _LEAD = struct.Struct("<8sI")
 _MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
+_MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
@@ -178,8 +180,18 @@ def decode(raw: bytes | memoryview) -> Capture:
         heading, at = _heading(buffer)
         columns, texts = _unpack_all(buffer, heading, at)
         return _capture(heading["about"], columns, texts)
-    except (KeyError, TypeError, ValueError, IndexError, zlib.error, struct.error, RecursionError) as error:
-        raise BrokenCapture(f"the stored capture is damaged ({error})", "import it again") from error
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        zlib.error,
+        struct.error,
+        RecursionError,
+    ) as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
 def read_about(raw: bytes | memoryview) -> About:
@@ -187,8 +199,8 @@ def read_about(raw: bytes | memoryview) -> About:
     try:
         heading, _ = _heading(memoryview(raw))
         return _about(heading["about"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BrokenCapture(f"the stored capture is damaged ({error})", "import it again") from error
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
 def _heading(buffer: memoryview) -> tuple[dict[str, Any], int]:
@@ -245,17 +257,34 @@ def _clock(document: dict[str, Any]) -> Clock:
 def _about(document: dict[str, Any]) -> About:
     clock = document["clock"]
     return About(
-        str(document["source"]),
-        document["host"],
-        document["kernel"],
+        _text(document["source"]) or "",
+        _text(document["host"]),
+        _text(document["kernel"]),
         None if clock is None else _clock(clock),
-        document["rate_hz"],
+        _rate(document["rate_hz"]),
         int(document["lost"]),
         int(document["throttled"]),
         bool(document["has_time"]),
-        tuple(Gap(str(gap["fact"]), str(gap["reason"]), str(gap["hint"])) for gap in document["gaps"]),
+        tuple(
+            Gap(*(quiet(str(gap[name])) for name in ("fact", "reason", "hint")))
+            for gap in document["gaps"][:_MOST_GAPS]
+        ),
         str(document.get("ring", "")),
     )
+
+
+def _text(value: Any) -> str | None:
+    """Another's file: what a terminal would obey is escaped once more."""
+    return None if value is None else quiet(str(value))
+
+
+def _rate(value: Any) -> float | None:
+    """None also for one that cannot be."""
+    return float(value) if value is not None and 0 < float(value) <= _MOST_RATE_HZ else None
+
+
+def _quiet_all(texts: Any) -> tuple[str, ...]:
+    return tuple(quiet(str(text)) for text in texts)
 
 
 def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str, Any]) -> Capture:
@@ -265,7 +294,7 @@ def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str
         for name in ("pid", "tid", "comm")
     }
     frames = np.concatenate([np.array([ROOT_FRAME], np.uint32), columns["tree_frame"].astype(np.uint32)])
-    files = tuple(map(str, texts["files"]))
+    files = _quiet_all(texts["files"])
     capture = Capture(
         _about(about),
         columns["time"].astype(np.uint64),
@@ -282,11 +311,11 @@ def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str
         CallTree(
             frames, _sizes(columns["tree_rest"]) if "tree_rest" in columns else columns["tree_size"].astype(np.uint32)
         ),
-        tuple(map(str, texts["names"])),
+        _quiet_all(texts["names"]),
         tuple(files[number] for number in texts["file_of"]),
-        tuple(map(str, texts["comms"])),
-        tuple(map(str, texts["events"])),
-        tuple(map(str, texts["cgroups"])),
+        _quiet_all(texts["comms"]),
+        _quiet_all(texts["events"]),
+        _quiet_all(texts["cgroups"]),
     )
     _check(capture)
     return capture

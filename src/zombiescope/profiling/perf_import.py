@@ -26,6 +26,7 @@ from zombiescope.profiling.symbolise import VDSO, Frames, SymbolSources, symboli
 KernelSource = Callable[[int | None], KernelSymbols | Gap]
 """Given where the recorded kernel's text began."""
 _MOST_CPUS = 65_535
+_MOST_RATE_HZ = 10**9
 
 
 class Tools(NamedTuple):
@@ -150,7 +151,7 @@ def _threads(samples: Samples, engine: Engine) -> Threads:
 
 
 def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:
-    rates = [event.rate for event in opened.events.all if event.is_frequency]
+    rates = [event.rate for event in opened.events.all if event.is_frequency and 0 < event.rate <= _MOST_RATE_HZ]
     return about._replace(
         host=opened.hostname,
         kernel=opened.kernel,

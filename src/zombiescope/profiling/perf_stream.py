@@ -15,7 +15,8 @@ from zombiescope.profiling.perf_file import PerfFile
 from zombiescope.profiling.perf_walk import COMPRESSED, COMPRESSED2, Walk
 
 MOST_UNPACKED_BYTES = 2 << 30
-_LARGEST_RATIO = 200
+_LEAST_ALLOWED_BYTES, _LARGEST_RATIO = 32 << 20, 40
+"""`perf record -z` packs to a fifth, an idle machine's samples to a twentieth."""
 
 
 class Stream(NamedTuple):
@@ -72,7 +73,7 @@ def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[byt
     plain: list[bytes] = []
     unpacked: list[bytes] = []
     size_unpacked, at = 0, 0
-    limit = min(MOST_UNPACKED_BYTES, max(64 << 20, len(data) * _LARGEST_RATIO))
+    limit = min(MOST_UNPACKED_BYTES, _LEAST_ALLOWED_BYTES + len(data) * _LARGEST_RATIO)
     while at + 8 <= len(data):
         kind, _, size = struct.unpack_from("<IHH", data, at)
         if size < 8 or at + size > len(data):

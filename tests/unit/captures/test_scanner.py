@@ -162,3 +162,23 @@ def test_mutations_under_sanitizers(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert "200 mutations of 5 captures, 2 engines" in run.stdout
+
+
+def test_addresses_chosen_for_the_table_are_named_all_the_same(scanner: Scanner) -> None:
+    """All at one place of the table: more pairs than needed, and each the right one."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    chosen = np.arange(1, 20_001, dtype=np.uint64) * np.uint64(inverse)
+    chosen = chosen[chosen < np.uint64(1 << 62)]
+    words = np.concatenate([chosen, chosen])[: len(chosen) // 5 * 10]
+    starts, lengths = np.arange(0, len(words), 10), np.full(len(words) // 10, 10)
+    found = scanner.addresses(words, starts, lengths, np.zeros(len(starts), np.int64), callers=False)
+    for stack in range(len(starts)):
+        begin = int(found.starts[stack])
+        mine = found.addresses[found.ids[begin : begin + 10]]
+        assert mine[::-1].tolist() == words[stack * 10 : stack * 10 + 10].tolist()
+
+
+def test_keys_chosen_for_the_table_are_numbered_all_the_same(scanner: Scanner) -> None:
+    keys = np.repeat(np.arange(40_000, dtype=np.uint64) << np.uint64(40), 2)
+    ids, chosen = scanner.numbers(keys)
+    assert (keys[chosen][ids] == keys).all()

@@ -192,3 +192,21 @@ def test_pages_in_the_swap_cache_are_asked_for_with_swap_and_more_often(tmp_path
     change = plan.Reclaim(b"/a", ReclaimWay.MEMORY_RECLAIM, files, 1, takes_swapped=True)
     assert Executor(hands, around, has_systemd=False).run(step(1, change, Undo.NONE)).note == "6 rounds"
     assert (root / "sys/fs/cgroup/a/memory.reclaim").read_text() == str(16 << 20)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 100_000,
+        b'{"v":1,"entry":"write","seq":[],"do":"x"}',
+        b'{"v":1,"entry":"step-end","at":"x"}',
+        b'{"entry":{}}',
+    ],
+)
+def test_a_line_that_says_nothing_whole_is_left_out(tmp_path: Path, line: bytes) -> None:
+    folder = ActionFolder(str(tmp_path))
+    place = Path(folder.folder("1"))
+    place.mkdir(parents=True)
+    (place / "journal.jsonl").write_bytes(line + b'\n{"v":1,"entry":"begin","at":1}\n')
+    assert [entry["entry"] for entry in read_entries(str(place))] == ["begin"]
+    assert list(folder.steps_done_since(0.0)) == []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.facts.names import shown, unshown, zombies_said
+from zombiescope.facts.names import quiet, quiet_lines, shown, unshown, zombies_said
 
 HOSTILE = (
     b"\x1b[31mred\x1b[0m",
@@ -68,3 +68,18 @@ def test_one_zombie_is_not_several() -> None:
         "1 zombie holds",
     ]
     assert [zombies_said(0), zombies_said(1200, "hold")] == ["0 zombies", "1,200 zombies hold"]
+
+
+@given(st.binary(max_size=40))
+def test_what_was_shown_stays_as_it_is(name: bytes) -> None:
+    assert quiet(shown(name)) == shown(name)
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+    assert quiet(text).isprintable()
+    assert not set(quiet_lines(text)) & set("\x1b\x07\x08\r\x7f\x9b\u202e\u2066\ud800\udc9b")
+
+
+def test_lines_stay_lines() -> None:
+    assert quiet_lines("a\tb\nc\u00a0d \x1b[2J") == "a\tb\nc\u00a0d \\x1b[2J"

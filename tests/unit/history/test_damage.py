@@ -7,11 +7,15 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from zombiescope.facts.history import Sample
+from zombiescope.history.chunks import Chunks
+from zombiescope.history.columns import pack, unpack
 from zombiescope.history.database import open_to_read
 from zombiescope.history.reader import remember
 from zombiescope.history.store import DATABASE, LOG, Store
@@ -196,3 +200,36 @@ def test_a_reader_that_holds_on_makes_the_fold_wait_and_lose_nothing(
     store.close()
     assert numbers(tmp_path) == list(range(1, 106))
     assert (tmp_path / LOG).read_bytes().count(b"\n") < 20
+
+
+def test_a_column_that_unpacks_to_very_much_is_damage() -> None:
+    with pytest.raises(ValueError, match="more than an hour"):
+        unpack(b"i" + zlib.compress(bytes(64 << 20)))
+
+
+def test_columns_of_several_lengths_are_damage(tmp_path: Path) -> None:
+    chunks = Chunks(str(tmp_path / DATABASE))
+    chunks.fold([Sample(n, 3600.0 + n, "boot", {"a": n}) for n in range(1, 9)], [], 8)
+    chunks.close()
+    with sqlite3.connect(tmp_path / DATABASE) as database:
+        database.execute("UPDATE chunk SET data = ?", (pack([1, 2]),))
+    database.close()
+    found = remember(os.fsencode(tmp_path))
+    assert not found.samples
+    assert "damaged" in found.gaps[0].reason
+
+
+def test_a_view_in_place_of_a_table_is_not_asked(tmp_path: Path) -> None:
+    Chunks(str(tmp_path / DATABASE)).close()
+    with sqlite3.connect(tmp_path / DATABASE) as database:
+        database.execute("DROP TABLE series")
+        endless = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id, 'x' AS name FROM n"
+        database.execute(f"CREATE VIEW series AS {endless}")
+    database.close()
+    assert "missing" in remember(os.fsencode(tmp_path)).gaps[0].reason
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'["s",1,1,"b",{"a":"x"}]', b'["s",1e400,1,"b",{}]'])
+def test_a_line_with_a_right_checksum_and_wrong_values_is_damage(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / LOG).write_bytes(b"%08x %s\n" % (zlib.crc32(body), body))
+    assert "1 lines are damaged" in remember(os.fsencode(tmp_path)).gaps[0].reason

@@ -335,3 +335,33 @@ def test_zstd_is_named_where_there_is_none(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ObservationError) as refused:
         opened(tmp_path, image)
     assert "unpack it first" in refused.value.why
+
+
+@pytest.mark.parametrize("kind", [b"0", b"x", b"L"])
+def test_a_size_below_zero_is_refused(tmp_path: Path, kind: bytes) -> None:
+    block = bytearray(header(b"a", kind, 0))
+    block[124:136] = b"-0000000001\0"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    with pytest.raises(ObservationError, match="below zero"):
+        opened(tmp_path, bytes(block) + bytes(1024))
+
+
+def test_very_many_pax_records_are_refused(tmp_path: Path) -> None:
+    body = b"4 =\n" * (1 << 17)
+    with pytest.raises(ObservationError, match="too many"):
+        opened(tmp_path, header(b"x", b"x", len(body)) + body + tarred((UNIT, TEXT)))
+
+
+def test_an_image_that_unpacks_to_very_much_is_refused(tmp_path: Path) -> None:
+    piece = gzip.compress(bytes(64 << 20), 9)
+    bomb = gzip.compress(header(b"zeros", b"0", 4 << 30)) + piece * 8
+    with pytest.raises(ObservationError, match="unpacks to more than"):
+        opened(tmp_path, bomb)
+
+
+def test_a_missing_layer_is_named_without_obeying_it(tmp_path: Path) -> None:
+    manifest = json.dumps([{"Layers": ["\x1b[2J/layer.tar"]}]).encode()
+    with pytest.raises(ObservationError) as caught:
+        opened(tmp_path, tarred(("manifest.json", manifest), ("0/layer.tar", tarred((UNIT, TEXT)))))
+    assert "\\x1b[2J" in caught.value.why and "\x1b" not in caught.value.why

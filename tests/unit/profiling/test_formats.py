@@ -196,3 +196,42 @@ def test_what_is_none_of_them_is_refused(raw: bytes) -> None:
     reader = read_speedscope if raw.startswith(b"{") else read_pprof if b"\0" in raw else read_collapsed
     with pytest.raises(BrokenCapture):
         reader(raw, "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "frame"),
+    [
+        (b"\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])", ("vfs_read", "[kernel]")),
+        (b" 400200 a(int, b*) const+0x1 (/usr/lib/x (deleted))", ("a(int, b*) const", "/usr/lib/x (deleted)")),
+        (b" 400200 [unknown] (/memfd:a (deleted))", ("[unknown]", "/memfd:a (deleted)")),
+        (b" 400200 plain (//anon)", ("plain", "//anon")),
+    ],
+)
+def test_a_line_of_perf_script_is_a_frame(line: bytes, frame: tuple[str, str]) -> None:
+    capture = read_perf_script(b"a 1 [000] 1.0: cycles:\n" + line + b"\n", "x")
+    assert (capture.frame_names[1], capture.frame_files[1]) == frame
+
+
+@pytest.mark.parametrize("line", [b" zz x (y)", b" 12 x y)", b" 12 x (y", b" 12 x(y)", b" 12 (a) (b) c)", b""])
+def test_another_line_is_none(line: bytes) -> None:
+    capture = read_perf_script(b"a 1 [000] 1.0: cycles:\n" + line + b"\n", "x")
+    assert capture.frame_names == ("a",)
+
+
+def test_a_small_profile_does_not_unfold_without_end() -> None:
+    place = protobuf.number(1, 1) + b"".join(protobuf.message(4, protobuf.number(1, n)) for n in range(1, 12_000))
+    functions = b"".join(
+        protobuf.message(5, protobuf.number(1, n) + protobuf.number(2, 1 + n % 2)) for n in range(1, 12_000)
+    )
+    sample = protobuf.message(2, protobuf.packed(1, [1]) + protobuf.packed(2, [1]))
+    names = protobuf.text(6, "") + protobuf.text(6, "f") + protobuf.text(6, "g")
+    with pytest.raises(BrokenCapture, match="unfold"):
+        read_pprof(names + functions + protobuf.message(4, place) + sample * 5_000, "x")
+
+
+def test_numbers_beyond_all_bounds_are_no_bug() -> None:
+    text = b"a 4294967299 [999999999] 9999999999.9: cycles:\n\t12 x (y)\n"
+    assert len(read_perf_script(text, "x")) == 1
+    profile = {"type": "sampled", "unit": "seconds", "name": "x", "samples": [[0]], "weights": [1e200]}
+    document = {"shared": {"frames": [{"name": "f"}]}, "profiles": [profile]}
+    assert len(read_speedscope(json.dumps(document).encode(), "x")) == 1

@@ -171,6 +171,13 @@ def test_a_stored_capture_is_the_same(stacks: list[tuple[str, ...]]) -> None:
     assert np.array_equal(again.tree.size, capture.tree.size)
 
 
+def test_what_a_terminal_would_obey_is_escaped_when_it_is_read() -> None:
+    capture = replace(gathered([("a\x1b[2J",)]), comms=("\x9b31m",), events=("\u202e",))
+    again = decode(b"".join(encode(replace(capture, about=capture.about._replace(host="\x1b]0;x\x07")))))
+    texts = (*again.frame_names, *again.comms, *again.events, again.about.host or "")
+    assert "a\\x1b[2J" in texts and all(text.isprintable() for text in texts)
+
+
 def test_what_looks_like_noise_is_stored_as_it_is() -> None:
     dice = np.random.default_rng(3)
     capture = gathered([("a",), ("a", "b")] * 20_000)

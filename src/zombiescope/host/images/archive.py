@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from zombiescope.facts.names import shown
 from zombiescope.host.images.layers import Layer, collect, lay, read_layer
 from zombiescope.host.images.memory import MemoryTree, clean
-from zombiescope.host.images.streams import UNPACKING_ERRORS, is_packed, opened
+from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, Member, Source, TarError, Type, members
 
 _DOCUMENT_LIMIT = 4 << 20
@@ -32,7 +33,7 @@ class _Found:
     """Things that look like layers and are none: an error only if the manifest names them."""
 
 
-def read_archive(source: Source, tree: MemoryTree) -> str:
+def read_archive(source: Source, tree: MemoryTree, allowance: Allowance) -> str:
     """Fill the tree; says which kind of archive it was. Raises TarError and EOFError."""
     found = _Found()
     for member in members(source):
@@ -42,7 +43,7 @@ def read_archive(source: Source, tree: MemoryTree) -> str:
         elif path in _DOCUMENTS and member.type is Type.FILE:
             found.documents[path] = _document(member)
         elif _LAYER.search(path) and member.type is Type.FILE:
-            _read_blob(member, path, found, tree)
+            _read_blob(member, path, found, (tree, allowance))
         elif _LAYER.search(path):
             found.links[path] = clean(posixpath.normpath(posixpath.dirname(path) + b"/" + member.target)) or b""
         else:
@@ -50,14 +51,15 @@ def read_archive(source: Source, tree: MemoryTree) -> str:
     return _assemble(found, tree)
 
 
-def _read_blob(member: Member, path: bytes, found: _Found, tree: MemoryTree) -> None:
+def _read_blob(member: Member, path: bytes, found: _Found, bounds: tuple[MemoryTree, Allowance]) -> None:
+    tree, allowance = bounds
     first = member.read(BLOCK)
     if first[:1] in (b"{", b"["):
-        if tree.reserve(min(member.size, _DOCUMENT_LIMIT)):
+        if tree.reserve(path, min(member.size, _DOCUMENT_LIMIT)):
             found.documents[path] = first + _document(member)
     elif is_packed(first) or first[257:262] == b"ustar" or not first.strip(b"\0"):
         try:
-            found.layers[path] = read_layer(opened(member, first), tree)
+            found.layers[path] = read_layer(opened(member, first, allowance), tree)
         except (TarError, EOFError, NotImplementedError, *UNPACKING_ERRORS) as error:
             found.damaged[path] = str(error) or "it ends too early"
 
@@ -83,7 +85,7 @@ def _assemble(found: _Found, tree: MemoryTree) -> str:
         if layer is None and path in found.damaged:
             raise TarError(f"a layer is damaged: {found.damaged[path]}")
         if layer is None:
-            raise TarError(f"its manifest names a layer that is not there: {path.decode('utf-8', 'backslashreplace')}")
+            raise TarError(f"its manifest names a layer that is not there: {shown(path)}")
         lay(layer, tree)
     return kind
 

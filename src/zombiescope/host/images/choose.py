@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
+from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.archive import blob_path, oci_layers, read_archive
 from zombiescope.host.images.ext4 import ext4_offset, read_ext4
 from zombiescope.host.images.layers import lay, read_layer
 from zombiescope.host.images.memory import MemoryTree
-from zombiescope.host.images.streams import UNPACKING_ERRORS, FileSource, opened
+from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, TarError
 
 _OTHERS = {
@@ -38,13 +39,8 @@ def open_image(path: bytes, wanted_paths: frozenset[bytes], progress: Progress) 
     tree = MemoryTree(wanted_paths)
     try:
         mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            return Image(tree, _read_layout(path, tree, progress))
-        if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
-            raise UsageError(
-                f"cannot use {shown(path)} as an image", "it is neither a file nor a folder", "give an archive"
-            )
-        return Image(tree, _read_file(path, tree, progress))
+        with bounded(f"cannot read the image {shown(path)}", Budget(_input_bytes(path), 0)):
+            return _read(path, mode, tree, progress)
     except FileNotFoundError as error:
         raise UsageError(f"cannot read {shown(path)}", "there is no such file", "give an image archive") from error
     except (TarError, EOFError, NotImplementedError, *UNPACKING_ERRORS) as error:
@@ -53,7 +49,30 @@ def open_image(path: bytes, wanted_paths: frozenset[bytes], progress: Progress) 
             f"cannot read the image {shown(path)}", why, "is it whole? nothing of it was judged"
         ) from error
     except OSError as error:
-        raise ObservationError(f"cannot read the image {shown(path)}", error.strerror or str(error), "") from error
+        why = (error.strerror or str(error)).lower()
+        raise ObservationError(f"cannot read the image {shown(path)}", why, "is it whole?") from error
+
+
+def _input_bytes(path: bytes) -> int:
+    """Of a disk, where stat tells nothing, what seeking to its end tells; of a layout, all its files."""
+    if os.path.isdir(path):
+        files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        return sum(input_bytes(os.lstat(file)) for file in files)
+    status = os.stat(path)
+    if not stat.S_ISBLK(status.st_mode):
+        return input_bytes(status)
+    with open(path, "rb") as disk:
+        return disk.seek(0, os.SEEK_END)
+
+
+def _read(path: bytes, mode: int, tree: MemoryTree, progress: Progress) -> Image:
+    if stat.S_ISDIR(mode):
+        return Image(tree, _read_layout(path, tree, progress))
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        raise UsageError(
+            f"cannot use {shown(path)} as an image", "it is neither a file nor a folder", "give an archive"
+        )
+    return Image(tree, _read_file(path, tree, progress))
 
 
 def _read_file(path: bytes, tree: MemoryTree, progress: Progress) -> str:
@@ -69,7 +88,8 @@ def _read_file(path: bytes, tree: MemoryTree, progress: Progress) -> str:
             return "ext4 file system"
         file.seek(len(first))
         source = FileSource(file, lambda done: progress(done, size), size)
-        return read_archive(opened(source, first), tree)
+        allowance = Allowance(size)
+        return read_archive(opened(source, first, allowance), tree, allowance)
 
 
 def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
@@ -79,14 +99,14 @@ def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
     layers = oci_layers(_document(path + b"/index.json"), lambda digest: _document(path + blob_path(digest)))
     files = [path + layer for layer in layers]
     total = sum(os.stat(file).st_size for file in files)
-    done = 0
+    done, allowance = 0, Allowance(total)
     for name in files:
         with open(name, "rb", opener=_without_links) as file:
             size = os.fstat(file.fileno()).st_size
             first = file.read(BLOCK)
             before = done
             source = FileSource(file, lambda at, before=before: progress(before + at, total), size)  # type: ignore[misc]
-            lay(read_layer(opened(source, first), tree), tree)
+            lay(read_layer(opened(source, first, allowance), tree), tree)
             done += size
     return "OCI layout"
 

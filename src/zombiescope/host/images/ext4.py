@@ -12,9 +12,12 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
+from zombiescope.host.bounds import limit_child
 from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind
 from zombiescope.host.images.memory import MemoryTree
 
@@ -23,6 +26,13 @@ _KINDS = {0o100000: Kind.FILE, 0o040000: Kind.FOLDER, 0o120000: Kind.LINK}
 _DEPTH = 12
 _FOLDERS_AT_MOST = 5000
 _ROOT_INODE = 2
+_MOST_SAID = 32 << 20
+"""What debugfs may write into one file: 5,000 folders with 200 names each."""
+_MOST_COMPLAINTS = 1 << 16
+_DEBUGFS_BYTES = 224 << 20
+"""The bitmaps of a file system of 4 TiB take 160 MiB."""
+_DEBUGFS_SECONDS = 30
+"""For one list of questions: a whole one takes less than a second."""
 _LONGEST_TARGET = 4096
 MAGIC_OFFSET = 0x438
 MAGIC = b"\x53\xef"
@@ -71,8 +81,7 @@ def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
     folders = [_Item(b"", _ROOT_INODE, 0o040755, 0)]
     seen = {_ROOT_INODE}
     for _ in range(_DEPTH):
-        items = [item for listing in reader.listings(folders) for item in listing]
-        wanted = [item for item in items if tree.wants(item.path, item.kind)]
+        wanted = [item for item in reader.listings(folders) if tree.wants(item.path, item.kind)]
         reader.fill(wanted, tree)
         folders = [item for item in wanted if item.kind is Kind.FOLDER and item.inode not in seen]
         seen.update(item.inode for item in folders)
@@ -88,16 +97,18 @@ class _Debugfs:
         self._program = program
         self._device = device
 
-    def listings(self, folders: list[_Item]) -> list[list[_Item]]:
+    def listings(self, folders: list[_Item]) -> Iterator[_Item]:
         answers = self._ask([f"ls -p <{folder.inode}>" for folder in folders])
-        return [_items(folder.path, answer) for folder, answer in zip(folders, answers, strict=True)]
+        for folder, answer in zip(folders, answers, strict=True):
+            yield from _items(folder.path, answer)
 
     def fill(self, items: list[_Item], tree: MemoryTree) -> None:
         targets = self._targets([item for item in items if item.kind is Kind.LINK])
-        contents = self._contents([item for item in items if item.kind is Kind.FILE and item.size <= READ_LIMIT_BYTES])
+        files = [item for item in items if item.kind is Kind.FILE and item.size <= READ_LIMIT_BYTES]
+        contents = self._contents([item for item in files if tree.reserve(item.path, item.size)])
         for item in items:
             if item.kind is Kind.FILE and item.inode not in contents:
-                tree.refuse(item.path, f"{item.size:,} bytes, or damaged: not read")
+                tree.refuse(item.path, f"{item.size:,} bytes, more than an audit keeps, or damaged: not read")
             entry = Entry(item.kind, item.size, targets.get(item.inode, b""), bool(item.mode & 0o111))
             tree.put(item.path, entry, contents.get(item.inode, b""))
 
@@ -131,34 +142,46 @@ class _Debugfs:
         if not commands:
             return []
         script = "".join(f"{command}\n" for command in commands).encode()
-        arguments = [self._program, b"-f", b"-", self._device]
-        try:
-            run = subprocess.run(arguments, input=script, capture_output=True, timeout=300, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise ObservationError(
-                "cannot read the image", "debugfs did not end within 5 minutes", "is it damaged?"
-            ) from error
-        answers: list[bytes] = []
-        rest = run.stdout
+        said, complaints = self._run(script)
+        marks, at = [], 0
         for command in commands:
-            _, found, rest = rest.partition(b"debugfs: " + command.encode() + b"\n")
-            if not found:
-                why = run.stderr.decode("utf-8", "replace").strip().splitlines()
-                raise ObservationError(
-                    "cannot read the image", why[-1] if why else "debugfs gave no answer", "try e2fsck -n"
+            mark = b"debugfs: " + command.encode() + b"\n"
+            begin = said.find(mark, at)
+            if begin < 0:
+                why = shown(complaints[-1]) if complaints else "debugfs gave no answer"
+                raise ObservationError("cannot read the image", why, "try e2fsck -n")
+            at = begin + len(mark)
+            marks.append((begin, at))
+        ends = [*(begin for begin, _ in marks[1:]), len(said)]
+        return [said[begin:end] for (_, begin), end in zip(marks, ends, strict=True)]
+
+    def _run(self, script: bytes) -> tuple[bytes, list[bytes]]:
+        """What it said, and its complaints by line. Into files, whose size the kernel bounds."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            try:
+                subprocess.run(
+                    [self._program, b"-f", b"-", self._device],
+                    input=script,
+                    stdout=out,
+                    stderr=errors,
+                    timeout=300,
+                    check=False,
+                    preexec_fn=_limited,
                 )
-            answers.append(rest)
-        return [_before_next(answer, following) for answer, following in zip(answers, [*commands[1:], ""], strict=True)]
+            except subprocess.TimeoutExpired as error:
+                why = "debugfs did not end within 5 minutes"
+                raise ObservationError("cannot read the image", why, "is it damaged?") from error
+            out.seek(0)
+            errors.seek(0)
+            return out.read(_MOST_SAID), errors.read(_MOST_COMPLAINTS).strip().splitlines()
 
 
-def _before_next(answer: bytes, following: str) -> bytes:
-    return answer.partition(b"debugfs: " + following.encode() + b"\n")[0] if following else answer
+def _limited() -> None:
+    limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, _MOST_SAID)
 
 
-def _items(folder: bytes, answer: bytes) -> list[_Item]:
-    found = []
+def _items(folder: bytes, answer: bytes) -> Iterator[_Item]:
     for line in answer.split(b"\n"):
         said = _LINE.fullmatch(line)
         if said and said[3] not in (b"", b".", b"..") and int(said[1]):
-            found.append(_Item(folder + b"/" + said[3], int(said[1]), int(said[2], 8), int(said[4] or b"0")))
-    return found
+            yield _Item(folder + b"/" + said[3], int(said[1]), int(said[2], 8), int(said[4] or b"0"))

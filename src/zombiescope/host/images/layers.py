@@ -41,7 +41,7 @@ def collect(member: Member, layer: Layer, tree: MemoryTree) -> None:
         return
     head, _, name = path.rpartition(b"/")
     if name.startswith(_WHITEOUT):
-        if not tree.reserve(0):
+        if not tree.reserve(path, 0):
             tree.refuse(path, _TOO_MUCH)
         elif name == _OPAQUE:
             layer.emptied.append(head or b"/")
@@ -57,7 +57,7 @@ def _collect_hard_link(member: Member, path: bytes, layer: Layer, tree: MemoryTr
     target = clean(member.target)
     if target is None:
         tree.refuse(path, "a hard link that leads out of the image: skipped")
-    elif tree.wants(path, Kind.FILE) and tree.reserve(0):
+    elif tree.wants(path, Kind.FILE) and tree.reserve(path, len(target)):
         layer.hard_links.append((path, target))
 
 
@@ -68,7 +68,7 @@ def _collect_entry(member: Member, path: bytes, layer: Layer, tree: MemoryTree) 
     if kind is Kind.FILE and member.size > READ_LIMIT_BYTES:
         tree.refuse(path, f"{member.size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
     is_read = kind is Kind.FILE and member.size <= READ_LIMIT_BYTES
-    if not tree.reserve(member.size if is_read else 0):
+    if not tree.reserve(path, len(member.target) + (member.size if is_read else 0)):
         tree.refuse(path, _TOO_MUCH)
         return
     content = member.content() if is_read else b""

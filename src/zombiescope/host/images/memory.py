@@ -84,8 +84,10 @@ class MemoryTree:
             head, _, name = path.rpartition(b"/")
             self._inside.get(head or b"/", set()).discard(name)
 
-    def reserve(self, size: int) -> bool:
-        """May one more thing of this size be collected? All layers of an image together are bounded."""
+    def reserve(self, path: bytes, size: int) -> bool:
+        """May one more thing of this size be collected? All layers of an image together are bounded, names and the folders on the
+        way to them included."""
+        size += len(path) * path.count(b"/")
         if self._reserved_entries >= KEPT_ENTRIES or self._reserved_bytes + size > KEPT_BYTES:
             return False
         self._reserved_entries += 1

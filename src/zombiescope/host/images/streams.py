@@ -10,10 +10,18 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Protocol
 
-from zombiescope.host.images.tar import Member, Source
+from zombiescope.host.images.tar import Member, Source, TarError
 
 _CHUNK = 1 << 18
 _TOLD_EVERY = 1 << 20
+_MOST_TIMES = 100
+"""Images unpack to three times their size, sparse ones to thirty."""
+_LEAST_ALLOWED = 320 << 20
+"""A small image with a swap file: unpacked within seconds by every packer."""
+_STREAM_COST = 1 << 16
+"""What beginning another packed stream counts for: one of nothing takes 14 bytes."""
+_XZ_MEMORY = 100 << 20
+"""`xz -9` needs 65 MiB to unpack."""
 Progress = Callable[[int], None]
 UNPACKING_ERRORS = (zlib.error, lzma.LZMAError, ValueError)
 
@@ -26,6 +34,18 @@ class Unpacker(Protocol):
     @property
     def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class Allowance:
+    """How many bytes a file may unpack to, with all archives inside it."""
+
+    def __init__(self, packed_bytes: int) -> None:
+        self._most = self._left = _LEAST_ALLOWED + _MOST_TIMES * packed_bytes
+
+    def take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise TarError(f"it unpacks to more than {self._most:,} bytes; unpack it first if you trust it")
 
 
 class FileSource:
@@ -58,8 +78,9 @@ class FileSource:
 class PackedSource:
     """What an unpacker makes of a source, a bounded piece at a time."""
 
-    def __init__(self, source: Source | Member, first: bytes) -> None:
+    def __init__(self, source: Source | Member, first: bytes, allowance: Allowance) -> None:
         self._source = source
+        self._allowance = allowance
         self._packed = first
         self._make = _unpacker_of(first)
         self._unpacker: Unpacker = self._make()
@@ -95,6 +116,7 @@ class PackedSource:
                 if not data:
                     raise EOFError("the packed data ends too early")
             self._ready = self._unpacker.decompress(data, _CHUNK)
+            self._allowance.take(len(self._ready))
         return True
 
     def _next_stream(self) -> bool:
@@ -104,6 +126,7 @@ class PackedSource:
             return False
         self._packed = rest
         self._unpacker = self._make()
+        self._allowance.take(_STREAM_COST)
         return True
 
 
@@ -167,7 +190,7 @@ def _unpacker_of(first: bytes) -> Callable[[], Unpacker]:
         case "bzip2":
             return bz2.BZ2Decompressor
         case "xz":
-            return lzma.LZMADecompressor
+            return lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
         case _:
             return _zstd()
 
@@ -187,6 +210,6 @@ def _zstd() -> Callable[[], Unpacker]:
     return lambda: ZstdUnpacker(library)
 
 
-def opened(source: Source | Member, first: bytes) -> Source:
+def opened(source: Source | Member, first: bytes, allowance: Allowance) -> Source:
     """The source itself, or unpacked; `first` is what was read of it."""
-    return PackedSource(source, first) if is_packed(first) else PrefixedSource(first, source)
+    return PackedSource(source, first, allowance) if is_packed(first) else PrefixedSource(first, source)

@@ -14,6 +14,12 @@ from typing import Protocol
 
 BLOCK = 512
 _EXTENDED_LIMIT = 1 << 20
+"""Names are at most 4 KiB; what else is here are extended attributes of 64 KiB."""
+_MOST_RECORDS = 1 << 14
+"""Some ten are usual; one per extended attribute."""
+_MOST_EXTENDED = 1 << 24
+"""In a row, without a member after them: two are usual."""
+_LONGEST_DECIMAL = 20
 
 
 class TarError(ValueError):
@@ -72,6 +78,7 @@ class Member:
 def members(source: Source) -> Iterator[Member]:
     """Every member, in order. Content left unread is skipped. Raises TarError, or EOFError when it ends too early."""
     extended: dict[str, bytes] = {}
+    unused = 0
     while True:
         header = source.read(BLOCK)
         if header == bytes(BLOCK):
@@ -83,7 +90,11 @@ def members(source: Source) -> Iterator[Member]:
         size = _number(header[124:136])
         if kind in b"xgLK":
             _extend(source, kind, size, extended)
+            unused += BLOCK + size
+            if unused > _MOST_EXTENDED:
+                raise TarError("extended headers without a member")
             continue
+        unused = 0
         if kind == b"S":
             _skip_sparse_maps(source, header)
         member = _member(source, header, kind, size, extended)
@@ -128,21 +139,31 @@ def _extend(source: Source, kind: bytes, size: int, extended: dict[str, bytes]) 
         extended["path" if kind == b"L" else "linkpath"] = data.split(b"\0", 1)[0]
         return
     prefix = "global " if kind == b"g" else ""
-    while data.strip(b"\0"):
-        length, _, _rest = data.partition(b" ")
-        end = _decimal(length)
-        if not len(length) + 1 < end <= len(data):
-            raise TarError("a pax record of a wrong length")
-        key, _, value = data[len(length) + 1 : end - 1].partition(b"=")
+    for key, value in _records(data.rstrip(b"\0")):
         if key in (b"path", b"linkpath", b"size"):
             extended[prefix + key.decode()] = value
-        data = data[end:]
+
+
+def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each pax record. Nothing is copied but the record itself: a header may have a quarter of a million."""
+    at, count = 0, 0
+    while at < len(data):
+        blank = data.find(b" ", at, at + _LONGEST_DECIMAL + 1)
+        end = at + _decimal(data[at : max(at, blank)])
+        count += 1
+        if not blank + 1 < end <= len(data) or count > _MOST_RECORDS:
+            raise TarError("a pax record of a wrong length, or too many of them")
+        key, _, value = data[blank + 1 : end - 1].partition(b"=")
+        yield key, value
+        at = end
 
 
 def _skip_sparse_maps(source: Source, header: bytes) -> None:
-    more = header[482]
+    more, blocks = header[482], 0
     while more:
-        more = _exactly(source, BLOCK)[504]
+        more, blocks = _exactly(source, BLOCK)[504], blocks + 1
+        if blocks > _MOST_EXTENDED // BLOCK:
+            raise TarError("a sparse map without end")
 
 
 def _check(header: bytes) -> None:
@@ -158,13 +179,16 @@ def _number(text: bytes) -> int:
     if text[0] & 0x80:
         return int.from_bytes(bytes([text[0] & 0x7F]) + text[1:], "big") if text[0] == 0x80 else 0
     try:
-        return int(text.split(b"\0", 1)[0].strip() or b"0", 8)
+        number = int(text.split(b"\0", 1)[0].strip() or b"0", 8)
     except ValueError as error:
         raise TarError("a header with a number that is none") from error
+    if number < 0:
+        raise TarError("a header with a number below zero")
+    return number
 
 
 def _decimal(text: bytes) -> int:
-    if not text.isdigit() or len(text) > 20:
+    if not text.isdigit() or len(text) > _LONGEST_DECIMAL:
         raise TarError("an extended header with a number that is none")
     return int(text)
 

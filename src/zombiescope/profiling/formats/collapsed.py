@@ -16,7 +16,7 @@ from zombiescope.profiling.selection import Selection
 
 
 def read_collapsed(content: bytes, source: str) -> Capture:
-    gathering = Gathering()
+    gathering = Gathering(len(content))
     passed_over = 0
     for line in content.split(b"\n"):
         stack, _, count = line.rstrip().rpartition(b" ")

@@ -11,30 +11,32 @@ from zombiescope.profiling.capture import About, Capture
 from zombiescope.profiling.formats.stacks import Frame, Gathering
 
 _HEADING = re.compile(
-    rb"^\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?\d+)/\s*)?(?P<tid>-?\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?"
+    rb"^\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?\d{1,10})/\s*)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,9})\]\s+)?"
     rb"(?P<seconds>\d{1,10})\.(?P<part>\d{1,9}):(?:\s+\d+)?(?:\s+(?P<event>\S+):)?"
-)
-_FRAME = re.compile(
-    rb"^\s*[0-9a-f]+\s+(?:(?P<name>.*?)\+0x[0-9a-f]+|(?P<plain>.*?))\s+\((?P<file>[^()]*(?:\([^()]*\))?[^()]*)\)\s*$"
 )
 _KERNEL_FILES = (b"[kernel.kallsyms]", b"[guest.kernel.kallsyms]")
 _LOOK_LINES = 200
+_LONGEST_HEADING = 512
+"""A thread's name has 16 bytes, an event's some dozens: a pattern over more would only cost time."""
+_OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 
 
 def looks_like_perf_script(content: bytes) -> bool:
     return any(
-        _HEADING.match(line) for line in content[:65_536].split(b"\n")[:_LOOK_LINES] if not line.startswith(b"#")
+        _HEADING.match(line[:_LONGEST_HEADING])
+        for line in content[:65_536].split(b"\n")[:_LOOK_LINES]
+        if not line.startswith(b"#")
     )
 
 
 def read_perf_script(content: bytes, source: str) -> Capture:
-    gathering = Gathering()
+    gathering = Gathering(len(content))
     known: dict[bytes, int] = {}
     passed_over = 0
     has_cpu = True
     for block in content.split(b"\n\n"):
         heading, _, stack = _without_comments(block).partition(b"\n")
-        match = _HEADING.match(heading)
+        match = _HEADING.match(heading[:_LONGEST_HEADING])
         if match is None:
             passed_over += bool(heading.strip())
             continue
@@ -73,14 +75,22 @@ def _without_comments(block: bytes) -> bytes:
 def _frames(stack: bytes) -> list[Frame]:
     frames: list[Frame] = []
     for line in stack.split(b"\n"):
-        match = _FRAME.match(line)
-        if match is not None:
-            file = match["file"]
-            frames.append(
-                (
-                    shown(match["name"] or match["plain"] or b"[unknown]"),
-                    "[kernel]" if file in _KERNEL_FILES else shown(file),
-                )
-            )
+        parts = _parts(line.strip())
+        if parts is not None:
+            name, file = parts
+            frames.append((shown(name or b"[unknown]"), "[kernel]" if file in _KERNEL_FILES else shown(file)))
     frames.reverse()
     return frames
+
+
+def _parts(line: bytes) -> tuple[bytes, bytes] | None:
+    """Name and file of `ADDRESS NAME+0xOFFSET (FILE)`, where FILE may have one pair of brackets: `/memfd:x (deleted)`. By hand: a
+    pattern could be made to try again from every byte."""
+    address, _, rest = line.partition(b" ")
+    if not rest.endswith(b")") or address.strip(b"0123456789abcdef") or not address:
+        return None
+    inner = rest.rfind(b"(", 0, -1)
+    opening = inner if b")" not in rest[inner + 1 : -1] else rest.rfind(b"(", 0, max(0, inner))
+    if opening < 0 or b")" in rest[opening + 1 : inner] or not rest[:opening][-1:].isspace():
+        return None
+    return _OFFSET.sub(b"", rest[:opening].strip()), rest[opening + 1 : -1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About, Capture
 from zombiescope.profiling.formats import protobuf
-from zombiescope.profiling.formats.stacks import Frame, Gathering, paths, taken
+from zombiescope.profiling.formats.stacks import MOST_DEPTH, Frame, Gathering, paths, taken
 from zombiescope.profiling.selection import Selection, span_ns
 
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
@@ -57,11 +58,15 @@ class _Tables:
 def read_pprof(content: bytes, source: str) -> Capture:
     try:
         tables = _tables(content)
-        gathering = Gathering()
+        gathering = Gathering(len(content))
         known: dict[int, list[Frame]] = {}
         for sample in tables.samples:
             locations, values = _sample(sample)
-            frames = [frame for place in locations for frame in known.setdefault(place, tables.frames(place))]
+            for place in locations[:MOST_DEPTH]:
+                if place not in known:
+                    known[place] = tables.frames(place)
+            unfolded = chain.from_iterable(known[place] for place in locations[:MOST_DEPTH])
+            frames = list(islice(unfolded, MOST_DEPTH))
             frames.reverse()
             # The first value counts samples by custom; those after it say what they weigh.
             weight = values[0] if values else 1

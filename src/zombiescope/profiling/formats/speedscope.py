@@ -14,7 +14,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About, Capture
-from zombiescope.profiling.formats.stacks import Frame, Gathering, paths, taken
+from zombiescope.profiling.formats.stacks import MOST_DEPTH, Frame, Gathering, paths, taken
 from zombiescope.profiling.selection import Selection
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -29,7 +29,7 @@ def read_speedscope(content: bytes, source: str) -> Capture:
             (shown(str(frame["name"]).encode()), shown(str(frame.get("file") or "").encode()))
             for frame in document["shared"]["frames"]
         ]
-        gathering = Gathering()
+        gathering = Gathering(len(content))
         for profile in document["profiles"]:
             _read_profile(gathering, profile, frames)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, OverflowError) as error:
@@ -65,6 +65,7 @@ def _pieces(profile: dict[str, Any]) -> Iterator[tuple[list[int], float]]:
         raise ValueError(f"a profile of type {profile['type']!r}")
     now = float(profile.get("startValue") or 0)
     stack: list[int] = []
+    beyond = 0
     for event in profile["events"]:
         at = float(event["at"])
         if stack and at > now:
@@ -72,6 +73,10 @@ def _pieces(profile: dict[str, Any]) -> Iterator[tuple[list[int], float]]:
         now = max(now, at)
         if event["type"] == "O":
             stack.append(int(event["frame"]))
+            beyond += len(stack) > MOST_DEPTH
+            del stack[MOST_DEPTH:]
+        elif beyond:
+            beyond -= 1
         elif stack:
             stack.pop()
 

@@ -16,13 +16,20 @@ from zombiescope.profiling.selection import Selection, row_numbers
 from zombiescope.profiling.symbolise import Frames
 
 Frame = tuple[str, str]
-_MOST_DEPTH = 16_384
+MOST_DEPTH = 16_384
+_LEAST_FRAMES, _MOST_FRAMES_PER_BYTE = 1 << 18, 2
+"""Of all distinct stacks together. A frame of text takes two bytes and more; profiles that refer to places or open and close
+calls say more with a byte, seldom much."""
+_AGAIN = 4
+"""A stack that is known already takes time and no memory: it counts for a quarter."""
+_MOST_NUMBER = (1 << 62) - 1
 
 
 @dataclass(slots=True)
 class Gathering:
     """One row a sample. Stacks are root first, without the thread's name, which becomes their outermost frame."""
 
+    input_bytes: int = 0
     frames: Frames = field(default_factory=Frames)
     comms: dict[str, int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
@@ -38,12 +45,19 @@ class Gathering:
     now_of: str = "samples"
     """The event that the samples are of which are added from now on."""
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _held: int = 0
 
     def stack_number(self, comm: str, frames: list[Frame]) -> int:
-        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in frames[:_MOST_DEPTH]))
+        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in frames[:MOST_DEPTH]))
         number = self._known.setdefault(numbers, len(self.stacks))
         if number == len(self.stacks):
             self.stacks.append(numbers)
+            self._held += _AGAIN * len(numbers)
+        self._held += len(numbers)
+        if self._held > _AGAIN * (_LEAST_FRAMES + _MOST_FRAMES_PER_BYTE * self.input_bytes):
+            raise BrokenCapture(
+                f"its stacks unfold to {self._held // _AGAIN:,} frames and more", "it is damaged, or made to do harm"
+            )
         return number
 
     def add(
@@ -51,11 +65,11 @@ class Gathering:
     ) -> None:
         self.stack.append(stack)
         self.comm.append(self.comms.setdefault(comm, len(self.comms)))
-        self.time.append(time)
-        self.cpu.append(cpu)
-        self.pid.append(thread[0])
-        self.tid.append(thread[1])
-        self.weight.append(weight)
+        self.time.append(min(time, _MOST_NUMBER))
+        self.cpu.append(min(cpu, _MOST_NUMBER))
+        self.pid.append(thread[0] & 0xFFFFFFFF)
+        self.tid.append(thread[1] & 0xFFFFFFFF)
+        self.weight.append(min(weight, _MOST_NUMBER))
         self.event.append(self.events.setdefault(self.now_of, len(self.events)))
 
     def capture(self, about: About) -> Capture:

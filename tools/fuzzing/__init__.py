@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers' files, mutated: what is mutated, and who reads it."""

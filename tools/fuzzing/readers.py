@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every reader of strangers' files: whole files to begin with, how they are mutated, and the command that reads one."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.unit.profiling.perf_files import KALLSYMS, TOOLS, PerfFileBuilder, record, small_capture
+from tests.unit.zstd_frames import zstd_packed
+from tools.fuzzing.mutations import Change, anywhere, either, packed, stored_capture, tar_headers, values, with_crc
+
+from zombiescope.execution.journal import ActionFolder, read_entries
+from zombiescope.execution.undo import describe, pending
+from zombiescope.facts.history import Happening, Sample
+from zombiescope.history.chunks import Chunks
+from zombiescope.history.log import encode as encode_line
+from zombiescope.lab import journal as lab_journal
+from zombiescope.profiling.capture_codec import encode
+from zombiescope.profiling.formats.firefox import write_firefox
+from zombiescope.profiling.formats.otlp import write_otlp
+from zombiescope.profiling.formats.pprof import write_pprof
+from zombiescope.profiling.formats.speedscope import write_speedscope
+from zombiescope.profiling.perf_import import import_perf
+from zombiescope.profiling.selection import Selection
+
+MACHINES = Path(__file__).resolve().parents[2] / "tests/machines"
+UNIT = b"[Unit]\nAfter=a.socket\n[Service]\nExecStart=/bin/a\nRestart=always\nRestartSec=0\n[Install]\nWantedBy=multi-user.target\n"
+Words = Callable[[Path, int], list[str]]
+
+
+class Reader(NamedTuple):
+    seeds: list[bytes]
+    change: Change
+    file: str
+    """Where a mutated file is laid, in a folder of its own."""
+    words: Words | None
+    """The command that reads it; the number is that of the mutation."""
+    look: Callable[[Path], None] = lambda _folder: None
+    """Instead of a command."""
+
+
+def all_readers() -> Iterator[tuple[str, Reader]]:
+    yield from _images()
+    yield from _recordings()
+    yield from _captures()
+    yield from _state()
+
+
+def _tarred(members: Mapping[str, bytes | str], form: int = tarfile.GNU_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+            else:
+                info.type, info.linkname = tarfile.SYMTYPE, content
+            archive.addfile(info, io.BytesIO(content if isinstance(content, bytes) else b""))
+    return out.getvalue()
+
+
+def _images() -> Iterator[tuple[str, Reader]]:
+    plain: dict[str, bytes | str] = {
+        "usr/lib/systemd/system/a.service": UNIT,
+        "etc/systemd/system/multi-user.target.wants/a.service": "/usr/lib/systemd/system/a.service",
+        "etc/cron.d/x": b"* * * * * root /bin/x\n",
+        "etc/os-release": b"ID=debian\n",
+    }
+    long = {"usr/lib/systemd/system/" + "l" * 150 + ".service": UNIT, **plain}
+
+    def words(folder: Path, number: int) -> list[str]:
+        del number
+        return ["audit", "--image", f"{folder}/image", "--json"]
+
+    def reader(seeds: list[bytes], change: Change) -> Reader:
+        return Reader(seeds, change, "image", words)
+
+    headers = either(anywhere, tar_headers, tar_headers)
+    yield "image: tar", reader([_tarred(plain), _tarred(long)], headers)
+    yield "image: pax", reader([_tarred(long, tarfile.PAX_FORMAT)], either(headers, values))
+    layer = _tarred(plain)
+    docker = _tarred({"manifest.json": b'[{"Config":"c","Layers":["0/layer.tar"]}]', "0/layer.tar": layer})
+    yield "image: docker", reader([docker], either(headers, values))
+    digest = "0123456789abcdef" * 4
+    manifest = json.dumps({"layers": [{"digest": f"sha256:{digest}"}]}).encode()
+    index = json.dumps({"manifests": [{"digest": "sha256:" + "f" * 64, "platform": {"os": "linux"}}]}).encode()
+    oci = {
+        "oci-layout": b"{}",
+        "index.json": index,
+        f"blobs/sha256/{digest}": layer,
+        f"blobs/sha256/{'f' * 64}": manifest,
+    }
+    yield "image: oci", reader([_tarred(oci)], either(headers, values))
+    for form in ("gzip", "bzip2", "xz", "zstd"):
+        yield f"image: {form}", reader([_tarred(plain)], packed(headers, form))
+    yield "image: ext4", reader([_ext4(plain)], anywhere)
+
+
+def _ext4(members: Mapping[str, bytes | str]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in members.items():
+            place = Path(folder, "tree", name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content) if isinstance(content, bytes) else place.symlink_to(content)
+        image, environment = Path(folder, "image"), {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+        order = ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", f"{folder}/tree", str(image), "256k"]
+        subprocess.run(order, check=True, env=environment, capture_output=True)
+        return image.read_bytes()
+
+
+def _recordings() -> Iterator[tuple[str, Reader]]:
+    machines = [(MACHINES / name / "recording.jsonl").read_bytes() for name in ("5.10-v1", "6.1-v2-mini")]
+
+    def words(folder: Path, number: int) -> list[str]:
+        return [("scan", "check", "autopsy")[number % 3], "--root", f"{folder}/recording", "--json"]
+
+    def unpacked(folder: Path, number: int) -> list[str]:
+        return [("scan", "doctor", "check")[number % 3], "--root", str(folder), "--json"]
+
+    tars = [_tarred({"recording.jsonl": machine}, tarfile.PAX_FORMAT) for machine in machines]
+    yield "recording", Reader(machines, either(values, values, anywhere), "recording.jsonl", unpacked)
+    yield "recording: file", Reader(tars, packed(either(anywhere, tar_headers, values), "gzip"), "recording", words)
+
+
+def _captures() -> Iterator[tuple[str, Reader]]:
+    built, few = small_capture(), PerfFileBuilder(records=small_capture().records[:60])
+    several = small_capture()
+    several.ids = ((7,), (8, 9))
+    several.lost(1, 3).ksymbol(2, 0xFFFFFFFFC0000000, 64, b"bpf_prog_x").fork(3, 11, 10).comm(4, 11, b"x", is_exec=True)
+    several.records = several.records[:60] + several.records[-4:]
+    squeezed = PerfFileBuilder(records=[*built.records[:2], record(81, 0, zstd_packed(b"".join(built.records[2:40])))])
+    capture, everything = import_perf(few.file(), TOOLS, "fuzz"), Selection()
+
+    def words(folder: Path, number: int) -> list[str]:
+        engine = ["--no-scanner"] if number % 2 else []
+        order = ["profile", "import", f"{folder}/capture", "--output", f"{folder}/out", "--name", "x", "--json"]
+        return [*order, "--kallsyms", f"{folder.parent}/kallsyms", *engine]
+
+    def questions(folder: Path, number: int) -> list[str]:
+        question = ("flame", "heatmap", "find", "list")[number % 4]
+        named = [f"{folder}/capture.zscap"] if question != "list" else []
+        return ["profile", question, *named, "--captures", str(folder), "--json"]
+
+    def reader(seeds: list[bytes], change: Change) -> Reader:
+        return Reader(seeds, change, "capture", words)
+
+    yield "capture: perf.data", reader([few.file(), several.file(), squeezed.file()], anywhere)
+    yield "capture: perf pipe", reader([few.pipe(), squeezed.pipe()], anywhere)
+    script = b"reader 10/10 [001] 5.000001: 1 cycles:\n\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])\n"
+    script += b"\t 400200 x (/bin/x)\n\n"
+    yield "capture: perf script", reader([script * 20], either(anywhere, values))
+    yield "capture: collapsed", reader([b"a;b;c_[k] 10\nb;c 3\n" * 20], either(anywhere, values))
+    pprof = b"".join(write_pprof(capture, everything))
+    import gzip  # noqa: PLC0415 (here alone)
+
+    yield "capture: pprof", reader([gzip.decompress(pprof)], either(anywhere, packed(anywhere, "gzip")))
+    yield "capture: speedscope", reader([b"".join(write_speedscope(capture, everything))], either(anywhere, values))
+    yield "capture: firefox", reader([b"".join(write_firefox(capture, everything))], either(anywhere, values))
+    yield "capture: otlp", reader([b"".join(write_otlp(capture, everything))], anywhere)
+    stored = b"".join(encode(capture))
+    yield (
+        "capture: stored",
+        Reader([stored], either(stored_capture, stored_capture, anywhere), "capture.zscap", questions),
+    )
+
+
+def _state() -> Iterator[tuple[str, Reader]]:
+    samples = [Sample(number, 1e9 + number * 10, "boot", {"a": number, "b": number / 3}) for number in range(1, 60)]
+    happenings = [Happening(100 + number, 1e9 + number, "boot", "what", "detail") for number in range(5)]
+    log = b"".join([*map(encode_line, samples), *map(encode_line, happenings)])
+    with tempfile.TemporaryDirectory() as folder:
+        chunks = Chunks(f"{folder}/history.db")
+        chunks.fold(samples, happenings, 200)
+        chunks.close()
+        database = Path(folder, "history.db").read_bytes()
+
+    def words(folder: Path, number: int) -> list[str]:
+        del number
+        return ["history", "--state", str(folder), "--last", "all", "--json"]
+
+    from zombiescope.history.store import DATABASE, LOG  # noqa: PLC0415 (here alone)
+
+    yield "state: log", Reader([log], either(with_crc, with_crc, anywhere), LOG, words)
+    yield "state: database", Reader([database], anywhere, DATABASE, words)
+    entries = [
+        {"v": 1, "entry": "begin", "at": 1.0, "plan": {}},
+        {"v": 1, "entry": "step", "at": 1.0, "n": 1, "name": "x"},
+    ]
+    entries += [
+        {"v": 1, "entry": "write", "at": 1.0, "seq": n, "step": 1, "do": "set", "path": "/x", "old": "1"}
+        for n in (1, 2)
+    ]
+    entries += [{"v": 1, "entry": "done", "at": 1.0, "seq": 1}, {"v": 1, "entry": "undone", "at": 2.0, "seq": 1}]
+    entries += [{"v": 1, "entry": "step-end", "at": 2.0, "name": "x", "status": "done"}]
+    applied = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
+    yield (
+        "journal: apply",
+        Reader([applied], either(values, values, anywhere), "actions/1/journal.jsonl", None, _actions),
+    )
+    made = [{"intent": "process", "role": "command", "pid": 1, "start": 2}, {"intent": "cgroup", "path": "/x"}]
+    lab = b"".join(json.dumps(entry).encode() + b"\n" for entry in made) * 3
+    yield "journal: lab", Reader([lab], either(values, values, anywhere), "run/journal.jsonl", None, _lab_run)
+
+
+def _actions(folder: Path) -> None:
+    """As `undo` and the circuit breaker read it; nothing is undone here."""
+    actions = ActionFolder(str(folder))
+    for name in actions.names():
+        for entry in pending(read_entries(actions.folder(name))):
+            describe(entry)
+    list(actions.steps_done_since(0.0))
+
+
+def _lab_run(folder: Path) -> None:
+    setattr(lab_journal, "STATE_ROOTS", (str(folder),))  # noqa: B010 (its folders are the system's)
+    for entry in lab_journal.entries("run"):
+        entry.get("pid")
+
+
+def prepare(folder: Path) -> None:
+    (folder / "kallsyms").write_bytes(KALLSYMS)
+
+
+def dice_of(name: str, seed: int, number: int) -> random.Random:
+    """Each mutation by itself, so that one alone can be made again."""
+    return random.Random(f"{name} {seed} {number}")
