@@ -7,6 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 
 def tell(line: str) -> None:
@@ -20,27 +24,55 @@ def tell(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
+class Stage:
+    """What is being done, beside a spinner. What is shown may fail with the terminal; what is done meanwhile does not."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+
+    def __call__(self, what: str) -> None:
+        if self._status is not None:
+            with suppress(OSError):
+                self._status.update(what)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """The spinner stands aside while a person is asked: it would draw over the question."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        if self._status is not None:
+            with suppress(OSError):
+                self._status.start()
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            with suppress(OSError):
+                self._status.stop()
+
+
 @contextmanager
-def stage_shown() -> Iterator[Callable[[str], None]]:
-    """What is shown may fail with the terminal; what is done meanwhile does not."""
+def stage_shown() -> Iterator[Stage]:
     if not _is_watched():
-        yield lambda _: None
+        yield Stage(None)
         return
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
-    status = Console(stderr=True).status("looking")
-
-    def say(what: str) -> None:
-        with suppress(OSError):
-            status.update(what)
-
-    with suppress(OSError):
-        status.start()
-    try:
-        yield say
-    finally:
-        with suppress(OSError):
-            status.stop()
+    stage = Stage(Console(stderr=True).status("looking"))
+    with stage.running():
+        yield stage
 
 
 def _is_watched() -> bool:

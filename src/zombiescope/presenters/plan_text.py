@@ -94,6 +94,14 @@ def render_steps(plan: Plan) -> list[RenderableType]:
     return parts
 
 
+def consent_lines(step: Step) -> list[str]:
+    """What a person is asked to agree to: how many, an example, what it frees, what it risks."""
+    rows = [("why", step.why), *details(step)]
+    if step.expected is not None:
+        rows.append(("frees", _frees(step)))
+    return [f"{step.title} (risk {step.risk}, {_UNDO[step.undo]})", *(f"    {label:<9}{text}" for label, text in rows)]
+
+
 def _title(step: Step) -> Text:
     line = Text(f"{step.n:>2}. ", style="bold")
     line.append(step.title, style="bold")

@@ -11,7 +11,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.planning import asked_of, scope_of, scope_options, state_option, tell_unfinished, window_option
-from zombiescope.cli.progress import stage_shown, tell, window_shown
+from zombiescope.cli.progress import Stage, stage_shown, tell, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
 
@@ -99,8 +99,8 @@ def _do(order: Order, window: float, *, as_json: bool) -> Answer:
     if order.root is not None and not act.is_folder(order.root):
         raise UsageError("cannot apply there", "only this host and the root folder of an image can be changed", "")
     with Attention() as attention:
-        with stage_shown() as say:
-            applied = act.apply(order, act.Talk(_ask, say, attention))
+        with stage_shown() as stage:
+            applied = act.apply(order, act.Talk(lambda step: _ask(step, stage), stage, attention))
         if window <= 0 or order.root is not None:
             return _answer(applied, None, EXIT_FINE, as_json=as_json)
         _say_done(applied, f"watching for {window:g} s whether it holds")
@@ -124,12 +124,15 @@ def _say_done(applied: Applied, then: str) -> None:
     tell(then)
 
 
-def _ask(step: Step) -> bool:
+def _ask(step: Step, stage: Stage) -> bool:
     """A person at a terminal is asked; a program must have said so before. A terminal that went away is no consent."""
     if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
+    from zombiescope.presenters.plan_text import consent_lines  # noqa: PLC0415
+
     try:
-        return click.confirm(f"{step.title}: risk {step.risk}. {step.why}\nDo it?", default=False, err=True)
+        with stage.silent():
+            return click.confirm("\n".join([*consent_lines(step), "Do it?"]), default=False, err=True)
     except (click.Abort, OSError):
         return False
 
