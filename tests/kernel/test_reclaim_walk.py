@@ -16,7 +16,7 @@ from tests.kernel.conftest import not_here
 from tests.kernel.zombie_maker import Maker
 
 from zombiescope.analysis.reclaim_pass import ReclaimPass
-from zombiescope.analysis.zombie_cost import Payer, derive_payer, is_walk
+from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
 from zombiescope.facts.gap import Gap
@@ -78,7 +78,8 @@ def test_a_walk_over_zombies_is_seen_timed_and_judged(maker: Maker) -> None:
     assert limit.cpu_seconds - calm.cpu_seconds >= 0.7 * took
     assert limit.longest_seconds >= 0.5 * took / calls
     assert took >= ZOMBIES * 5e-6, "a walk over the dead takes microseconds each"
-    assert is_walk(limit)
+    assert isinstance(seen, ReclaimSeen)
+    assert any(work.walking is Walking.YES for work in derive_works(seen, ZOMBIES, 10))
     finding = judge_costly_reclaim_walk(case(snapshot(ZOMBIES))._replace(reclaim=seen))
     assert finding.verdict is Verdict.PRESENT
     assert "3,000 zombies" in finding.summary
@@ -93,7 +94,9 @@ def test_this_kernel_is_told_to_pay_in_reclaim_and_not_in_statistics(maker: Make
         not_here("this kernel has neither memory.reclaim nor memory.force_empty")
     seen = window.seen()
     window.close()
-    assert derive_payer(observe(host, with_bytes=False).snapshot.sweep, seen) is Payer.RECLAIM
+    assert isinstance(seen, ReclaimSeen)
+    works = derive_works(seen, ZOMBIES, 10)
+    assert derive_payer(observe(host, with_bytes=False).snapshot.sweep, works) is Payer.RECLAIM
 
 
 def test_a_scan_that_watches_tells_what_a_pass_takes(maker: Maker) -> None:

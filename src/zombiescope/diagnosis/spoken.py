@@ -10,6 +10,7 @@ from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leakin
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -109,7 +110,7 @@ def _not_zombies(case: Case) -> str:
     population = case.last.scan.population
     if isinstance(population, Gap):
         return "zombies could not be counted"
-    if case.thresholds.of_population(population) is Severity.OK:
+    if stock_severity(case, population) is Severity.OK:
         return f"zombies are not the cause ({population.zombies:,})"
     return f"the {population.zombies:,} zombies beside it were not seen to cause it"
 

@@ -60,6 +60,7 @@ def _plain(remains: Remains) -> dict[str, Any]:
         "by_pin": dict(remains.by_pin),
         "actions": {kind: dict(actions) for kind, actions in remains.actions.items()},
         "examples": [list(example) for example in remains.examples],
+        "parents": dict(remains.parents),
     }
 
 
@@ -80,6 +81,7 @@ def _checked(outcome: dict[str, Any]) -> Remains | Gap:
             _counts(outcome["by_pin"]),
             {str(kind): _counts(actions) for kind, actions in outcome["actions"].items()},
             tuple(PinExample(*map(str, example)) for example in outcome["examples"]),
+            _counts(outcome.get("parents", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return _GARBLED

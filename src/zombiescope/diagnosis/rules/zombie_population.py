@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -17,7 +18,7 @@ def judge_zombie_population(case: Case) -> Finding:
     population = last.scan.population
     if isinstance(population, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, population.reason, ())
-    severity = case.thresholds.of_population(population)
+    severity = stock_severity(case, population)
     verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
     summary = (
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
