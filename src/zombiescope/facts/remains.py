@@ -40,6 +40,8 @@ class Remains(NamedTuple):
     examples: tuple[PinExample, ...] = ()
     parents: Mapping[str, int] = {}
     """Nearest live ancestors of all zombies, most zombies first; the largest few hundred."""
+    lately: Mapping[str, int] = {}
+    """By maker: born since the window began."""
 
     def below(self, path: str) -> int:
         """Zombies whose nearest live ancestor is at or below a path."""

@@ -50,7 +50,7 @@ def examine(
     window.let_pass(seconds, progress)
     facts = window.facts()
     observations = [first]
-    examination = Examination(host)
+    examination = Examination(host, first.snapshot.taken_at)
     if isinstance(hierarchy, Hierarchy):
         census = read_census(host, hierarchy)
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator
 
 from zombiescope.analysis.autopsy import Autopsy
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Verdict
@@ -51,7 +52,7 @@ def propose(
 
 def _makers(audit: Audit | None) -> tuple[str, ...]:
     loops = audit.loops if audit else ()
-    return tuple(f"unit:{loop.name}" for loop in loops if loop.kind in ("unit", "inside"))
+    return tuple(unit_maker(loop.name) for loop in loops if loop.kind in ("unit", "inside"))
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:

@@ -19,8 +19,8 @@ TASK = "0123456789abcdef0123456789abcdef"
     ("path", "maker"),
     [
         ("/system.slice/ecs.service", "unit:ecs.service"),
-        ("/system.slice/system-getty.slice/getty@tty1.service", "unit:getty@tty1.service"),
-        ("/system.slice/crash@12345.service", "unit:crash@*.service"),
+        ("/system.slice/system-getty.slice/getty@tty1.service", "unit:getty@.service"),
+        ("/system.slice/crash@12345.service", "unit:crash@.service"),
         ("/system.slice/nginx1.service", "unit:nginx1.service"),
         ("/system.slice/foo.service/sub/x12", "unit:foo.service"),
         ("/system.slice/_memory.service", "unit:memory.service"),
