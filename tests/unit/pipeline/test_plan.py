@@ -30,7 +30,7 @@ def looks_once(monkeypatch: pytest.MonkeyPatch, seen: Autopsy | None) -> list[st
     """The diagnosis saw `seen`; what is dissected beside it is counted."""
     more: list[str] = []
 
-    def once(host: Host, _seconds: float) -> Examined:
+    def once(host: Host, _seconds: float, **_more: object) -> Examined:
         return examine(host, 0)._replace(autopsy=seen)
 
     def again(host: Host) -> Dissected:
