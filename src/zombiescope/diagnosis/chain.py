@@ -70,7 +70,7 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
 
 def is_riddle(root: Finding) -> bool:
     """A symptom that nothing explains is told last: it names no origin."""
-    return root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES
+    return (root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES) or root.id == "reclaim-pressure"
 
 
 def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking
-from zombiescope.diagnosis.finding import Finding
+from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.growing import makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
+from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
+from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
@@ -33,6 +36,10 @@ def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others
     if "zombie-growth" in present and root != "zombie-growth" and not _is_told(case, root):
         text += f"; zombies are growing: {present['zombie-growth'].summary}"
         others = [other for other in others if other != "zombie-growth"]
+    undecided = _undecided(case) if "reclaim-pressure" in present else ""
+    if undecided and root != "reclaim-pressure":
+        text += f"; {undecided}"
+        others = [other for other in others if other != "reclaim-pressure"]
     follows = [_FOLLOWS[each] for each in reversed(chain[:-1]) if each in _FOLLOWS]
     if follows:
         text += f"; {_and(follows)}"
@@ -68,8 +75,9 @@ def _of_root(case: Case, root: str, present: Mapping[str, Finding]) -> str:
         return f"directories never removed: {present[root].summary}; {_not_zombies(case)}"
     text = f"{present[root].title[0].lower()}{present[root].title[1:]}: {present[root].summary}"
     if is_riddle(present[root]):
-        return f"{text}; what caused it was not seen"
-    return f"{text}; {_not_zombies(case)}"
+        undecided = _undecided(case) if root == "reclaim-pressure" else ""
+        return f"{text}; {undecided or 'what caused it was not seen'}"
+    return text if root == "memory-shortage" else f"{text}; {_not_zombies(case)}"  # which says itself why not
 
 
 def _loop(case: Case, root: str) -> str:
@@ -123,6 +131,14 @@ def _growing(case: Case, present: Mapping[str, Finding]) -> str:
     if held is None:
         return f"{text}; {stock}"
     return f"{text}; {stock}; {case.remains.with_pins(held.kinds):,} of them are held by {held.words}"
+
+
+def _undecided(case: Case) -> str:
+    """Reclaim that is dear for one of two causes, which nothing here tells apart: both, and what would."""
+    if harmful_walk(case, Walking.YES):
+        return ""
+    shortage = judge_memory_shortage(case)
+    return shortage.summary if shortage.verdict is Verdict.UNKNOWN and DECIDES in shortage.summary else ""
 
 
 def _is_told(case: Case, root: str) -> bool:

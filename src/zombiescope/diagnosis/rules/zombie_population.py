@@ -11,6 +11,8 @@ from zombiescope.facts.gap import Gap
 
 ID = "zombie-population"
 TITLE = "Zombie memory cgroups"
+_REMEDIES = ("look-closer",)
+"""Where nothing tells what holds them: what does is for other rules to treat."""
 
 
 def judge_zombie_population(case: Case) -> Finding:
@@ -24,7 +26,7 @@ def judge_zombie_population(case: Case) -> Finding:
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
         f"({population.counted:,} counted, {population.live:,} live)"
     )
-    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)))
+    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), _REMEDIES)
 
 
 def _evidence(case: Case) -> list[Evidence]:
