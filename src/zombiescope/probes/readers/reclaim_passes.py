@@ -13,7 +13,7 @@ from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, R
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.kernel.bpf_reclaim import ReclaimPasses
 from zombiescope.probes.kernel_text import refusal
-from zombiescope.probes.readers.reclaim_groups import named_groups
+from zombiescope.probes.reclaim_groups import named_groups
 
 FACT = "reclaim"
 _PRESENCE = b"/proc/vmstat"
