@@ -37,7 +37,8 @@ class MakerShare(NamedTuple):
 
 
 class Totals(NamedTuple):
-    zombies: int
+    zombies: int | None
+    """None: how many are of a choice cannot be known where none could be seen one by one."""
     pages: int | None
     by_pin: Mapping[PinKind, int]
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""

@@ -9,7 +9,7 @@ from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.growing import makers_that_grow
+from zombiescope.diagnosis.growing import growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
@@ -170,7 +170,7 @@ def _pinned(case: Case, root: str) -> str:
     rule, remains = PIN_RULES[root], case.remains
     held, makers = remains.with_pins(rule.kinds), makers_of(PIN_RULES[root], case.remains)
     whose = f", made by {makers[0][0]}" if makers else ""
-    still = "" if makers_that_grow(case) else "; nothing was seen to make more of them"
+    still = "" if growing_of(case) or makers_that_grow(case) else "; nothing was seen to make more of them"
     return (
         f"zombies: {remains.zombies:,} dead memory cgroups are still in the kernel{whose}; {held:,} of them are held by "
         f"{rule.words}{still}"

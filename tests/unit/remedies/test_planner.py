@@ -296,3 +296,11 @@ def test_a_file_that_holds_a_zombie_born_while_we_looked_is_not_deleted() -> Non
     growing = Activity(growing=(("unit:x.service", None),), since=100.0)
     plan = propose(diagnosis("zombie-population"), autopsy(*unknown), None, levers(), activity=growing)
     assert deleted(plan) == [b"/dev/shm/old"]
+
+
+def test_a_gap_of_a_recording_is_no_reason_to_drop_all_caches() -> None:
+    mapped = pin(PinKind.PAGE_CACHE, None, path_in_fs=b"/x", mapped=1)
+    bare = Levers(hierarchy=V2)
+    assert "drop-caches" in names(propose(diagnosis(), autopsy(body(mapped)), None, bare, every_zombie=True))
+    untold = bare._replace(untold=frozenset({b"/system.slice"}))
+    assert "drop-caches" not in names(propose(diagnosis(), autopsy(body(mapped)), None, untold, every_zombie=True))

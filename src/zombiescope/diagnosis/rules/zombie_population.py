@@ -22,11 +22,12 @@ def judge_zombie_population(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, population.reason, ())
     severity = stock_severity(case, population)
     verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
+    remedies = _REMEDIES if verdict is Verdict.PRESENT else ()
     summary = (
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
         f"({population.counted:,} counted, {population.live:,} live)"
     )
-    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), _REMEDIES)
+    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), remedies)
 
 
 def _evidence(case: Case) -> list[Evidence]:
