@@ -101,6 +101,15 @@ def _unit(path: bytes) -> str | None:
     return "unit:" + shown(fold_unit(slice_name)) if slice_name else None
 
 
+def instance_of(path: bytes) -> str | None:
+    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others."""
+    for name in reversed(path.split(b"/")):
+        plain = name.removeprefix(b"_")
+        if _UNIT.fullmatch(plain) and not plain.endswith(b".slice"):
+            return shown(plain) if fold_unit(plain) != plain else None
+    return None
+
+
 def unit_maker(name: str) -> str:
     """The maker that a unit of this name is, or is an instance of."""
     return "unit:" + shown(fold_unit(name.encode("utf-8", "surrogateescape")))

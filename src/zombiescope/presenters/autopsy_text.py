@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zombiescope.analysis.autopsy import Autopsy, Body, pages_of
+from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
 from zombiescope.analysis.freeing import COSTS
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
@@ -23,6 +23,7 @@ from zombiescope.presenters.scan_text import gap_lines
 
 _ROWS = 10
 _PINS = 3
+_INSTANCES = 3
 _PAGE_BYTES = 4096
 
 
@@ -101,6 +102,11 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
             count(share.zombies),
             f"{share.share:.1%}",
         )
+        instances = instances_of(autopsy.bodies, share.maker)
+        if len(instances) > 1:
+            named = ", ".join(f"{name} {zombies:,}" for name, zombies in instances[:_INSTANCES])
+            more = f" and {len(instances) - _INSTANCES:,} more" if len(instances) > _INSTANCES else ""
+            makers.add_row(Text(f"  {len(instances):,} instances: {named}{more}", style="dim"), "", "")
     if len(totals.by_maker) > _ROWS:
         rest = sum(share.zombies for share in totals.by_maker[_ROWS:])
         makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / len(autopsy.bodies):.1%}")
