@@ -83,6 +83,9 @@ def make_plan(
     autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy)
     levers = _levers(host, hierarchy, autopsy, audited)
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
+    if scope.is_narrow:
+        mine = {body.maker for body in autopsy.bodies} if autopsy else set()
+        activity = activity._replace(growing=tuple(pair for pair in activity.growing if pair[0] in mine))
     judged = audited.audit if audited else None
     plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)

@@ -198,7 +198,8 @@ def _pinned(pin: Pin) -> str:
         if pin.pages
         else ""
     )
-    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages
+    used = f", used by {pin.holder}" if pin.holder and _file(pin) else ""
+    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages + used
 
 
 def _freed(body: Body) -> str:

@@ -53,13 +53,13 @@ def propose(
 
 
 def _still_written(bodies: tuple[Body, ...], activity: Activity) -> frozenset[bytes]:
-    """Of zombies born since we look; where births are not known, of everybody that makes more."""
+    """What a process has open or mapped, and what holds zombies born since we look; where births are not known, all of whoever
+    makes more."""
     since, growing = activity.since, {maker for maker, _ in activity.growing}
-    if since is None:
-        return frozenset()
-    found = set()
-    for body in bodies:
+    found = {pin.path for body in bodies for pin in body.pins if pin.path is not None and pin.holder is not None}
+    for body in bodies if since is not None else ():
         born = body.zombie.born_at
+        assert since is not None
         if born >= since if born is not None else body.maker in growing:
             found |= {pin.path for pin in body.pins if pin.path is not None}
     return frozenset(found)

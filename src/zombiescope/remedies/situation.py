@@ -40,7 +40,7 @@ class Situation(NamedTuple):
     left: Mapping[str, int] = MappingProxyType({})
     """Zombies of all makers, also of those the plan is not about."""
     still_written: frozenset[bytes] = frozenset()
-    """Files that hold a zombie born while we looked: whoever made it may be writing them now."""
+    """Files that a process has open or mapped, or that hold a zombie born while we looked: they may be written now."""
 
     @property
     def loops(self) -> list[Loop]:

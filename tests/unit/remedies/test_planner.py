@@ -304,3 +304,13 @@ def test_a_gap_of_a_recording_is_no_reason_to_drop_all_caches() -> None:
     assert "drop-caches" in names(propose(diagnosis(), autopsy(body(mapped)), None, bare, every_zombie=True))
     untold = bare._replace(untold=frozenset({b"/system.slice"}))
     assert "drop-caches" not in names(propose(diagnosis(), autopsy(body(mapped)), None, untold, every_zombie=True))
+
+
+def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> None:
+    used = pin(PinKind.TMPFS, b"/dev/shm/queue", inode=8, holder="pid 12 (broker)")
+    plan = propose(diagnosis("zombie-population"), autopsy(body(used), body(TMPFS)), None, levers())
+    assert deleted(plan) == [b"/dev/shm/x"]
+    (step,) = [step for step in plan.steps if step.name == "leave-files"]
+    assert isinstance(step.change, AskHuman)
+    assert step.change.commands == ("fuser -v /dev/shm/queue",)
+    assert body(used).remedies[0].target == "/dev/shm/queue"
