@@ -3,6 +3,8 @@
 
 Targets: 20,000 zombies; the neighbour starves beside them and does at least 90 % of its work again after the cure.
 Usage: bench_incident.py [COUNT] [ACCOUNT]: 20,000 without an argument; ACCOUNT: write the run there, as docs/incident.md was.
+bench_incident.py verdicts [COUNT ...]: at each size (1,000 2,000 5,000 20,000), quiet and beside a busy neighbour on every other
+core: whether the doctor named the right origin, maker and first remedy, which the lab itself asserts.
 """
 
 from __future__ import annotations
@@ -52,7 +54,37 @@ def show(document: dict[str, Any], seconds: float) -> None:
     print(f"beside the zombies it was {speed:,.1f} times slower; worst MiB {paces['during']['worst_seconds']:.2f} s")
 
 
+def verdicts(counts: list[int]) -> int:
+    """How many were wrong."""
+    wrong = 0
+    for count in counts:
+        for load in (0, max((os.cpu_count() or 1) - 1, 1)):
+            busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
+            try:
+                command = [*PROGRAM, "--count", str(count), "--name", f"verdicts-{os.getpid()}-{count}-{load}"]
+                done = subprocess.run(command, check=False, capture_output=True, text=True)
+            finally:
+                for each in busy:
+                    each.kill()
+                    each.wait()
+            where = f"beside {load} busy" if load else "quiet"
+            if done.returncode == 0:
+                stages = {stage["name"]: stage["figures"] for stage in json.loads(done.stdout)["stages"]}
+                said = stages["doctor"]
+                print(
+                    f"{count:>7,} {where:<14} right: {said['origin']} / {said['maker']} / {said['first_remedy']}",
+                    flush=True,
+                )
+            else:
+                wrong += 1
+                print(f"{count:>7,} {where:<14} WRONG: {done.stderr.strip().splitlines()[-2:]}", flush=True)
+    print(f"ours {wrong} wrong of {2 * len(counts)}; target 0")
+    return wrong
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["verdicts"]:
+        raise SystemExit(1 if verdicts([int(word) for word in sys.argv[2:]] or [1_000, 2_000, 5_000, 20_000]) else 0)
     count = int(sys.argv[1].replace(",", "")) if len(sys.argv) > 1 else 20_000
     began = time.monotonic()
     document = play(count, sys.argv[2] if len(sys.argv) > 2 else None)

@@ -10,8 +10,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.scenarios.asked import outcomes
+from tests.scenarios.asked import Outcome, outcomes
 from tests.scenarios.labels import read_labels
+
+
+def confusion(half: str, told: list[Outcome]) -> None:
+    print(f"\nconfusion, {half}: {sum(each.is_right for each in told)} right of {len(told)} (labelled -> told)")
+    for (labelled, found), count in sorted(Counter((each.label.origin, each.found.origin) for each in told).items()):
+        print(f"  {labelled:<22}-> {found:<22}{count:>3}{'' if labelled == found else '  WRONG'}")
 
 
 def main() -> int:
@@ -19,17 +25,16 @@ def main() -> int:
     start = time.process_time()
     told, untold = outcomes(labels)
     spent = time.process_time() - start
-    print(f"{'scenario':<18}{'kind':<7}{'labelled origin':<22}{'told origin':<22}{'maker':<7}{'remedy':<8}findings")
+    print(f"{'scenario':<22}{'kind':<7}{'labelled origin':<22}{'told origin':<22}{'maker':<7}{'remedy':<8}findings")
     for each in told:
         words = ["right" if right else "WRONG" for right in (each.maker_right, each.remedy_right)]
         kind = "real" if each.is_recorded else "built"
         print(
-            f"{each.label.name:<18}{kind:<7}{each.label.origin:<22}{each.found.origin:<22}{words[0]:<7}{words[1]:<8}"
+            f"{each.label.name:<22}{kind:<7}{each.label.origin:<22}{each.found.origin:<22}{words[0]:<7}{words[1]:<8}"
             f"{'; '.join(each.wrong_findings) or 'right'}"
         )
-    print("\nconfusion (labelled -> told):")
-    for (labelled, found), count in sorted(Counter((each.label.origin, each.found.origin) for each in told).items()):
-        print(f"  {labelled:<22}-> {found:<22}{count:>3}{'' if labelled == found else '  WRONG'}")
+    confusion("ours", [each for each in told if not each.label.held_out])
+    confusion("held out from who wrote the rules", [each for each in told if each.label.held_out])
     right = sum(each.is_right for each in told)
     real = sum(each.is_recorded for each in told)
     waiting = [each.label.name for each in told if each.label.real and not each.is_recorded]

@@ -16,7 +16,7 @@ from tests.kernel.conftest import not_here
 from tests.kernel.zombie_maker import Maker
 
 from zombiescope.analysis.reclaim_pass import ReclaimPass
-from zombiescope.analysis.zombie_cost import Payer, derive_payer
+from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
 from zombiescope.facts.cgroups import Sweep
@@ -70,7 +70,8 @@ def test_a_walk_over_zombies_is_seen_and_timed(maker: Maker) -> None:
     window = ReclaimWindow(LiveHost())
     calm = of_limit(window.seen())
     took = reclaim(maker)
-    limit = of_limit(window.seen())
+    seen = window.seen()
+    limit = of_limit(seen)
     window.close()
     calls = limit.calls - calm.calls
     assert calls >= 1
@@ -78,6 +79,8 @@ def test_a_walk_over_zombies_is_seen_and_timed(maker: Maker) -> None:
     # Others may reclaim meanwhile: ours is the least of it, by the clock of whoever asked.
     assert limit.seconds - calm.seconds >= 0.7 * took
     assert limit.longest_seconds >= 0.5 * took / calls
+    assert isinstance(seen, ReclaimSeen)
+    assert any(work.walking is Walking.YES for work in derive_works(seen, ZOMBIES, 10))
 
 
 def test_more_zombies_cost_more_in_each_pass(maker: Maker) -> None:
@@ -121,7 +124,7 @@ def test_this_kernel_is_told_to_pay_in_reclaim_and_not_in_statistics(
     """By behaviour: with thousands of zombies below, one cgroup's statistics are read as fast as ever (5.9 and later)."""
     count, seen, _ = judged
     healthy = Sweep(0.001, 100, 100, "memory.stat", 0.0001)
-    assert derive_payer(healthy, seen, count) is Payer.RECLAIM
+    assert derive_payer(healthy, derive_works(seen, count, 10)) is Payer.RECLAIM
     with Maker(f"none-{os.getpid()}-{secrets.token_hex(2)}") as empty:
         alone, beside = (min(reading(each) for _ in range(50)) for each in (empty, maker))
     assert beside < 10 * alone, (beside, alone)

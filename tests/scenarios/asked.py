@@ -10,25 +10,35 @@ from functools import cache
 from typing import NamedTuple
 
 from tests.scenarios.built import BUILT, STAND_INS
+from tests.scenarios.held_out import HELD_OUT, HELD_OUT_RECORDED
 from tests.scenarios.labels import FOLDER, Label
 
+from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.host.bundle import open_bundle
 from zombiescope.pipeline.doctor import examine
 
-RECORDED = {file.name.removesuffix(".tar.gz"): file for file in sorted((FOLDER / "recorded").glob("*.tar.gz"))}
+_FILES = (*(FOLDER / "recorded").glob("*.tar.gz"), *HELD_OUT_RECORDED)
+RECORDED = {file.name.removesuffix(".tar.gz"): file for file in sorted(_FILES)}
 SECONDS = 3.0
 
 
 @cache
-def diagnosis_of(name: str) -> Diagnosis | None:
+def case_of(name: str) -> Case | None:
     """None: there is no such scenario yet."""
-    if name in BUILT:
-        return diagnose(BUILT[name]())
+    built = BUILT.get(name) or HELD_OUT.get(name)
+    if built is not None:
+        return built()
     file = RECORDED.get(name)
     if file is not None:
-        return examine(open_bundle(bytes(file)), SECONDS).diagnosis
-    return diagnose(STAND_INS[name]()) if name in STAND_INS else None
+        return examine(open_bundle(bytes(file)), SECONDS).case
+    return STAND_INS[name]() if name in STAND_INS else None
+
+
+@cache
+def diagnosis_of(name: str) -> Diagnosis | None:
+    seen = case_of(name)
+    return None if seen is None else diagnose(seen)
 
 
 class Outcome(NamedTuple):
@@ -55,6 +65,8 @@ class Outcome(NamedTuple):
     def wrong_findings(self) -> list[str]:
         verdicts = {finding.id: finding.verdict.value for finding in self.found.findings}
         missing = [f"{name} not present" for name in self.label.present if verdicts.get(name) != "present"]
+        if self.label.severity and self.found.worst != self.label.severity:
+            missing.append(f"worst {self.found.worst}, not {self.label.severity}")
         return missing + [f"{name} {verdicts[name]}" for name in self.label.absent if verdicts.get(name) == "present"]
 
     @property

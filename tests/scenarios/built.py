@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.build import observed, snapshot
+from tests.scenarios.built_verdicts import BUILT_VERDICTS
 from tests.scenarios.facts import (
     case,
     cores,
+    incident_facts,
     kernel_log,
     loop,
     oom,
@@ -19,7 +21,6 @@ from tests.scenarios.facts import (
     reset,
     services,
     slow_sweep,
-    softirq,
     stretch,
     unneeded,
 )
@@ -45,9 +46,7 @@ def incident() -> Case:
         68_440,
         left={"unit:ecs.service": ("page_cache", 68_300), "session:1000": ("page_cache", 140)},
         services=services(guilty, unneeded=(unneeded(),)),
-        cores=cores(stretch(6.2), user=2.0, system=1.0),
-        kernel_log=kernel_log(*reset(50), *reset(30), *reset(9)),
-        softirq=softirq(6.1),
+        **incident_facts(),
         snapshot={"sweep": slow_sweep(240)},
     )
 
@@ -188,4 +187,5 @@ BUILT: dict[str, Callable[[], Case]] = {
     "tasks": tasks,
     "unnamed": unnamed,
     "cannot-show": cannot_show,
+    **BUILT_VERDICTS,
 }

@@ -12,12 +12,13 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
+from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogEventKind, LogSource, NicStep, ResetReason
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.network import DeviceCounters, NicCounters
 from zombiescope.facts.pressure import PressurePoint, PressureSeen, ThrottledGroup
 from zombiescope.facts.priorities import RealTimeSeen, RealTimeTask
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen, SweepersSeen
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, SweepersSeen
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
@@ -54,7 +55,8 @@ def remains(left: Left, *, days: float = 8.0) -> Remains:
         by_pin[kind] = by_pin.get(kind, 0) + count
         actions[kind] = {ACTIONS[kind]: by_pin[kind]}
     examples = tuple(PinExample(kind, maker, f"/{kind}/left") for maker, (kind, _) in left.items())
-    return Remains(NOW, "bpf", sum(count for _, count in left.values()), makers, by_pin, actions, examples)
+    parents = {"/system.slice": sum(count for _, count in left.values())}
+    return Remains(NOW, "bpf", parents["/system.slice"], makers, by_pin, actions, examples, parents)
 
 
 def loop(name: str, restarts: int = 70_000, *, kind: str = "unit", **more: Any) -> ServiceLoop:
@@ -125,6 +127,18 @@ def softirq(longest: float = 4e-5, core: int = 3) -> SoftirqSeen:
     return SoftirqSeen(NOW, 10.0, longest, None, 0, 0, (late,))
 
 
+def flows(*makers: tuple[str, int, int, int | None], seconds: float = 10.0, tier: str = "bpf") -> FlowsSeen:
+    """Each maker with births, deaths and releases."""
+    return FlowsSeen(NOW, seconds, tier, tuple(MakerFlow(*maker) for maker in makers), 0)
+
+
+def placed_reclaim(limit: str, calls: int, pages: int, seconds: float) -> ReclaimSeen:
+    """Of one job at a limit, in a window of five seconds."""
+    group = ReclaimGroup(f"{limit}/job", (limit,), calls, pages, seconds)
+    kind = ReclaimCalls(ReclaimKind.LIMIT, calls, 0, pages, seconds, seconds, 0.004, NOW + 2)
+    return ReclaimSeen(5.0, (kind,), groups=(group,))
+
+
 def reclaim(calls: int = 0, pages: int = 0, seconds: float = 0.0, longest: float = 0.0) -> ReclaimSeen:
     """Of a memory cgroup at its limit, all of it on a core."""
     limit = ReclaimCalls(ReclaimKind.LIMIT, calls, 0 if pages else calls, pages, seconds, seconds, longest, NOW + 2)
@@ -142,15 +156,26 @@ def slow_sweep(live: int) -> Sweep:
     return Sweep(130.0, live, 31, "/sys/fs/cgroup/memory/kubepods/memory.numa_stat", 1.9)
 
 
+def incident_facts() -> dict[str, Any]:
+    """What the machine of the case showed: a core in the kernel for seconds, and resets."""
+    return {
+        "cores": cores(stretch(6.2), user=2.0, system=1.0),
+        "kernel_log": kernel_log(*reset(50), *reset(30), *reset(9)),
+        "softirq": softirq(6.1),
+    }
+
+
 NICS = (DeviceCounters("eth0", 0, {}),)
 QUIET: dict[str, Any] = {"cores": cores(user=1.0), "services": services(), "real_time": real_time(),
-    "kernel_log": kernel_log(), "nic_counters": NicCounters(NOW, 10.0, NICS, NICS),
+    "kernel_log": kernel_log(), "flows": FlowsSeen(NOW, 10.0, "bpf", (), 0), "nic_counters": NicCounters(NOW, 10.0, NICS, NICS),
     "softirq": softirq(), "reclaim": reclaim(), "sweepers": SweepersSeen(NOW, 10.0, ()), "pressure": pressure()}  # fmt: skip
 
 
-def case(zombies: int = 12, *, live: int = 240, left: Left | None = None, **facts: Any) -> Case:
-    """A quiet machine but for what is given. Without `left` its zombies are page cache of a unit that does not loop."""
+def case(zombies: int = 12, *, live: int = 240, left: Left | None = None, grown: int = 0, **facts: Any) -> Case:
+    """A quiet machine but for what is given. Without `left` its zombies are page cache of a unit that does not loop. `grown`: of
+    the zombies, those that came within the window of ten seconds."""
     held = remains(left if left is not None else ({"unit:old.service": ("page_cache", zombies)} if zombies else {}))
     seen = {"remains": held, **QUIET, **facts}
-    look = observed(snapshot(zombies, live, **seen.pop("snapshot", {})))
-    return Case((look, look), Thresholds(), **seen)
+    more = seen.pop("snapshot", {})
+    begin = observed(snapshot(zombies - grown, live, **more, taken_at=NOW - 10.0))
+    return Case((begin, observed(snapshot(zombies, live, **more, taken_at=NOW))), Thresholds(), **seen)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
-from zombiescope.analysis.maker import Makers
+from zombiescope.analysis.maker import Makers, instance_of
 from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
@@ -38,7 +38,8 @@ class MakerShare(NamedTuple):
 
 
 class Totals(NamedTuple):
-    zombies: int
+    zombies: int | None
+    """None: how many are of a choice cannot be known where none could be seen one by one."""
     pages: int | None
     by_pin: Mapping[PinKind, int]
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""
@@ -89,6 +90,14 @@ def derive_autopsy(walk: Walk, population: Population | None, residuals: Residua
         ]
     )
     return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals), walk.page_bytes)
+
+
+def instances_of(bodies: Iterable[Body], maker: str) -> list[tuple[str, int]]:
+    """Of a maker that stands for many units: each of them with its zombies, most first."""
+    if not maker.startswith("unit:") or not ("@." in maker or "*" in maker):
+        return []
+    names = (instance_of(body.zombie.path) for body in bodies if body.maker == maker)
+    return Counter(name for name in names if name is not None).most_common()
 
 
 def _without_bodies(population: Population | None, residuals: Residuals | None, page_bytes: int) -> Autopsy:

@@ -138,6 +138,8 @@ def _target(action: Action, pin: Pin, parent: bytes) -> str:
             return "all file systems"
         case Action.REMOVE_SEGMENT:
             return f"shmid {pin.inode}"  # the inode of a SysV segment is its id
+        case Action.DROP_FILE | Action.DELETE_FILE if pin.path is not None:
+            return shown(pin.path)  # whoever has it open as well
         case _:
             return pin.holder or _name(pin) or f"the holder of its {pin.kind} memory"
 

@@ -64,7 +64,7 @@ class Growth(NamedTuple):
     window_seconds: float
     total: Trend | None
     makers: tuple[Trend, ...]
-    """Only those that grew, the fastest first."""
+    """Only those that grew, the one that grew most first."""
     forecasts: tuple[Forecast, ...] = ()
     onset: Onset | None = None
     ids: Forecast | None = None
@@ -89,7 +89,7 @@ def derive_growth(total: Sequence[Point], by_maker: Mapping[str, Track]) -> Grow
         return None
     window = total[-1][0] - total[0][0]
     trends = [trend for maker, track in by_maker.items() if (trend := derive_trend(maker, track)) and trend.grown > 0]
-    trends.sort(key=lambda trend: (-trend.slope.low, -trend.grown, trend.maker or ""))
+    trends.sort(key=_most_grown_first)
     whole = derive_trend(None, Track(total))
     return Growth(total[-1][0], window, whole, tuple(trends), are_makers_known=bool(by_maker))
 
@@ -106,8 +106,12 @@ def with_recent(growth: Growth, recent: Growth | None) -> Growth:
             found[trend.maker] = trend
         elif trend.slope.low > before.slope.low and trend.grown >= before.grown:
             found[trend.maker] = trend._replace(since=before.since, is_since_seen=before.is_since_seen)
-    ranked = sorted(found.values(), key=lambda trend: (-trend.slope.low, -trend.grown, trend.maker or ""))
-    return growth._replace(makers=tuple(ranked))
+    return growth._replace(makers=tuple(sorted(found.values(), key=_most_grown_first)))
+
+
+def _most_grown_first(trend: Trend) -> tuple[int, float, str]:
+    """Who is named as making most of them is who made most, not who does it most evenly."""
+    return -trend.grown, -trend.slope.low, trend.maker or ""
 
 
 def shifted(growth: Growth, seconds: float) -> Growth:

@@ -26,22 +26,28 @@ def explain(zombies: Iterable[Zombie], holders: Iterable[Holder]) -> tuple[Zombi
     return tuple(_explained(zombie, by_serial.get(zombie.serial, ())) for zombie in zombies)
 
 
-def nameless_files(zombies: Iterable[Zombie]) -> set[tuple[str, int]]:
-    """Shared memory that no name leads to, by device and inode: only whoever has it open or mapped can let it go."""
-    pins = [pin for zombie in zombies for pin in zombie.pins if pin.path is None]
-    return {
-        (pin.device, pin.inode)
-        for pin in pins
-        if _is_nameless(pin) and pin.device is not None and pin.inode is not None
-    }
+def files_in_question(zombies: Iterable[Zombie]) -> dict[tuple[str, int], bytes]:
+    """Files that somebody alive may have open or mapped, each with its last name: shared memory of any kind, and mapped cache."""
+    found: dict[tuple[str, int], bytes] = {}
+    for pin in (pin for zombie in zombies for pin in zombie.pins):
+        if pin.device is None or pin.inode is None or not (_is_nameless(pin) or _may_be_used(pin)):
+            continue
+        name = pin.path if pin.path is not None else pin.path_in_fs or b""
+        found[pin.device, pin.inode] = name.rpartition(b"/")[2]
+    return found
 
 
 def with_file_holders(zombies: Iterable[Zombie], holders: Mapping[tuple[str, int], str]) -> tuple[Zombie, ...]:
     def named(pin: Pin) -> Pin:
-        who = holders.get((pin.device or "", pin.inode or 0)) if _is_nameless(pin) else None
+        is_asked = _is_nameless(pin) or _may_be_used(pin)
+        who = holders.get((pin.device or "", pin.inode or 0)) if is_asked else None
         return pin._replace(holder=who) if who else pin
 
     return tuple(zombie._replace(pins=tuple(map(named, zombie.pins))) for zombie in zombies)
+
+
+def _may_be_used(pin: Pin) -> bool:
+    return pin.kind is PinKind.TMPFS or (pin.kind is PinKind.PAGE_CACHE and bool(pin.mapped))
 
 
 def _is_nameless(pin: Pin) -> bool:

@@ -36,7 +36,6 @@ _HEX_ID = re.compile(
     rb"(?<![0-9A-Za-z])(?:(?:" + _UID + rb")|(?=[a-f]*[0-9])[0-9a-f]{6,})(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}"
 )
 _DIGITS = re.compile(rb"[0-9]+")
-_LONG_DIGITS = re.compile(rb"[0-9]{4,}")
 _TRANSIENT = re.compile(rb"run-[rupi]?\*?[0-9a-f]+(?:-i[0-9]+)?(?=\.)")
 _STARS = re.compile(rb"\*(?:[-_.]?\*)+")
 _ZEROES = bytes.maketrans(b"123456789", b"000000000")
@@ -105,15 +104,30 @@ def _unit(path: bytes) -> str | None:
     return "unit:" + shown(fold_unit(slice_name)) if slice_name else None
 
 
+def instance_of(path: bytes) -> str | None:
+    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others."""
+    for name in reversed(path.split(b"/")):
+        plain = name.removeprefix(b"_")
+        if _UNIT.fullmatch(plain) and not plain.endswith(b".slice"):
+            return shown(plain) if fold_unit(plain) != plain else None
+    return None
+
+
+def unit_maker(name: str) -> str:
+    """The maker that a unit of this name is, or is an instance of."""
+    return "unit:" + shown(fold_unit(name.encode("utf-8", "surrogateescape")))
+
+
 def fold_unit(name: bytes) -> bytes:
-    """A unit keeps its name, so that it can be typed; only what is made anew for each run is folded."""
+    """A unit keeps its name, so that it can be typed; only what is made anew for each run is folded: instances of a template to the
+    template, numbered scopes and transient units to their pattern."""
     stem, dot, kind = name.rpartition(b".")
+    prefix, at, _ = stem.partition(b"@")
+    if at:
+        return prefix + at + dot + kind
     folded = _HEX_ID.sub(b"*", stem)
     if _TRANSIENT.match(name) or kind == b"scope":
         folded = _DIGITS.sub(b"*", folded)
-    elif b"@" in folded:
-        prefix, at, instance = folded.partition(b"@")
-        folded = prefix + at + _LONG_DIGITS.sub(b"*", instance)
     return _STARS.sub(b"*", folded) + dot + kind
 
 

@@ -15,16 +15,28 @@ from zombiescope.facts.zombies import Pin, PinKind
 _MOST_MAKERS = 50
 _MOST_PARENTS = 5
 _EXAMPLES_A_KIND = 3
+_MOST_PLACES = 500
 
 
-def derive_remains(bodies: tuple[Body, ...], tier: str, at: float) -> Remains:
+def derive_remains(bodies: tuple[Body, ...], tier: str, at: float, since: float | None = None) -> Remains:
+    """`since`: when the window began."""
     heaps: dict[str, list[Body]] = {}
     for body in bodies:
         heaps.setdefault(body.maker, []).append(body)
     ranked = sorted(heaps.items(), key=lambda each: (-len(each[1]), each[0]))
     makers = tuple(_of_maker(maker, heap) for maker, heap in ranked[:_MOST_MAKERS])
     by_pin, actions = _pins_of(bodies), _actions_of(bodies)
-    return Remains(at, tier, len(bodies), makers, by_pin, actions, _examples_of(bodies))
+    parents = Counter(shown(body.zombie.parent) for body in bodies).most_common(_MOST_PLACES)
+    return Remains(
+        at, tier, len(bodies), makers, by_pin, actions, _examples_of(bodies), dict(parents), _lately(bodies, since)
+    )
+
+
+def _lately(bodies: Iterable[Body], since: float | None) -> dict[str, int]:
+    if since is None:
+        return {}
+    born = (body.maker for body in bodies if body.zombie.born_at is not None and body.zombie.born_at >= since)
+    return dict(Counter(born).most_common(_MOST_MAKERS))
 
 
 def _of_maker(maker: str, heap: list[Body]) -> MakerRemains:

@@ -3,25 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimSeen, Sweeper
+from zombiescope.facts.reclaim import ReclaimGroup, ReclaimKind, ReclaimSeen, Sweeper
 
 HEALTHY_READ_SECONDS = 0.002
-"""For one cgroup's statistics; a kernel that does not walk the dead takes tens of microseconds."""
-WALK_SECONDS = 0.02
-"""On a core, for one call of reclaim."""
-HEALTHY_PAGES_PER_SECOND = 20_000
-"""That reclaim gives back for each second on a core; one that finds pages gives ten times as many."""
-MANY_ZOMBIES = 5000
-"""Enough to be most of a call that is shorter or still finds some pages: about a microsecond each (bench/bench_reclaim_walk.py)."""
-SHORT_WALK_SECONDS = 0.004
-POOR_PAGES_PER_SECOND = 100_000
-"""A task at its limit finds a page of its own at each turn: a sixth of what the same task is given without zombies."""
+"""For one cgroup's statistics: a kernel that does not walk the dead takes 30 microseconds, one that walks 68,000 of them half a
+second; this lies between, sixty times from the one and two hundred from the other."""
+LEAST_VISIT_SECONDS = 3e-8
+"""To look into one dead cgroup: a read of memory that no cache holds takes longer on any machine (here it takes 350 ns in all:
+bench/bench_reclaim_walk.py). A call that is over sooner did not visit them."""
+SURE_VISIT_SECONDS = 1e-7
+"""Two or three such reads, the least a visit consists of: below it the pages may have taken the time."""
+VISITS_OF_A_PAGE = 10.0
+"""A visit costs what giving back ten clean pages does (eight in that bench), and a tenth of a page that must be written first."""
+SLOWDOWN = 2.0
+"""A page that takes twice as long beside zombies as apart from them: half of the time is theirs."""
+LEAST_SLOWDOWN = 1.2
+"""Less is within what two jobs on one host differ by anyway."""
+_TELLING_CALLS = 10
+"""Fewer calls apart from zombies are no measure for the others."""
+_REST_SHARE = 0.1
+"""Of the time of all calls, below which those that nobody could be named for are not judged apart."""
 
 
 class Payer(StrEnum):
@@ -46,19 +53,128 @@ def derive_sweep_cost(sweep: Sweep) -> SweepCost:
     return SweepCost(sweep.seconds, each, each >= HEALTHY_READ_SECONDS)
 
 
-def is_walk(calls: ReclaimCalls, zombies: int = 0) -> bool:
-    """Long on a core and hardly a page for it: it walked over what it could not free. Beside many zombies less is enough."""
-    if not calls.calls:
-        return False
-    each, seconds = calls.cpu_seconds / calls.calls, calls.cpu_seconds
-    if each >= WALK_SECONDS and calls.pages < HEALTHY_PAGES_PER_SECOND * seconds:
-        return True
-    return zombies >= MANY_ZOMBIES and each >= SHORT_WALK_SECONDS and calls.pages < POOR_PAGES_PER_SECOND * seconds
+class Walking(StrEnum):
+    """Whether calls of reclaim spend their time on visiting dead cgroups."""
+
+    YES = "walks"
+    MAYBE = "may walk"
+    NO = "does not walk"
 
 
-def derive_payer(sweep: Sweep | Gap, reclaim: ReclaimSeen | Gap, zombies: int = 0) -> Payer:
+class ReclaimWork(NamedTuple):
+    """What calls of reclaim did for their time, in terms that do not depend on how fast the machine is."""
+
+    kind: ReclaimKind
+    calls: int
+    pages: int
+    cpu_seconds: float
+    zombies: int
+    """That each call may have visited."""
+    walking: Walking = Walking.NO
+    is_placed: bool = False
+    """It is known that these lie below the limit that was reached; else they are all there are."""
+    slowdown: float | None = None
+    """How many times as long a page took as where no zombies are, on this host, in this window."""
+
+    @property
+    def call_seconds(self) -> float:
+        return self.cpu_seconds / self.calls
+
+    @property
+    def visit_seconds(self) -> float:
+        """On a core for each zombie, if each call visits all of them."""
+        return self.call_seconds / max(self.zombies, 1)
+
+    @property
+    def pages_per_call(self) -> float:
+        return self.pages / self.calls
+
+    @property
+    def pages_per_second(self) -> float | None:
+        """Given back for each second on a core."""
+        return self.pages / self.cpu_seconds if self.cpu_seconds > 0 else None
+
+
+Below = Callable[[str], int]
+"""How many zombies have their nearest live ancestor at or below a path."""
+
+
+def derive_works(
+    seen: ReclaimSeen, zombies: int, live: int, below: Below | None = None, least: int = 0
+) -> tuple[ReclaimWork, ...]:
+    """By kind, and the calls at a limit by whether zombies lie below it, where that is known; the dearest first. Dead ones are
+    visited as live ones are: where they are the fewer, or fewer than `least`, they are not what a walk is long for."""
+    works = []
+    for kind in seen.kinds:
+        if not kind.calls:
+            continue
+        rest = ReclaimWork(kind.kind, kind.calls, kind.pages, kind.cpu_seconds, zombies)
+        if kind.kind is ReclaimKind.LIMIT and below is not None and seen.groups:
+            beside, apart, rest = _split(seen.groups, rest, below, max(live, least, 1))
+            works += [_judged_beside(work, apart) for work in [beside] if work.calls]
+            works += [work for work in [apart] if work.calls]
+        works += [_judged(work, max(live, least, 1)) for work in [rest] if work.calls]
+    return tuple(sorted(works, key=lambda work: -work.cpu_seconds))
+
+
+def _split(
+    groups: Sequence[ReclaimGroup], whole: ReclaimWork, below: Below, least: int
+) -> tuple[ReclaimWork, ReclaimWork, ReclaimWork]:
+    """Calls with many zombies below their limit, calls with hardly any, and the rest: by whom or at which limit is not known."""
+    beside = ReclaimWork(whole.kind, 0, 0, 0.0, 0, is_placed=True)
+    apart, rest = beside, whole
+    for group in groups:
+        if not group.limits:
+            continue
+        dead = max(below(limit) for limit in group.limits)
+        if dead >= least:
+            beside = _plus(beside, group)._replace(zombies=max(beside.zombies, dead))
+        else:
+            apart = _plus(apart, group)._replace(zombies=max(apart.zombies, dead))
+        rest = rest._replace(
+            calls=rest.calls - group.calls,
+            pages=rest.pages - group.pages,
+            cpu_seconds=rest.cpu_seconds - group.cpu_seconds,
+        )
+    is_left = rest.calls > 0 and rest.cpu_seconds > _REST_SHARE * whole.cpu_seconds
+    return beside, apart, rest._replace(pages=max(rest.pages, 0)) if is_left else rest._replace(calls=0)
+
+
+def _plus(work: ReclaimWork, group: ReclaimGroup) -> ReclaimWork:
+    return work._replace(
+        calls=work.calls + group.calls, pages=work.pages + group.pages, cpu_seconds=work.cpu_seconds + group.cpu_seconds
+    )
+
+
+def _judged_beside(work: ReclaimWork, apart: ReclaimWork) -> ReclaimWork:
+    """Each of these calls had zombies to visit: against those that had none, else by how many visits a page took."""
+    if work.visit_seconds < LEAST_VISIT_SECONDS:
+        return work
+    ours, theirs = work.pages_per_second, apart.pages_per_second if apart.calls >= _TELLING_CALLS else None
+    if ours and theirs:
+        slowdown = theirs / ours
+        walking = Walking.YES if slowdown >= SLOWDOWN else Walking.NO if slowdown < LEAST_SLOWDOWN else Walking.MAYBE
+        return work._replace(walking=walking, slowdown=slowdown)
+    visits = work.zombies / work.pages_per_call if work.pages else float("inf")
+    if visits * VISITS_OF_A_PAGE < 1.0:
+        return work
+    return work._replace(walking=Walking.YES if visits >= 1.0 else Walking.MAYBE)
+
+
+def _judged(work: ReclaimWork, least: int) -> ReclaimWork:
+    """Whether these calls had zombies to visit is not known: sure only where pages cannot have taken the time."""
+    visits = work.zombies / work.pages_per_call if work.pages else float("inf")
+    if work.zombies < least or work.visit_seconds < LEAST_VISIT_SECONDS or visits * VISITS_OF_A_PAGE < 1.0:
+        return work
+    is_sure = visits >= VISITS_OF_A_PAGE and work.visit_seconds >= SURE_VISIT_SECONDS
+    return work._replace(walking=Walking.YES if is_sure else Walking.MAYBE)
+
+
+def derive_payer(sweep: Sweep | Gap, works: tuple[ReclaimWork, ...] | Gap) -> Payer:
     slow_sweep = None if isinstance(sweep, Gap) else derive_sweep_cost(sweep).is_slow
-    walks = None if isinstance(reclaim, Gap) else any(is_walk(kind, zombies) for kind in reclaim.kinds)
+    walks = None if isinstance(works, Gap) else any(work.walking is Walking.YES for work in works)
+    if not isinstance(works, Gap) and not walks and any(work.walking is Walking.MAYBE for work in works):
+        walks = None
     match slow_sweep, walks:
         case True, True:
             return Payer.BOTH

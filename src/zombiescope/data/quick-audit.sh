@@ -3,8 +3,13 @@
 # For hosts without Python: plain POSIX sh, awk, find. ROOT=/host looks at a host mounted there.
 # Exit status: 0 OK, 1 WARNING, 2 CRITICAL, 3 could not look.
 ROOT=${ROOT:-}
+# The limits of `zombiescope check`: a number, and counted for each live one from so many zombies on.
 WARNING=${WARNING:-1000}
 CRITICAL=${CRITICAL:-10000}
+RATIO_WARNING=${RATIO_WARNING:-5}
+RATIO_LEAST=${RATIO_LEAST:-200}
+RATIO_CRITICAL=${RATIO_CRITICAL:-50}
+RATIO_CRITICAL_LEAST=${RATIO_CRITICAL_LEAST:-5000}
 export LC_ALL=C
 
 memory_v1_mount() { # where the v1 memory controller is mounted, if it is
@@ -16,20 +21,22 @@ v2_mount() {
     awk '$0 ~ / - cgroup2 / { print $5; exit }' "$ROOT/proc/self/mountinfo" 2>/dev/null || :
 }
 
-look() { # prints: zombies source
+look() { # prints: zombies live source
     mount=$(memory_v1_mount)
     if [ -n "$mount" ]; then
         # /proc/cgroups counts live and dying; a zombie has no directory.
         counted=$(awk '$1 == "memory" { print $3 }' "$ROOT/proc/cgroups" 2>/dev/null)
         live=$(find "$ROOT$mount" -type d 2>/dev/null | wc -l)
-        [ -n "$counted" ] && [ "$live" -gt 0 ] && echo "$((counted - live)) /proc/cgroups"
+        [ -n "$counted" ] && [ "$live" -gt 0 ] && echo "$((counted - live)) $live /proc/cgroups"
         return
     fi
     mount=$(v2_mount)
     [ -n "$mount" ] || return
     # The kernel counts them itself: newer kernels by controller, older ones all together.
     awk '$1 == "nr_dying_subsys_memory" { exact = $2; found = 1 } $1 == "nr_dying_descendants" { all = $2; seen = 1 }
-         END { if (found) print exact, "nr_dying_subsys_memory"; else if (seen) print all, "nr_dying_descendants" }' \
+         $1 == "nr_descendants" { live = $2 + 1 } $1 == "nr_subsys_memory" { mine = $2 }
+         END { if (found) print exact, mine ? mine : live, "nr_dying_subsys_memory"
+               else if (seen) print all, live, "nr_dying_descendants" }' \
         "$ROOT$mount/cgroup.stat" 2>/dev/null
 }
 
@@ -43,14 +50,19 @@ if [ -z "$first" ] || [ -z "$second" ]; then
 else
     zombies=${first%% *}
     [ "${second%% *}" -lt "$zombies" ] && zombies=${second%% *}
+    rest=${second#* }
+    live=${rest%% *}
     word=OK
     [ "$zombies" -ge "$WARNING" ] && word=WARNING && status=1
+    [ "$zombies" -ge "$RATIO_LEAST" ] && [ $((zombies + live)) -ge $((RATIO_WARNING * live)) ] && word=WARNING && status=1
     [ "$zombies" -ge "$CRITICAL" ] && word=CRITICAL && status=2
-    echo "$word zombies: $zombies (source: ${second#* })"
+    [ "$zombies" -ge "$RATIO_CRITICAL_LEAST" ] && [ $((zombies + live)) -ge $((RATIO_CRITICAL * live)) ] && word=CRITICAL && status=2
+    echo "$word zombies: $zombies beside $live live (source: ${rest#* })"
 fi
 
-# Units that are enabled, restart, and whose restarts come too slowly for the start limit (5 starts in 10 s) to trip.
-for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+# Units that are enabled, restart, and whose restarts come too slowly for the start limit (5 starts in 10 s) to trip. Whether they
+# are needed cannot be told from here: a warning, as `zombiescope check` gives it.
+notes=$(for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
     for link in "$ROOT/etc/systemd/system"/*.wants/*.service; do
         unit=${link##*/}
         file=$ROOT$folder/$unit
@@ -77,8 +89,12 @@ for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; d
                     if (!limited) interval = 10
                     if (!counted) burst = 5
                     if (interval == 0 || burst == 0 || burst * delay >= interval)
-                        printf "NOTE %s can be restarted for ever: Restart=%s, %s s apart, limit %s in %s s\n", unit, policy, delay, burst, interval
+                        printf "WARNING %s can be restarted for ever: Restart=%s, %s s apart, limit %s in %s s\n", unit, policy, delay, burst, interval
                 }'
     done
-done | sort -u
+done | sort -u)
+if [ -n "$notes" ]; then
+    printf '%s\n' "$notes"
+    [ "$status" -eq 2 ] || status=1
+fi
 exit "$status"

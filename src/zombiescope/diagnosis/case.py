@@ -13,6 +13,7 @@ from zombiescope.facts.snapshot import Snapshot
 
 if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.cores import CoresSeen
+    from zombiescope.facts.flows import FlowsSeen
     from zombiescope.facts.kernel_log import KernelLog
     from zombiescope.facts.network import NicCounters
     from zombiescope.facts.pressure import PressureSeen
@@ -27,6 +28,7 @@ NO_HISTORY = Gap(
 )
 NOT_DISSECTED = Gap("remains", "the zombies were not looked at one by one", "zombiescope doctor, as root")
 NO_SERVICES = Gap("services", "services were not watched", "zombiescope doctor")
+NO_FLOWS = Gap("flows", "births and deaths were not watched", "zombiescope doctor")
 NO_PRIORITIES = Gap("real_time_tasks", "tasks were not watched", "zombiescope doctor")
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
 
@@ -59,6 +61,7 @@ class Case(NamedTuple):
     reclaim: ReclaimSeen | Gap = NO_RECLAIM
     sweepers: SweepersSeen | Gap = NO_SWEEPERS
     pressure: PressureSeen | Gap = NO_PRESSURE
+    flows: FlowsSeen | Gap = NO_FLOWS
 
     @property
     def first(self) -> Observation:

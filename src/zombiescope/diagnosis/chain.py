@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
-from zombiescope.diagnosis.loops import Suspect, suspects_of
+from zombiescope.diagnosis.growing import growing_of, makers_that_grow
+from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.pins import PinRule
 from zombiescope.diagnosis.rules import (
     pinned_other,
@@ -21,6 +22,7 @@ from zombiescope.diagnosis.rules import (
 )
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remains import MakerRemains
 
 PIN_RULES: Mapping[str, PinRule] = {
     module.ID: module.RULE
@@ -39,9 +41,9 @@ _CANDIDATES: Mapping[str, tuple[str, ...]] = {
     "costly-reclaim-walk": ("zombie-population",),
     "reclaim-pressure": ("costly-reclaim-walk", "memory-shortage"),
     "zombie-growth": _LOOPS,
-    "zombie-population": tuple(PIN_RULES),
+    "zombie-population": (*PIN_RULES, *_LOOPS, "zombie-growth"),
     "image-risk": ("unneeded-agent",),
-    **dict.fromkeys(PIN_RULES, _LOOPS),
+    **dict.fromkeys(PIN_RULES, (*_LOOPS, "zombie-growth")),
 }  # fmt: skip
 _EXPLAIN_THEMSELVES = ("cpu-throttling",)
 _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
@@ -68,7 +70,7 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
 
 def is_riddle(root: Finding) -> bool:
     """A symptom that nothing explains is told last: it names no origin."""
-    return root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES
+    return (root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES) or root.id == "reclaim-pressure"
 
 
 def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
@@ -79,21 +81,25 @@ def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
 
 
 def leaking(case: Case, finding: str) -> list[Suspect]:
-    """Of the loops behind a finding, those that left something; most first."""
-    return [each for each in suspects_of(case, LOOP_KINDS[finding]) if each.is_leaking(case.thresholds)]
+    """Of the loops behind a finding, those that left something, or must have; most first."""
+    suspects = suspects_of(case, LOOP_KINDS[finding])
+    return [each for each in suspects if each.is_leaking(case.thresholds) or has_lived_them(case, each)]
 
 
 def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
     found = [cause for cause in _CANDIDATES.get(effect, ()) if cause in present and _fits(case, effect, cause, present)]
     if effect == "zombie-population" and not isinstance(case.remains, Gap):
         remains = case.remains
-        found.sort(key=lambda cause: -remains.with_pins(PIN_RULES[cause].kinds))
+        pins = [cause for cause in found if cause in PIN_RULES]
+        found = sorted(pins, key=lambda cause: -remains.with_pins(PIN_RULES[cause].kinds)) or found
     return tuple(found)
 
 
 def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -> bool:
     if cause in LOOP_KINDS:
         return _loop_fits(case, effect, cause)
+    if cause == "zombie-growth":
+        return _growth_fits(case, effect)
     if cause == "cpu-steal":
         return _is_stolen(case, present)
     if cause == "reclaim-pressure" and effect == "saturated-core":
@@ -105,13 +111,34 @@ def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -
 
 def _loop_fits(case: Case, effect: str, cause: str) -> bool:
     """It left zombies of this kind, a fair share of all; who merely loops beside them is innocent."""
+    if isinstance(case.remains, Gap):
+        suspects = suspects_of(case, LOOP_KINDS[cause])
+        return any(each.is_leaking(case.thresholds) or has_lived_them(case, each) for each in suspects)
     for suspect in leaking(case, cause):
+        if effect == "zombie-growth" and suspect.grown >= case.thresholds.growth_least:
+            return True
         if suspect.share < case.thresholds.blame_share or suspect.left is None:
             continue
         rule = PIN_RULES.get(effect)
         if rule is None or any(suspect.left.by_pin.get(kind, 0) for kind in rule.kinds):
             return True
     return False
+
+
+def _growth_fits(case: Case, effect: str) -> bool:
+    """Who makes more of them now left a fair share of those that are there, held as these are."""
+    now = growing_of(case)
+    if isinstance(case.remains, Gap):
+        return now is not None and bool(now.makers)
+    rule = PIN_RULES.get(effect)
+    left = [case.remains.of(maker) for maker in (makers_that_grow(case))]
+    held = case.remains.with_pins(rule.kinds) if rule else case.remains.zombies
+    mine = [_held(each, rule) for each in left if each is not None]
+    return any(count and count >= case.thresholds.blame_share * held for count in mine)
+
+
+def _held(left: MakerRemains, rule: PinRule | None) -> int:
+    return left.zombies if rule is None else sum(left.by_pin.get(kind, 0) for kind in rule.kinds)
 
 
 def _is_stolen_stretch(case: Case) -> bool:

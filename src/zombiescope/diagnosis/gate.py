@@ -15,6 +15,8 @@ from enum import StrEnum
 from zombiescope.analysis.census import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
 
@@ -30,6 +32,11 @@ class GateVerdict(StrEnum):
         return list(GateVerdict).index(self)
 
 
+_VERDICTS = {
+    Severity.OK: GateVerdict.OK,
+    Severity.WARNING: GateVerdict.WARNING,
+    Severity.CRITICAL: GateVerdict.CRITICAL,
+}
 _ORDER = (GateVerdict.OK, GateVerdict.UNKNOWN, GateVerdict.WARNING, GateVerdict.CRITICAL)
 
 
@@ -108,15 +115,29 @@ def unknown(what: str, gap: Gap) -> Reason:
 def judge_population(population: Population | Gap, limits: Limits) -> list[Reason]:
     if isinstance(population, Gap):
         return [unknown("zombies", population), unknown("ratio", population)]
-    zombies = _compared("zombies", population.zombies, limits.zombies_warning, limits.zombies_critical)
+    thresholds, source = limits.thresholds, population.source
     summary = f"{population.zombies:,} zombies: {population.counted:,} memory cgroups counted, {population.live:,} live"
-    zombies = replace(zombies, summary=summary, source=population.source)
-    ratio = _compared("ratio", round(population.ratio, 3), limits.ratio_warning, limits.ratio_critical)
+    severity = thresholds.of_zombies(population.zombies)
+    limit = limits.zombies_critical if severity is Severity.CRITICAL else limits.zombies_warning
+    reasons = [Reason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
+    reasons.append(_ratio(population, limits))
+    if limits.expected_live > 0:
+        most = limits.expected_multiple * limits.expected_live
+        summary = f"{population.counted:,} counted where {limits.expected_live:,.10g} live ones are expected"
+        verdict = _VERDICTS[thresholds.of_expected(population)]
+        reasons.append(Reason("expected", population.counted, most, verdict, summary, source))
+    return reasons
+
+
+def _ratio(population: Population, limits: Limits) -> Reason:
+    severity, value = limits.thresholds.of_ratio(population), round(population.ratio, 3)
     summary = f"{population.ratio:.1f} counted for each live one"
-    if population.zombies < limits.ratio_least_zombies and ratio.verdict is not GateVerdict.OK:
-        ratio = replace(ratio, verdict=GateVerdict.OK)
-        summary += f", which says nothing below {limits.ratio_least_zombies:,} zombies"
-    return [zombies, replace(ratio, summary=summary, source=population.source)]
+    if severity is Severity.OK and population.ratio >= limits.ratio_warning:
+        summary += f", which says nothing below {limits.ratio_least_zombies:,.10g} zombies"
+    elif severity is Severity.WARNING and population.ratio >= limits.ratio_critical:
+        summary += f", which is not critical below {limits.ratio_critical_zombies:,.10g} zombies"
+    limit = limits.ratio_critical if severity is Severity.CRITICAL else limits.ratio_warning
+    return Reason("ratio", value, limit, _VERDICTS[severity], summary, population.source)
 
 
 def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
@@ -126,8 +147,11 @@ def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
     grown = growth.highest - growth.first
     summary = f"{growth.per_hour:+,.0f} zombies an hour over {growth.seconds:.0f} s"
     summary += f" (from {growth.first:,}, at most {growth.highest:,})"
-    if grown < limits.growth_least:
+    if grown < limits.growth_least and reason.verdict is not GateVerdict.OK:
         reason = replace(reason, verdict=GateVerdict.OK)
+        summary += (
+            f": {max(grown, 0):,} more are too few to tell growth from noise, which takes {limits.growth_least:,.10g}"
+        )
     return replace(reason, summary=summary)
 
 
@@ -139,6 +163,8 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     reasons += [_unit_reason("image-risk", unit, GateVerdict.CRITICAL, unit.policy.why) for unit in audit.risks]
     plain = [unit for unit in audit.unneeded if unit.name not in risky]
     reasons += [_unit_reason("unneeded-agent", unit, GateVerdict.WARNING, "") for unit in plain]
+    unsure = [unit for unit in audit.starting if unit.may_loop and unit.need is Need.UNKNOWN]
+    reasons += [_unsure_reason(unit) for unit in unsure]
     if not audit.unneeded:
         summary = f"none of {len(audit.starting)} services that start is unneeded"
         reasons.append(Reason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
@@ -169,6 +195,13 @@ def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
 def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) -> Reason:
     summary = f"{unit.name} is {unit.enabled} and not needed: {unit.why}" + (f"; {more}" if more else "")
     return Reason(f"{rule}:{unit.name}", 1, 1, verdict, summary, unit.path)
+
+
+def _unsure_reason(unit: UnitAudit) -> Reason:
+    summary = (
+        f"{unit.name} is {unit.enabled} and may be restarted for ever ({unit.policy.why}); is it needed? {unit.why}"
+    )
+    return Reason(f"loop-risk:{unit.name}", 1, 1, GateVerdict.WARNING, summary, unit.path)
 
 
 def _compared(what: str, value: float, warning: float, critical: float) -> Reason:

@@ -23,13 +23,22 @@ class Limits:
     ratio_warning: float = _DEFAULTS.ratio_warning
     ratio_critical: float = _DEFAULTS.ratio_critical
     ratio_least_zombies: float = _DEFAULTS.ratio_least_zombies
-    growth_warning: float = 100
+    ratio_critical_zombies: float = _DEFAULTS.ratio_critical_zombies
+    expected_live: float = _DEFAULTS.expected_live
+    expected_multiple: float = _DEFAULTS.expected_multiple
+    growth_warning: float = _DEFAULTS.growth_warning_per_hour
     """Zombies an hour."""
-    growth_critical: float = 1_000
-    growth_least: float = 5
+    growth_critical: float = _DEFAULTS.growth_critical_per_hour
+    growth_least: float = _DEFAULTS.growth_least
     """Zombies more than at the start, below which a slope is noise."""
     loops_warning: float = 1
     loops_critical: float = 10
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The same numbers where every other command compares with them."""
+        named = {name: getattr(self, name) for name in Thresholds._fields if name in NAMES}
+        return Thresholds(**named)
 
 
 NAMES = tuple(field.name for field in fields(Limits))

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence
+from zombiescope.diagnosis.growing import Growing, growing_of
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
 
 _NAMED = 5
+_LIVES_SHARE = 0.5
+"""Of the zombies, which a unit's restarts must come to for it to have made most of them."""
 
 
 class Suspect(NamedTuple):
@@ -21,50 +25,86 @@ class Suspect(NamedTuple):
     """None: nothing, or it could not be seen."""
     share: float
     """Of all zombies."""
+    grown: int = 0
+    """Left in the window."""
+    instances: int = 1
+    """Of a template, that loop."""
 
     @property
     def maker(self) -> str:
-        return self.left.maker if self.left else f"unit:{self.loop.name}"
+        return self.left.maker if self.left else unit_maker(self.loop.name)
+
+    @property
+    def name(self) -> str:
+        return self.maker.removeprefix("unit:")
 
     @property
     def zombies(self) -> int:
         return self.left.zombies if self.left else 0
 
     def is_leaking(self, thresholds: Thresholds) -> bool:
-        return self.zombies >= thresholds.leak_least_zombies
+        return self.zombies >= thresholds.leak_least_zombies or self.grown >= thresholds.growth_least
 
 
 def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:
     if isinstance(case.services, Gap):
         return []
-    found = [_suspect(case, loop) for loop in case.services.loops if loop.kind in kinds]
-    return sorted(found, key=lambda each: (-each.zombies, -each.loop.restarts, each.loop.name))
+    now = growing_of(case)
+    found: dict[str, Suspect] = {}
+    for loop in case.services.loops:
+        if loop.kind not in kinds:
+            continue
+        suspect = _suspect(case, loop, now)
+        known = found.get(suspect.maker)
+        found[suspect.maker] = _together(known, suspect) if known else suspect
+    return sorted(found.values(), key=lambda each: (-each.zombies, -each.grown, -each.loop.restarts, each.loop.name))
 
 
-def _suspect(case: Case, loop: ServiceLoop) -> Suspect:
+def _together(one: Suspect, other: Suspect) -> Suspect:
+    """Two instances of one template: the louder stands for both."""
+    louder = max(one, other, key=lambda each: each.loop.restarts)
+    restarts = one.loop.restarts + other.loop.restarts
+    return louder._replace(loop=louder.loop._replace(restarts=restarts), instances=one.instances + other.instances)
+
+
+def _suspect(case: Case, loop: ServiceLoop, now: Growing | None) -> Suspect:
+    maker = unit_maker(loop.name)
+    grown = now.of(maker) if now else 0
     if isinstance(case.remains, Gap):
-        return Suspect(loop, None, 0.0)
-    left = case.remains.of(f"unit:{loop.name}")
-    return Suspect(loop, left, left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0)
+        return Suspect(loop, None, 0.0, grown)
+    left = case.remains.of(maker)
+    share = left.zombies / case.remains.zombies if left and case.remains.zombies else 0.0
+    return Suspect(loop, left, share, grown)
+
+
+def has_lived_them(case: Case, suspect: Suspect) -> bool:
+    """Without a walk: it was restarted about as often as there are zombies, and no death of its in the window was released."""
+    population, flows = case.last.scan.population, case.flows
+    if not isinstance(case.remains, Gap) or isinstance(population, Gap) or suspect.loop.kind != "unit":
+        return False
+    flow = None if isinstance(flows, Gap) else flows.of(suspect.maker)
+    is_released = flow is not None and bool(flow.deaths) and (flow.releases or 0) >= flow.deaths
+    return not is_released and suspect.loop.restarts >= _LIVES_SHARE * population.zombies
 
 
 def told(found: list[Suspect]) -> str:
     parts = []
     for each in found[:_NAMED]:
         left = f", and left {each.zombies:,} dead memory cgroups" if each.zombies else ""
-        parts.append(f"{each.loop.name}: {each.loop.why}{left}")
+        some = f" ({each.instances:,} instances)" if each.instances > 1 else ""
+        parts.append(f"{each.name}{some}: {each.loop.why}{left}")
     more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return "; ".join(parts) + more
 
 
 def evidence_of(suspect: Suspect, seen: ServicesSeen) -> list[Evidence]:
-    loop = suspect.loop
-    found = [Evidence(f"{loop.name}.restarts", loop.restarts, "restarts", loop.source, seen.at)]
+    loop, name = suspect.loop, suspect.name
+    found = [Evidence(f"{name}.restarts", loop.restarts, "restarts", loop.source, seen.at)]
     if loop.every_seconds is not None:
-        found.append(Evidence(f"{loop.name}.every", round(loop.every_seconds, 1), "seconds", loop.source, seen.at))
+        found.append(Evidence(f"{name}.every", round(loop.every_seconds, 1), "seconds", loop.source, seen.at))
     if loop.need != "unknown":
-        found.append(Evidence(f"{loop.name}.need", loop.need, "", "audit", seen.at))
+        found.append(Evidence(f"{name}.need", loop.need, "", "audit", seen.at))
     if suspect.left:
-        found.append(Evidence(f"{loop.name}.zombies", suspect.zombies, "zombies", "autopsy", seen.at))
-        found.append(Evidence(f"{loop.name}.share", round(suspect.share, 3), "of all zombies", "autopsy", seen.at))
+        found.append(Evidence(f"{name}.zombies", suspect.zombies, "zombies", "autopsy", seen.at))
+        found.append(Evidence(f"{name}.share", round(suspect.share, 3), "of all zombies", "autopsy", seen.at))
     return found

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remains import Remains
@@ -46,7 +47,7 @@ def judge_pins(case: Case, rule: PinRule) -> Finding:
     population, remains = case.last.scan.population, case.remains
     if isinstance(population, Gap):
         return _finding(rule, Verdict.UNKNOWN, Severity.UNKNOWN, population.reason)
-    severity = case.thresholds.of_population(population)
+    severity = stock_severity(case, population)
     if severity is Severity.OK:
         return _finding(rule, Verdict.ABSENT, Severity.OK, f"{population.zombies:,} zombies are too few to matter")
     if isinstance(remains, Gap):

@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking
-from zombiescope.diagnosis.finding import Finding
+from zombiescope.diagnosis.finding import Finding, Verdict
+from zombiescope.diagnosis.growing import growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
+from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
+from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -28,6 +33,13 @@ def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others
     """`chain`: from what hurts to its root; `others`: the roots of what else is wrong."""
     root = chain[-1]
     text = _of_root(case, root, present)
+    if "zombie-growth" in present and root != "zombie-growth" and not _is_told(case, root):
+        text += f"; zombies are growing: {present['zombie-growth'].summary}"
+        others = [other for other in others if other != "zombie-growth"]
+    undecided = _undecided(case) if "reclaim-pressure" in present else ""
+    if undecided and root != "reclaim-pressure":
+        text += f"; {undecided}"
+        others = [other for other in others if other != "reclaim-pressure"]
     follows = [_FOLLOWS[each] for each in reversed(chain[:-1]) if each in _FOLLOWS]
     if follows:
         text += f"; {_and(follows)}"
@@ -41,6 +53,8 @@ def maker_of(case: Case, root: str) -> str:
         return (leaking(case, root) or suspects_of(case, LOOP_KINDS[root]))[0].maker
     if root in PIN_RULES and not isinstance(case.remains, Gap):
         return next((maker for maker, _ in makers_of(PIN_RULES[root], case.remains)), "")
+    if root in ("zombie-population", "zombie-growth"):
+        return next(iter(makers_that_grow(case)), "")
     if root == "unneeded-agent" and not isinstance(case.services, Gap):
         return next((f"unit:{unit.name}" for unit in case.services.unneeded), "")
     return ""
@@ -53,14 +67,17 @@ def _of_root(case: Case, root: str, present: Mapping[str, Finding]) -> str:
         return _pinned(case, root)
     if root == "unneeded-agent":
         return f"no harm is done yet, but an agent starts here that has nothing to serve: {present[root].summary}"
-    if root in ("zombie-population", "zombie-growth"):
+    if root == "zombie-growth":
+        return _growing(case, present)
+    if root == "zombie-population":
         return f"zombies: {present[root].summary}; what holds them could not be seen"
     if root == "visible-leak":
         return f"directories never removed: {present[root].summary}; {_not_zombies(case)}"
     text = f"{present[root].title[0].lower()}{present[root].title[1:]}: {present[root].summary}"
     if is_riddle(present[root]):
-        return f"{text}; what caused it was not seen"
-    return f"{text}; {_not_zombies(case)}"
+        undecided = _undecided(case) if root == "reclaim-pressure" else ""
+        return f"{text}; {undecided or 'what caused it was not seen'}"
+    return text if root == "memory-shortage" else f"{text}; {_not_zombies(case)}"  # which says itself why not
 
 
 def _loop(case: Case, root: str) -> str:
@@ -69,12 +86,66 @@ def _loop(case: Case, root: str) -> str:
     first = suspects[0]
     how = _how(first)
     if not guilty:
-        return f"`{first.loop.name}` {how} and leaves nothing behind: a crash loop, not a leak; {_not_zombies(case)}"
-    text = f"`{first.loop.name}` {how} and has left {first.zombies:,} dead memory cgroups{_span(case, first)}"
+        return f"`{first.name}` {how} and {_little(case, first)}: a crash loop, not a leak; {_not_zombies(case)}"
+    if isinstance(case.remains, Gap):
+        return f"`{first.name}` {how}{_unseen(case, first)}"
+    left = first.zombies or first.grown
+    text = f"`{first.name}` {how} and has left {left:,} dead memory cgroups{_span(case, first)}"
+    if first.grown >= case.thresholds.growth_least:
+        text += f", {first.grown:,} of them while we looked"
     if len(guilty) > 1:
         second = guilty[1]
-        text += f", and `{second.loop.name}` {second.zombies:,}"
+        text += f", and `{second.name}` {second.zombies or second.grown:,}"
     return text
+
+
+def _little(case: Case, suspect: Suspect) -> str:
+    if isinstance(case.remains, Gap):
+        return "what it leaves could not be seen"
+    return f"has left {suspect.zombies:,} zombies, too few to matter" if suspect.zombies else "leaves nothing behind"
+
+
+def _unseen(case: Case, suspect: Suspect) -> str:
+    """Without a walk: what makes it the maker, and how sure that is."""
+    assert isinstance(case.remains, Gap)
+    population = case.last.scan.population
+    stock = "" if isinstance(population, Gap) else f"; {population.zombies:,} dead memory cgroups are in the kernel"
+    if suspect.grown:
+        return f" and left {suspect.grown:,} dead memory cgroups while we looked{stock}"
+    return (
+        f"{stock}, and most likely they are its own: it was restarted {suspect.loop.restarts:,} times, and no death of its was "
+        f"seen to be released (the zombies themselves could not be seen: {case.remains.reason})"
+    )
+
+
+def _growing(case: Case, present: Mapping[str, Finding]) -> str:
+    """Who makes more of them now, and what there is already."""
+    text = f"zombies are growing: {present['zombie-growth'].summary}"
+    if "zombie-population" not in present:
+        return text
+    stock = present["zombie-population"].summary
+    if isinstance(case.remains, Gap):
+        return f"{text}; {stock}; what holds them could not be seen: {case.remains.reason}"
+    pins = [rule for name, rule in PIN_RULES.items() if name in present]
+    held = max(pins, key=lambda rule: case.remains.with_pins(rule.kinds), default=None)  # type: ignore[union-attr]
+    if held is None:
+        return f"{text}; {stock}"
+    return f"{text}; {stock}; {case.remains.with_pins(held.kinds):,} of them are held by {held.words}"
+
+
+def _undecided(case: Case) -> str:
+    """Reclaim that is dear for one of two causes, which nothing here tells apart: both, and what would."""
+    if harmful_walk(case, Walking.YES):
+        return ""
+    shortage = judge_memory_shortage(case)
+    return shortage.summary if shortage.verdict is Verdict.UNKNOWN and DECIDES in shortage.summary else ""
+
+
+def _is_told(case: Case, root: str) -> bool:
+    """A loop that is named with what it left while we looked: growth needs no words of its own."""
+    if root not in LOOP_KINDS:
+        return False
+    return any(each.grown >= case.thresholds.growth_least for each in leaking(case, root))
 
 
 def _how(suspect: Suspect) -> str:
@@ -99,9 +170,10 @@ def _pinned(case: Case, root: str) -> str:
     rule, remains = PIN_RULES[root], case.remains
     held, makers = remains.with_pins(rule.kinds), makers_of(PIN_RULES[root], case.remains)
     whose = f", made by {makers[0][0]}" if makers else ""
+    still = "" if growing_of(case) or makers_that_grow(case) else "; nothing was seen to make more of them"
     return (
         f"zombies: {remains.zombies:,} dead memory cgroups are still in the kernel{whose}; {held:,} of them are held by "
-        f"{rule.words}; nothing that still loops was seen to make them"
+        f"{rule.words}{still}"
     )
 
 
@@ -109,7 +181,7 @@ def _not_zombies(case: Case) -> str:
     population = case.last.scan.population
     if isinstance(population, Gap):
         return "zombies could not be counted"
-    if case.thresholds.of_population(population) is Severity.OK:
+    if stock_severity(case, population) is Severity.OK:
         return f"zombies are not the cause ({population.zombies:,})"
     return f"the {population.zombies:,} zombies beside it were not seen to cause it"
 

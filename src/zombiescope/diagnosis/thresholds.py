@@ -17,48 +17,66 @@ class Severity(StrEnum):
 
 
 class Thresholds(NamedTuple):
+    """Each number that stays a number is argued in one line: what it rests on, if not on the machine it was written on."""
+
     zombies_warning: int = 1_000
+    """What the incident's own image check asks for; people's stock alerts (SysAK, 2023) begin there too."""
     zombies_critical: int = 10_000
+    """Ten times that: reclaim and every reader of statistics have them to walk over on any kernel before 7.1."""
     ratio_warning: float = 5.0
+    """Counted per live: a share, whatever the size of the host."""
     ratio_critical: float = 50.0
     ratio_least_zombies: int = 200
     """Below this many zombies the ratio says nothing: a small host with a handful is well."""
+    ratio_critical_zombies: int = 5_000
+    """Below this many no ratio is critical: 210 zombies beside 3 live cgroups harm nobody, unless harm is measured."""
+    expected_live: int = 0
+    """Live memory cgroups that this host is meant to have; 0: not known, and nothing is compared with it."""
+    expected_multiple: float = 3.0
+    """Counted, as a multiple of the expected ones, from which on it is a warning: the small multiple people alert on."""
     empty_directories_warning: int = 1_000
+    """As for zombies: a directory costs the kernel what a zombie does."""
     empty_directories_critical: int = 10_000
     growth_warning_per_hour: float = 100
+    """A thousand more in ten hours: found in one working day."""
     growth_slow_per_hour: float = 20
     """What an hour's watch may call a leak; a shorter one needs `growth_warning_per_hour`."""
     growth_critical_per_hour: float = 1_000
     growth_least: int = 10
     """Zombies more than at the start of the window, below which a slope is noise."""
     growth_least_seconds: float = 180
-    """A rise that is shorter may be a wave: many deaths at once, released a little later."""
+    """A rise that is shorter may be a wave: many deaths at once, released within a minute or two."""
     saturated_warning_seconds: float = 1.0
-    """The longest stretch of one core without time but for the kernel."""
+    """The longest stretch of one core without time but for the kernel: a fifth of what drivers bear, on any machine."""
     saturated_critical_seconds: float = 5.0
     """Drivers give a transmit queue five seconds before they reset the card."""
     pin_share: float = 0.1
     """Of all zombies, held by one kind of pin, below which it is not worth a finding."""
     leak_least_zombies: int = 20
-    """Left by one maker, below which it only churns."""
+    """Left by one maker, below which it only churns: what a boot or one deployment leaves."""
     blame_share: float = 0.1
     """Of all zombies, left by one maker, from which on it is to blame for them."""
     steal_warning: float = 0.1
-    """Of all CPU time."""
+    """Of all CPU time: a tenth is more than neighbours of a host that is not overcommitted take."""
     steal_critical: float = 0.3
     shortage_most_idle: float = 0.05
+    """Shares of all CPU time: next to nothing left, and most of it spent by programs."""
     shortage_least_user: float = 0.6
     real_time_share: float = 0.5
-    """Of a core, taken by one real-time task."""
+    """Of a core, taken by one real-time task; the kernel lets it have 0.95."""
     oom_reports_warning: int = 3
+    """One is a bad day of one program; three within the hour come back."""
     oom_recent_seconds: float = 3600
     memory_share: float = 0.05
     """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
     nic_reset_recent_seconds: float = 86_400
     """A reset of the network card that is older is history, not a finding."""
     nic_resets_critical: int = 3
+    """Three within a day are no accident."""
     softirq_wait_warning_seconds: float = 0.1
+    """Above every retransmission timer of a network nearby (TCP's least is 0.2 s), far above a healthy wait (microseconds)."""
     softirq_wait_critical_seconds: float = 1.0
+    """A fifth of what a driver bears before it resets the card."""
     reclaim_share: float = 0.15
     """Of one core a warning, of the whole machine critical: kswapd and the tasks that reclaim themselves."""
     memory_stall_share: float = 0.15
@@ -68,11 +86,19 @@ class Thresholds(NamedTuple):
     """Of a cgroup's periods, in which its quota ran out."""
     throttled_critical_share: float = 0.75
     throttled_least_periods: int = 10
+    """A second of the usual periods of 0.1 s: fewer say nothing."""
     sweep_warning_seconds: float = 0.5
+    """Readers sweep every ten seconds (kubelet, cAdvisor): a twentieth of a core, for one of them."""
     sweep_critical_seconds: float = 5.0
+    """Half of the time between two sweeps, and what a driver bears."""
     reclaim_pass_critical_seconds: float = 1.0
-    reclaim_walk_least_zombies: int = 200
-    """A walk over fewer does not take long."""
+    """One call of reclaim that long makes its task miss everything that has a time limit, on any machine."""
+    reclaim_walk_least_zombies: int = 100
+    """Fewer than the live ones of any host at work, which reclaim visits all the same."""
+    walk_share: float = 0.05
+    """Of one core, spent on walking over zombies: less is not worth a finding."""
+    walk_critical_share: float = 0.5
+    """Of one core: it is held, whoever else wants it."""
 
     def of_reclaim_share(self, share: float, cores: int | None, stall: float | None) -> Severity:
         if (cores and share / cores >= self.reclaim_share) or (stall or 0.0) >= self.memory_stall_critical_share:
@@ -90,8 +116,12 @@ class Thresholds(NamedTuple):
             return Severity.CRITICAL
         return Severity.WARNING if seconds >= self.sweep_warning_seconds else Severity.OK
 
-    def of_reclaim_pass(self, longest_seconds: float) -> Severity:
-        return Severity.CRITICAL if longest_seconds >= self.reclaim_pass_critical_seconds else Severity.WARNING
+    def of_walk(self, share: float, longest_seconds: float) -> Severity:
+        """`share`: of one core, spent on it."""
+        if longest_seconds >= self.reclaim_pass_critical_seconds or share >= self.walk_critical_share:
+            return Severity.CRITICAL
+        is_felt = share >= self.walk_share or longest_seconds >= self.softirq_wait_warning_seconds
+        return Severity.WARNING if is_felt else Severity.OK
 
     def of_softirq_wait(self, seconds: float) -> Severity:
         if seconds >= self.softirq_wait_critical_seconds:
@@ -102,14 +132,25 @@ class Thresholds(NamedTuple):
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour
 
     def of_population(self, population: Population) -> Severity:
-        is_ratio_telling = population.zombies >= self.ratio_least_zombies
-        if population.zombies >= self.zombies_critical or (
-            is_ratio_telling and population.ratio >= self.ratio_critical
-        ):
+        """By the stock alone; with a measured harm it may be worse (`stock.py`)."""
+        found = (self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population))
+        return max(found, key=(Severity.OK, Severity.WARNING, Severity.CRITICAL).index)
+
+    def of_zombies(self, zombies: int) -> Severity:
+        if zombies >= self.zombies_critical:
             return Severity.CRITICAL
-        if population.zombies >= self.zombies_warning or (is_ratio_telling and population.ratio >= self.ratio_warning):
-            return Severity.WARNING
-        return Severity.OK
+        return Severity.WARNING if zombies >= self.zombies_warning else Severity.OK
+
+    def of_ratio(self, population: Population) -> Severity:
+        if population.zombies >= self.ratio_critical_zombies and population.ratio >= self.ratio_critical:
+            return Severity.CRITICAL
+        is_telling = population.zombies >= self.ratio_least_zombies and population.ratio >= self.ratio_warning
+        return Severity.WARNING if is_telling else Severity.OK
+
+    def of_expected(self, population: Population) -> Severity:
+        """Where it is said how many there are meant to be: not for a host that is merely busier than that."""
+        is_above = population.counted >= self.expected_multiple * self.expected_live
+        return Severity.WARNING if is_above and population.zombies >= self.expected_live > 0 else Severity.OK
 
     def of_stretch(self, seconds: float) -> Severity:
         if seconds >= self.saturated_critical_seconds:

@@ -25,6 +25,8 @@ class Levers(NamedTuple):
     hierarchy: Hierarchy | None = None
     control_files: frozenset[bytes] = frozenset()
     """Of the parents of zombies, those reclaim files that exist: `/sys/fs/cgroup/system.slice/memory.reclaim`."""
+    untold: frozenset[bytes] = frozenset()
+    """Parents of which it is not known whether they have one: an older recording did not ask."""
     node_reclaim: tuple[bytes, ...] = ()
     """One file a NUMA node, from 6.17 on."""
     vendor_reaper: bytes | None = None

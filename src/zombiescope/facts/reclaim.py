@@ -34,12 +34,27 @@ class ReclaimCalls(NamedTuple):
         return self.seconds / self.calls if self.calls else 0.0
 
 
+class ReclaimGroup(NamedTuple):
+    """Calls at a limit, by the memory cgroup of the tasks that made them."""
+
+    path: str
+    """Printable."""
+    limits: tuple[str, ...]
+    """Itself and those above it that have a limit of memory: one of them was reached, and all below it was visited. None where
+    somebody asked for the reclaim."""
+    calls: int
+    pages: int
+    cpu_seconds: float
+
+
 class ReclaimSeen(NamedTuple):
     seconds: float
     """Of the window."""
     kinds: tuple[ReclaimCalls, ...]
     unseen: int = 0
     """Calls that began while too many others were under way."""
+    groups: tuple[ReclaimGroup, ...] = ()
+    """Of the calls at a limit; those of cgroups that are gone are not among them, and none where nobody looked."""
 
     @property
     def calls(self) -> int:

@@ -38,6 +38,15 @@ class Remains(NamedTuple):
     actions: Mapping[str, Mapping[str, int]]
     """By kind of pin: what would free its zombies with the least harm, and how many."""
     examples: tuple[PinExample, ...] = ()
+    parents: Mapping[str, int] = {}
+    """Nearest live ancestors of all zombies, most zombies first; the largest few hundred."""
+    lately: Mapping[str, int] = {}
+    """By maker: born since the window began."""
+
+    def below(self, path: str) -> int:
+        """Zombies whose nearest live ancestor is at or below a path."""
+        inside = path.rstrip("/") + "/"
+        return sum(count for parent, count in self.parents.items() if (parent.rstrip("/") + "/").startswith(inside))
 
     def of(self, maker: str) -> MakerRemains | None:
         return next((each for each in self.makers if each.maker == maker), None)

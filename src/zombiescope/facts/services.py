@@ -50,3 +50,8 @@ class ServicesSeen(NamedTuple):
     """Else restarts by systemd are not known."""
     were_files_read: bool
     """Else what is needed is not known."""
+    timers: tuple[tuple[str, str], ...] = ()
+    """Services that a timer starts, each with its timer; templates without their instance."""
+
+    def timer_of(self, unit: str) -> str | None:
+        return next((timer for service, timer in self.timers if service == unit), None)

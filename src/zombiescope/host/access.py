@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 READ_LIMIT_BYTES = 16 << 20
+NOT_RECORDED = "Not in the recording"
+"""The words of an ENOENT of a recording that did not ask: it says nothing about the machine."""
 
 
 class DirectoryWalk(NamedTuple):

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
+from zombiescope.host.access import NOT_RECORDED, READ_LIMIT_BYTES, DirectoryWalk
 from zombiescope.host.recording import Answer, bytes_of
 
 _Key = tuple[str, bytes]
@@ -90,7 +90,7 @@ class ReplayHost:
     def _ask(self, operation: str, path: bytes) -> Any:
         track = self._tracks.get((operation, path))
         if track is None:
-            raise OSError(errno.ENOENT, "Not in the recording", path)
+            raise OSError(errno.ENOENT, NOT_RECORDED, path)
         answer = track.at(self._now)
         if answer.error:
             code = int(getattr(errno, answer.error))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zombiescope.kernel.blob import parse_blob
+from zombiescope.kernel.bpf_maps import entries
 from zombiescope.kernel.bpf_object import BpfObject
 from zombiescope.kernel.bpf_walk import packaged
 
@@ -17,6 +18,7 @@ _NAME = "reclaim_passes.blob"
 _BUCKETS = 32
 _KIND = struct.Struct(f"<{8 + _BUCKETS}Q")
 _KINDS = ("direct", "limit")
+_GROUP = struct.Struct("<3Q")
 # Ends first: what is seen to begin is also seen to end.
 _PROGRAMS = ("on_direct_end", "on_limit_end", "on_direct_begin", "on_limit_begin")
 
@@ -44,6 +46,14 @@ class ReclaimPasses:
         (full,) = struct.unpack_from("<Q", self._memory, len(_KINDS) * _KIND.size)
         missed = sum(self._object.missed_runs(name) for name in _PROGRAMS)
         return {"seconds": now - self._began, "kinds": kinds, "unseen": full + missed}
+
+    def groups(self) -> dict[int, tuple[int, int, float]]:
+        """Of the calls at a limit, by the id of the task's memory cgroup: calls, pages, seconds on a core."""
+        found = {}
+        for key, value in entries(self._object.map_descriptor("groups"), 8, _GROUP.size):
+            calls, pages, cpu_ns = _GROUP.unpack(value)
+            found[int.from_bytes(key, "little")] = (calls, pages, cpu_ns / 1e9)
+        return found
 
     def close(self) -> None:
         for link in self._links:

@@ -38,6 +38,8 @@ _TRIES = 4
 _PRESENT = re.compile(r"^present\s+([a-z-]+) \(", re.MULTILINE)
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
+_WRONG = frozenset({"memory-shortage", "costly-sweep"})
+"""What it is not, at any size."""
 
 
 class IncidentOrder(NamedTuple):
@@ -134,17 +136,27 @@ class Incident:
         return NIC_LINES[0], {"written": True}, {}
 
     def _doctor(self) -> Told:
-        """While the neighbour works: the cost is to be seen, not only the stock."""
+        """While the neighbour works: the cost is to be seen, not only the stock. Who and what is to be named is known here."""
         words = ("doctor", "--seconds", "5", "--believe-lab")
         with self._neighbour.at_work():
-            text = self._printed(*words)
+            text, document = self._printed(*words), self._asked("doctor", "--seconds", "4", "--believe-lab")
         present = _PRESENT.findall(text)
         _must("zombie-population" in present or self._order.zombies < _LARGE, "doctor missed the zombies", str(present))
         _must("nic-reset" in present or not self._has_line, "doctor missed the driver's line", str(present))
-        looping = "crash-looping-unit" in present or not self._order.real_unit
-        _must(looping, "doctor missed the looping unit", str(present))
         verdict = " ".join(text.strip().partition("\n\n")[0].split())
-        return f"{verdict} ({', '.join(present)})", {"verdict": verdict, "present": present}, {_typed(words): text}
+        self._must_be_right(document, verdict)
+        told = {name: document[name] for name in ("origin", "maker", "first_remedy")}
+        figures = {"verdict": verdict, "present": present, **told}
+        return f"{verdict} ({', '.join(present)})", figures, {_typed(words): text}
+
+    def _must_be_right(self, document: dict[str, Any], verdict: str) -> None:
+        """The same origin, maker and first remedy at every size; a stock too small to be judged may be told as none."""
+        found = [str(document[name]) for name in ("origin", "maker", "first_remedy")]
+        is_judged = self._order.zombies >= _LARGE or self._order.real_unit or found[0] in _WRONG
+        if is_judged:
+            right = self.scene.truth
+            is_right = found[0] == right.origin and right.maker in found[1] and found[2] in right.first_remedies
+            _must(is_right, f"doctor named {' / '.join(found)} for {right.origin}", verdict)
 
     def _apply(self) -> Told:
         """The plan's own words of consent are given: all of it is the lab's."""

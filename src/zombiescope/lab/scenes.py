@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.lab import units
@@ -22,7 +22,17 @@ _PATIENCE_SECONDS = 300.0
 Advance = Callable[[int], None]
 
 
+class Answer(NamedTuple):
+    """What a doctor has to say of a scene."""
+
+    origin: str
+    maker: str
+    """Part of the maker's name."""
+    first_remedies: tuple[str, ...]
+
+
 class Scene(Protocol):
+    truth: Answer
     node: str
     """The cgroup that holds the dead, the pods and the neighbour."""
     told: str
@@ -43,6 +53,7 @@ class Scene(Protocol):
 class LabScene:
     """No systemd: the lab's staff lives the agent's lives."""
 
+    truth = Answer("pinned-shared-memory", AGENT, ("delete-file",))
     told = "each life is a process of the lab's"
     watch_seconds = 1.0
 
@@ -63,6 +74,7 @@ class LabScene:
 class UnitScene:
     """A real unit in a slice of its own; apply has to stop it."""
 
+    truth = Answer("crash-looping-unit", "unit:", ("stop-unit", "limit-restarts"))
     told = f"the last {REAL_LIVES} lives and all that follow are a real systemd unit's, the others compressed time"
     watch_seconds = 8.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zombiescope.analysis.autopsy import Autopsy, Body, derive_autopsy, derive_totals, with_pod_names
+from zombiescope.analysis.autopsy import Autopsy, Body, Totals, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.facts.beside import Beside
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.gap import Gap
@@ -49,7 +49,20 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
         from zombiescope.probes.readers.pod_names import read_pod_names  # noqa: PLC0415 (most hosts have none)
 
         wanted = with_pod_names(wanted, read_pod_names(host))
-    return Dissected(snapshot, seen.walk, wanted, seen.gaps, seen.beside)
+    gaps = (*seen.gaps, *_gaps_of(autopsy, wanted, choice))
+    return Dissected(snapshot, seen.walk, wanted, gaps, seen.beside)
+
+
+def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
+    """What a choice could not decide."""
+    if wanted.totals.zombies is None:
+        why = f"{every.totals.zombies:,} zombies could not be seen one by one: which are of that choice is not known"
+        hint = "run as root, where BPF or /proc/kcore may be read"
+        return [Gap(f"totals.{name}", why, hint) for name in ("zombies", "pages")]
+    ageless = sum(body.zombie.born_at is None for body in every.bodies)
+    if choice.older_than_seconds is None or not ageless:
+        return []
+    return [Gap("zombies[].born_at", f"{ageless:,} zombies whose birth is not known were left out")]
 
 
 def _recalled(host: Host, progress: Progress) -> Evidence:
@@ -70,6 +83,8 @@ def chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
     """Of all zombies those that are wanted."""
     if choice == ALL:
         return autopsy
+    if not autopsy.bodies and autopsy.totals.zombies:
+        return autopsy._replace(totals=Totals(None, None, {}, (), {}))
     bodies = tuple(body for body in autopsy.bodies if _is_wanted(body, choice, now))
     return autopsy._replace(bodies=bodies, totals=derive_totals(bodies))
 

@@ -13,6 +13,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
+from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.remains import Examination
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
 from zombiescope.pipeline.window import Window, watches_over
@@ -33,7 +34,7 @@ class Examined(NamedTuple):
     """Every service, where they could be asked here and now."""
 
 
-def examine(
+def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known already)
     host: Host,
     seconds: float,
     progress: Callable[[float], None] = lambda _: None,
@@ -41,17 +42,21 @@ def examine(
     *,
     believe_lab: bool = False,
     thresholds: Thresholds = USUAL,
+    flows: FlowWatch | None = None,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
-    that are over; `state` is where an agent may keep a history of this host."""
+    that are over; `state` is where an agent may keep a history of this host; `flows`: births and deaths that were watched from
+    before."""
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
     parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
     window = Window(host, hierarchy, watches_over(parents, believe_users=believe_lab))
     window.let_pass(seconds, progress)
     facts = window.facts()
+    if flows is not None:
+        facts["flows"] = flows.seen()
     observations = [first]
-    examination = Examination(host)
+    examination = Examination(host, first.snapshot.taken_at)
     if isinstance(hierarchy, Hierarchy):
         census = read_census(host, hierarchy)
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())

@@ -7,6 +7,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.levers import Levers
 from zombiescope.host.access import Host
+from zombiescope.pipeline.activity import activity_of
 from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.plan import enabling_links, is_this_host, with_files_in_use
 from zombiescope.probes.readers.levers import read_levers
@@ -25,7 +26,7 @@ def plan_for(host: Host, examined: Examined) -> Plan | Gap:
         return _REPLAYED
     audit = examined.judged[0] if examined.judged else None
     levers = _levers(host, examined)
-    return propose(examined.diagnosis, examined.autopsy, audit, levers)
+    return propose(examined.diagnosis, examined.autopsy, audit, levers, activity=activity_of(examined.case))
 
 
 def _levers(host: Host, examined: Examined) -> Levers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population, derive_population
-from zombiescope.analysis.held import explain, is_unexplained, nameless_files, with_file_holders
+from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
 from zombiescope.analysis.splitting import split_by_residual
 from zombiescope.errors import ObservationError
 from zombiescope.facts.beside import NOTHING_BESIDE, Beside
@@ -142,7 +142,7 @@ def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tupl
 
 
 def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
-    wanted = nameless_files(walk.zombies)
+    wanted = files_in_question(walk.zombies)
     if not wanted:
         return walk, ()
     from zombiescope.probes.readers.shared_memory_holders import read_shared_memory_holders  # noqa: PLC0415

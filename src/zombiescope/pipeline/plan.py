@@ -20,9 +20,11 @@ from zombiescope.facts.units import UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.activity import activity_of
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import examine
+from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -75,17 +77,21 @@ def make_plan(
     """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
+    flows = FlowWatch(host, read_memory_hierarchy(host)) if host.is_live else None
     audited, audit_gap = _audit(root, host, seconds, progress)
-    examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live))
+    examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live), flows=flows)
     diagnosis = examined.diagnosis
     if audited:
         diagnosis = _joined(diagnosis, audited)
     hierarchy = read_memory_hierarchy(host)
     autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy)
     levers = _levers(host, hierarchy, autopsy, audited)
-    plan = propose(
-        diagnosis, autopsy, audited.audit if audited else None, levers, every_zombie=scope.is_narrow, makers=makers
-    )
+    activity = activity_of(examined.case, taken_at)._replace(makers=makers)
+    if scope.is_narrow:
+        mine = {body.maker for body in autopsy.bodies} if autopsy else set()
+        activity = activity._replace(growing=tuple(pair for pair in activity.growing if pair[0] in mine))
+    judged = audited.audit if audited else None
+    plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
     return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps)
 

@@ -24,8 +24,9 @@ _GARBLED = Gap(FACT, "the recorded autopsy is not in a form we know", "record th
 class Examination:
     """Also holds the autopsy itself, where it was done here: a plan names files."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, since: float | None = None) -> None:
+        """`since`: when the window began."""
+        self._host, self._since = host, since
         self.autopsy: Autopsy | None = None
 
     def remains(self) -> Remains | Gap:
@@ -47,7 +48,7 @@ class Examination:
             why = gap.reason if gap else "no tier saw the zombies one by one"
             return {"gap": [FACT, why, gap.hint if gap else "zombiescope autopsy (as root)"]}
         self.autopsy = found.autopsy
-        remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock())
+        remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
         return _plain(remains)
 
 
@@ -60,6 +61,8 @@ def _plain(remains: Remains) -> dict[str, Any]:
         "by_pin": dict(remains.by_pin),
         "actions": {kind: dict(actions) for kind, actions in remains.actions.items()},
         "examples": [list(example) for example in remains.examples],
+        "parents": dict(remains.parents),
+        "lately": dict(remains.lately),
     }
 
 
@@ -80,6 +83,8 @@ def _checked(outcome: dict[str, Any]) -> Remains | Gap:
             _counts(outcome["by_pin"]),
             {str(kind): _counts(actions) for kind, actions in outcome["actions"].items()},
             tuple(PinExample(*map(str, example)) for example in outcome["examples"]),
+            _counts(outcome.get("parents", {})),
+            _counts(outcome.get("lately", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return _GARBLED

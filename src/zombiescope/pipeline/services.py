@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from zombiescope.analysis.maker import fold_unit
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
@@ -89,7 +90,15 @@ class ServicesWatch:
             "unneeded": unneeded,
             "was_systemd_asked": live.units is not None,
             "were_files_read": bool(audit.units),
+            "timers": _timers(files),
         }
+
+
+def _timers(files: UnitFiles) -> list[list[str]]:
+    from zombiescope.analysis.activation import timers  # noqa: PLC0415 (a replay does not pay for it)
+
+    found = [(fold_unit(timer.command.encode()).decode(), timer.name) for timer in timers(files) if timer.command]
+    return [list(pair) for pair in sorted(set(found))]
 
 
 def _fields(loop: Any) -> list[Any]:
@@ -127,6 +136,7 @@ def _checked(outcome: dict[str, Any]) -> ServicesSeen | Gap:
             tuple(unneeded),
             bool(outcome["was_systemd_asked"]),
             bool(outcome["were_files_read"]),
+            tuple((str(service), str(timer)) for service, timer in outcome.get("timers", ())),
         )
     except (KeyError, TypeError, ValueError):
         return _GARBLED

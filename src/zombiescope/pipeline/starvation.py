@@ -52,7 +52,7 @@ class StarvationWindow:
         self._sweeping = SweepBursts(TICKS_PER_SECOND)
         self._bursts: list[SweepBurst] = []
         self._softirq = SoftirqWindow(host)
-        self._reclaim = ReclaimWindow(host)
+        self._reclaim = ReclaimWindow(host, hierarchy)
         self._pressure = PressureWindow(host, hierarchy, groups)
 
     def look(self) -> None:

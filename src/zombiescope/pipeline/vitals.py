@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-from zombiescope.analysis.maker import Makers
+from zombiescope.analysis.maker import Makers, unit_maker
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.vitals import Vitals
@@ -28,10 +28,6 @@ class Subject:
     def __init__(self, makers: tuple[str, ...], maker: str | None, below: bytes | None) -> None:
         self.makers, self.maker, self.below = makers, maker, below
 
-    @property
-    def units(self) -> tuple[str, ...]:
-        return tuple(maker.removeprefix("unit:") for maker in self.makers if maker.startswith("unit:"))
-
     def count(self, host: Host) -> int | None:
         walk = read_zombie_walk(host)
         if isinstance(walk, Gap):
@@ -52,7 +48,7 @@ def watch_vitals(
     host: Host, subject: Subject, seconds: float, progress: Callable[[float], None] = lambda _: None
 ) -> Vitals:
     begin, at = host.monotonic(), host.wall_clock()
-    first, restarts = subject.count(host), _restarts(host, subject.units)
+    first, restarts = subject.count(host), _restarts(host, subject.makers)
     throttled = _throttled_seconds(host)
     cores = CoresWindow(host)
     while (passed := host.monotonic() - begin) < seconds:
@@ -68,21 +64,21 @@ def watch_vitals(
         _all(host),
         first,
         subject.count(host),
-        _moved(restarts, _restarts(host, subject.units)),
+        _moved(restarts, _restarts(host, subject.makers)),
         _sweep(host),
         None if isinstance(seen, Gap) else round(seen.saturated_seconds, 3),
         max(later - throttled, 0.0) if known else None,  # type: ignore[operator]
     )
 
 
-def _restarts(host: Host, units: tuple[str, ...]) -> dict[str, tuple[int, bool]] | None:
-    """By unit: how often systemd restarted it, and whether it waits for the next."""
-    if not units:
+def _restarts(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, bool]] | None:
+    """By unit, or by instance of a template: how often systemd restarted it, and whether it waits for the next."""
+    if not any(maker.startswith("unit:") for maker in makers):
         return {}
     state = read_systemd_state(host)
     if isinstance(state, Gap):
         return None
-    found = {name: state[name] for name in units if name in state}
+    found = {name: unit for name, unit in state.items() if unit_maker(name) in makers}
     return {name: (unit.restarts or 0, unit.sub_state == "auto-restart") for name, unit in found.items()}
 
 

@@ -16,6 +16,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.pipeline.cores import LOOKS_PER_SECOND, CoresWindow
+from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.services import ServicesWatch
 from zombiescope.pipeline.starvation import StarvationWindow
 from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
@@ -37,6 +38,7 @@ WATCHES: Mapping[str, Opening] = MappingProxyType(
         "cores": lambda host, _: CoresWindow(host, with_blame=True),
         "real_time": lambda host, _: RealTimeWatch(host),
         "services": ServicesWatch,
+        "flows": FlowWatch,
         "starvation": StarvationWindow,
     }
 )
@@ -54,7 +56,7 @@ def watches_over(groups: Sequence[bytes], *, believe_users: bool = False) -> Map
 
 
 _SEVERAL = frozenset({"starvation"})
-_SLOW = frozenset({"starvation"})
+_SLOW = frozenset({"starvation", "flows"})
 """Looked at once a second."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, Totals
+from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
 from zombiescope.analysis.freeing import COSTS
 from zombiescope.facts.beside import NOTHING_BESIDE, Beside
 from zombiescope.facts.gap import Gap
@@ -28,6 +28,7 @@ _REASONS: Mapping[str, str] = {
 }
 _REASONS_OF_FILES = {field.replace("zombies[].pins[]", "pinned_files[]"): why for field, why in _REASONS.items()}
 _PARENTS = 50
+_INSTANCES = 20
 _UNTOLD = "the tier that answered does not tell"
 
 
@@ -38,7 +39,7 @@ def render_autopsy(
     body: Json = {
         "tier": walk.tier,
         "zombies": [render_body(entry) for entry in shown_bodies],
-        "totals": _totals(autopsy.totals),
+        "totals": _totals(autopsy),
         "reconciliation": _reconciliation(autopsy.reconciliation),
         "walk": {
             "live": walk.live_count,
@@ -89,12 +90,13 @@ def render_body(entry: Body) -> Json:
     }
 
 
-def _totals(totals: Totals) -> Json:
+def _totals(autopsy: Autopsy) -> Json:
+    totals = autopsy.totals
     return {
         "zombies": totals.zombies,
         "pages": totals.pages,
         "by_pin": dict(totals.by_pin),
-        "by_maker": [_maker(share) for share in totals.by_maker],
+        "by_maker": [_maker(share, autopsy) for share in totals.by_maker],
         "freed_by": [
             {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
         ],
@@ -102,8 +104,13 @@ def _totals(totals: Totals) -> Json:
     }
 
 
-def _maker(share: MakerShare) -> Json:
+def _maker(share: MakerShare, autopsy: Autopsy) -> Json:
+    """With the units that it stands for, where it is a template or a pattern."""
     entry: Json = {"maker": share.maker, "zombies": share.zombies, "share": round(share.share, 6)}
+    instances = instances_of(autopsy.bodies, share.maker)
+    if instances:
+        entry["instances"] = [{"name": name, "zombies": zombies} for name, zombies in instances[:_INSTANCES]]
+        entry["instances_in_all"] = len(instances)
     return {**entry, "name": share.name} if share.name else entry
 
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zombiescope.analysis.autopsy import Autopsy, Body, pages_of
+from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
 from zombiescope.analysis.freeing import COSTS
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
@@ -23,6 +23,7 @@ from zombiescope.presenters.scan_text import gap_lines
 
 _ROWS = 10
 _PINS = 3
+_INSTANCES = 3
 
 
 def render_autopsy_text(  # noqa: PLR0913 (what was found, and how to show it)
@@ -35,14 +36,14 @@ def render_autopsy_text(  # noqa: PLR0913 (what was found, and how to show it)
     group: str | None,
     files: Sequence[PinnedFile] = (),
 ) -> list[RenderableType]:
-    totals, found = autopsy.totals, autopsy.reconciliation
+    found = autopsy.reconciliation
     parts: list[RenderableType] = [Text(_headline(autopsy)), _reconciled(walk, autopsy)]
     if autopsy.bodies:
         parts += [Text(), _grouped(autopsy, group)] if group else _overview(autopsy)
         examples = autopsy.bodies[:limit] if limit else autopsy.bodies
         parts += [Text(), _examples(examples, snapshot.taken_at)]
-        if len(examples) < totals.zombies:
-            parts.append(Text(f"  and {totals.zombies - len(examples):,} more (--limit 0 shows all)", style="dim"))
+        if len(examples) < len(autopsy.bodies):
+            parts.append(Text(f"  and {len(autopsy.bodies) - len(examples):,} more (--limit 0 shows all)", style="dim"))
     if files:
         parts += [Text(), _files_table(files[:limit] if limit else files)]
     if found.agree is False:
@@ -61,6 +62,9 @@ def _files_table(files: Iterable[PinnedFile]) -> Table:
 
 def _headline(autopsy: Autopsy) -> str:
     totals = autopsy.totals
+    if totals.zombies is None:
+        there = autopsy.reconciliation.counted_minus_live
+        return f"{count(there)} zombies, but they could not be seen one by one: which are of that choice is not known"
     if not totals.zombies:
         walked = autopsy.reconciliation.walk
         return f"none of the {walked:,} zombies is of that choice" if walked else "no zombies"
@@ -97,9 +101,14 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
             count(share.zombies),
             f"{share.share:.1%}",
         )
+        instances = instances_of(autopsy.bodies, share.maker)
+        if len(instances) > 1:
+            named = ", ".join(f"{name} {zombies:,}" for name, zombies in instances[:_INSTANCES])
+            more = f" and {len(instances) - _INSTANCES:,} more" if len(instances) > _INSTANCES else ""
+            makers.add_row(Text(f"  {len(instances):,} instances: {named}{more}", style="dim"), "", "")
     if len(totals.by_maker) > _ROWS:
         rest = sum(share.zombies for share in totals.by_maker[_ROWS:])
-        makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / totals.zombies:.1%}")
+        makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / len(autopsy.bodies):.1%}")
     pins = _table("pinned by", "zombies")
     for kind, zombies in totals.by_pin.items():
         pins.add_row(kind, count(zombies))
@@ -116,21 +125,35 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
 
 
 def _grouped(autopsy: Autopsy, group: str) -> Table:
+    """The pages are the group's own: of a file those that are the file's, of a kind of pin those that it holds."""
     zombies: Counter[str] = Counter()
     pages: Counter[str] = Counter()
+    sampled: set[str] = set()
     for body in autopsy.bodies:
-        for key in GROUPS[group](body):
+        for key, held in GROUPS[group](body).items():
             zombies[key] += 1
-            pages[key] += pages_of(body.zombie)
+            pages[key] += held or 0
+            if held is None:
+                sampled.add(key)
     table = _table(group, "zombies", "pages")
     for key, number in zombies.most_common():
-        table.add_row(Text(key), count(number), count(pages[key]))
+        known = count(None) if key in sampled and not pages[key] else count(pages[key])
+        table.add_row(Text(key), count(number), f"at least {known}" if key in sampled and pages[key] else known)
     return table
 
 
-def _files(body: Body) -> Iterator[str]:
-    named = {_file(pin) for pin in body.zombie.pins}
-    yield from named - {None} or {"(no file)"}  # type: ignore[misc]
+Held = dict[str, int | None]
+"""By group: the pages of one zombie that are in it; None where they were not counted, or only some."""
+
+
+def _by(body: Body, name: Callable[[Pin], str | None], otherwise: str) -> Held:
+    held: Held = {}
+    for pin in body.zombie.pins:
+        key = name(pin)
+        if key is not None:
+            before = held.get(key, 0)
+            held[key] = None if before is None or pin.pages is None or pin.sampled else before + pin.pages
+    return held or {otherwise: pages_of(body.zombie)}
 
 
 def _file(pin: Pin) -> str | None:
@@ -138,11 +161,11 @@ def _file(pin: Pin) -> str | None:
     return None if name is None else shown(name)
 
 
-GROUPS: dict[str, Callable[[Body], Iterable[str]]] = {
-    "maker": lambda body: [body.maker],
-    "pin": lambda body: {str(pin.kind) for pin in body.zombie.pins} or {"none seen"},
-    "file": _files,
-    "parent": lambda body: [shown(body.zombie.parent)],
+GROUPS: dict[str, Callable[[Body], Held]] = {
+    "maker": lambda body: {body.maker: pages_of(body.zombie)},
+    "pin": lambda body: _by(body, lambda pin: str(pin.kind), "none seen"),
+    "file": lambda body: _by(body, _file, "(no file)"),
+    "parent": lambda body: {shown(body.zombie.parent): pages_of(body.zombie)},
 }
 
 
@@ -174,7 +197,8 @@ def _pinned(pin: Pin) -> str:
         if pin.pages
         else ""
     )
-    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages
+    used = f", used by {pin.holder}" if pin.holder and _file(pin) else ""
+    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages + used
 
 
 def _freed(body: Body) -> str:

@@ -21,6 +21,8 @@ _MOST_OWN_ROWS = 24
 _MOST_STRETCHES = 12
 _MOST_NAMES = 4
 _LEAST_COLUMNS = 10
+_WORTH_TELLING = 0.05
+_MOSTLY = 0.5
 _HELD_BY = {
     CoreMode.SYSTEM: "in the kernel",
     CoreMode.SOFTIRQ: "in softirqs",
@@ -64,11 +66,20 @@ def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
     return [*parts, *gap_lines([*seen.gaps, *unblamed])]
 
 
+def lost_share(seen: CoresSeen) -> float:
+    """Of the time of all cores: accounted to nobody, neither busy nor idle."""
+    time = summed([use.time for use in seen.uses])
+    return time.lost / time.total if time.total > 0 else 0.0
+
+
 def _verdict(seen: CoresSeen) -> Text:
     longest = seen.longest
     watched = f"{seen.seconds:.0f} s on {seen.cores:,} {'core' if seen.cores == 1 else 'cores'}"
     if longest is None:
-        return Text(f"no saturated core: not seen in {watched}", style="green")
+        lost = lost_share(seen)
+        untold = f", of which {lost:.0%} has no account" if lost >= _WORTH_TELLING else ""
+        style = "green" if lost < _MOSTLY else "magenta"
+        return Text(f"no saturated core: not seen in {watched}{untold}", style=style)
     least = "at least " if longest.is_cut else ""
     text = f"core {longest.core} was {least}{longest.seconds:.1f} s {_HELD_BY[longest.mode]} without a break"
     style = "bold red" if longest.seconds >= 1 else "yellow"
@@ -93,8 +104,11 @@ def _rows(seen: CoresSeen) -> list[tuple[str, Sequence[CoreWindow], str]]:
 
 def _tail(uses: Sequence[CoreUse]) -> str:
     time = summed([use.time for use in uses])
-    total = time.total or 1.0
-    return f"user {time.user / total:4.0%}  kernel {time.kernel / total:4.0%}"
+    known = time.total - time.lost
+    if known <= 0:
+        return "user    ?  kernel    ?"
+    tail = f"  no account {time.lost / time.total:4.0%}" if time.lost >= _WORTH_TELLING * time.total else ""
+    return f"user {time.user / known:4.0%}  kernel {time.kernel / known:4.0%}{tail}"
 
 
 def _legend(seen: CoresSeen) -> Text:

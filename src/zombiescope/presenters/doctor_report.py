@@ -16,6 +16,9 @@ from zombiescope.remedies.plan import Plan, Step
 
 _FIRST = {
     "stop-unit": "stop {whom} and keep it from starting again",
+    "stop-maker": "stop {whom}, which makes more of them now",
+    "look-closer": "look where they can be seen one by one, as root with BPF or /proc/kcore: zombiescope autopsy says why not here",
+    "watch-longer": "watch longer, to tell a wave from a leak: zombiescope doctor --seconds 180",
     "limit-restarts": "limit the restarts of {whom}",
     "reclaim-parent": "let the cached pages go that hold them",
     "flush": "write everything back, then let one cgroup die",

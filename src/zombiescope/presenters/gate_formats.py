@@ -16,11 +16,8 @@ _PERFORMANCE = ("zombies", "ratio", "growth")
 def render_text(gate: Gate, source: str) -> str:
     lines = [f"{gate.verdict}: {source}: {_sentence(gate)}"]
     for reason in gate.reasons:
-        limit = (
-            f" (limit {_figure(reason.threshold)})"
-            if reason.threshold is not None and reason.rule in _PERFORMANCE
-            else ""
-        )
+        is_compared = reason.threshold is not None and reason.rule in _PERFORMANCE and not _is_excused(reason)
+        limit = f" (limit {_figure(reason.threshold)})" if is_compared else ""
         where = f" [{reason.source}]" if reason.source else ""
         lines.append(f"  {reason.verdict:<8} {clean(reason.what)}: {clean(reason.summary)}{limit}{where}")
     return "\n".join(lines)
@@ -103,6 +100,13 @@ def _sentence(gate: Gate) -> str:
         return "nothing was looked at"
     more = f", and {len(gate.failing) - 1} more" if len(gate.failing) > 1 else ""
     return _short(reasons[0]) + more
+
+
+def _is_excused(reason: Reason) -> bool:
+    """Above its limit and still OK: its summary says why, and the bare limit beside it would only contradict it."""
+    if reason.verdict is not GateVerdict.OK or reason.value is None or reason.threshold is None:
+        return False
+    return reason.value >= reason.threshold
 
 
 def _short(reason: Reason) -> str:

@@ -11,10 +11,12 @@ from zombiescope.presenters.gate_formats import clean
 RULES = {
     "zombies": "Memory cgroups that died and were not released",
     "ratio": "Memory cgroups counted for each live one",
+    "expected": "Memory cgroups counted, against the live ones that are expected",
     "growth": "Zombies an hour while the candidate was watched",
     "looping-unit": "A service or container is restarted over and over",
     "unneeded-agent": "A service is enabled that has nothing to serve",
     "image-risk": "A service that nothing needs may be restarted for ever",
+    "loop-risk": "A service that may be restarted for ever, and nobody could say whether it is needed",
     "audit": "The services could be looked at",
 }
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/@._-~")

@@ -45,11 +45,15 @@ RECORDS = (
 def _measured(limits: Thresholds) -> dict[str, str]:
     """Expressions that compare with a threshold, by the name of their alert."""
     ratio = f"{RATIO} >= {limits.ratio_warning:g} and {names.ZOMBIES.name} >= {limits.ratio_least_zombies}"
+    worse = f"{RATIO} >= {limits.ratio_critical:g} and {names.ZOMBIES.name} >= {limits.ratio_critical_zombies}"
     per_hour = f"{limits.growth_warning_per_hour:g}"
     return {
         "ZombieMemcgPopulation": f"{names.ZOMBIES.name} >= {limits.zombies_warning}",
         "ZombieMemcgPopulationCritical": f"{names.ZOMBIES.name} >= {limits.zombies_critical}",
         "ZombieMemcgRatio": ratio,
+        "ZombieMemcgRatioCritical": worse,
+        "ZombieMemcgThresholdSoon": f"{names.THRESHOLD.name} < 86400 and {names.ZOMBIES.name} >= {limits.ratio_least_zombies}",
+        "ZombieStatSweepSlow": f"{SWEEP_MEAN} >= {limits.sweep_warning_seconds:g}",
         "CpuThrottledByQuota": f"{THROTTLED} > {limits.throttled_share:g}",
         "NodeMemcgGrowing": f'deriv(node_cgroups_cgroups{{subsys_name="memory"}}[1h]) * 3600 > {per_hour}',
     }
@@ -65,9 +69,14 @@ ALERTS = (
           "{{ $labels.instance }}: zombie memory cgroups are leaking; zombiescope history names the maker"),
     Alert("ZombieMemcgRatio", _USUALLY["ZombieMemcgRatio"], "15m", "warning",
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one"),
-    Alert("ZombieMemcgThresholdSoon", f"{names.THRESHOLD.name} < 86400 and {names.ZOMBIES.name} >= 200", "30m", "warning",
+    Alert("ZombieMemcgRatioCritical", _USUALLY["ZombieMemcgRatioCritical"], "5m", "critical",
+          "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one"),
+    Alert("ZombieMemcgHarm",
+          f'max without (severity) ({names.FINDING.name}{{id=~"costly-reclaim-walk|costly-sweep",severity="critical"}}) == 1',
+          "5m", "critical", "{{ $labels.instance }}: zombie memory cgroups hold a core; zombiescope doctor names their maker"),
+    Alert("ZombieMemcgThresholdSoon", _USUALLY["ZombieMemcgThresholdSoon"], "30m", "warning",
           "{{ $labels.instance }}: the next threshold is reached in {{ $value | humanizeDuration }}"),
-    Alert("ZombieStatSweepSlow", f"{SWEEP_MEAN} > 1", "15m", "warning",
+    Alert("ZombieStatSweepSlow", _USUALLY["ZombieStatSweepSlow"], "15m", "warning",
           "{{ $labels.instance }}: reading all cgroup statistics once takes {{ $value | humanizeDuration }}"),
     Alert("CoreSaturatedInKernel",
           f'sum without (mode) (increase({names.CORE_SATURATED.name}{{mode!="steal"}}[10m])) > 30', "5m", "warning",

@@ -8,6 +8,7 @@ import re
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.host.access import NOT_RECORDED
 
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
@@ -62,7 +63,8 @@ def unoctal(field: bytes) -> bytes:
 def refusal(fact: str, path: bytes, error: OSError) -> Gap:
     """What a failed read means to the person who wanted the fact."""
     why = error.strerror or "cannot be read"
-    return Gap(fact, f"{shown(path)}: {why[0].lower()}{why[1:]}", _HINTS.get(error.errno or 0, ""))
+    hint = _RECORD_AGAIN if why == NOT_RECORDED else _HINTS.get(error.errno or 0, "")
+    return Gap(fact, f"{shown(path)}: {why[0].lower()}{why[1:]}", hint)
 
 
 def quoted(text: bytes) -> str:
@@ -70,6 +72,7 @@ def quoted(text: bytes) -> str:
     return shown(text) if len(text) <= _MOST_QUOTED else shown(text[:_MOST_QUOTED]) + "..."
 
 
+_RECORD_AGAIN = "run it on the host, or record it again with this version"
 _HINTS = {
     errno.EACCES: "run as root",
     errno.EPERM: "run as root",

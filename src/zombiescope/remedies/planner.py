@@ -8,9 +8,11 @@ looping unit made them, or where somebody asked for exactly these (`every_zombie
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 
-from zombiescope.analysis.autopsy import Autopsy
+from zombiescope.analysis.autopsy import Autopsy, Body
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Verdict
@@ -18,7 +20,7 @@ from zombiescope.facts.levers import Levers
 from zombiescope.remedies.catalogue import RECIPES
 from zombiescope.remedies.choice import Reckoning, choose
 from zombiescope.remedies.plan import Plan, Step
-from zombiescope.remedies.situation import Draft, Situation
+from zombiescope.remedies.situation import AT_REST, Activity, Draft, Situation
 
 _POPULATION = "zombie-population"
 
@@ -30,16 +32,17 @@ def propose(
     levers: Levers,
     *,
     every_zombie: bool = False,
-    makers: tuple[str, ...] = (),
+    activity: Activity = AT_REST,
 ) -> Plan:
-    """Any of autopsy and audit may be missing: then nothing is proposed that would have to be guessed. `makers`: known
-    to have made zombies, beside the units that loop now."""
+    """Any of autopsy and audit may be missing: then nothing is proposed that would have to be guessed."""
     present = frozenset(finding.id for finding in diagnosis.findings if finding.verdict is Verdict.PRESENT)
-    makers = tuple(dict.fromkeys((*makers, *_makers(audit))))
-    bodies = autopsy.bodies if autopsy else ()
+    growing = tuple(maker for maker, _ in activity.growing)
+    makers = tuple(dict.fromkeys((*growing, *activity.makers, *_makers(audit))))
+    bodies = every = autopsy.bodies if autopsy else ()
     if not (every_zombie or _POPULATION in present):
         bodies = tuple(body for body in bodies if body.maker in makers)
-    situation = Situation(present, choose(bodies), audit, levers)
+    tally = Counter(body.maker for body in every)
+    situation = Situation(present, choose(bodies), audit, levers, activity, tally, _still_written(every, activity))
     if autopsy is not None:
         situation = situation._replace(page_bytes=autopsy.page_bytes)
     steps, left = _numbered(situation)
@@ -50,9 +53,22 @@ def propose(
     return Plan(identity, cited, steps, len(bodies), left, makers)
 
 
+def _still_written(bodies: tuple[Body, ...], activity: Activity) -> frozenset[bytes]:
+    """What a process has open or mapped, and what holds zombies born since we look; where births are not known, all of whoever
+    makes more."""
+    since, growing = activity.since, {maker for maker, _ in activity.growing}
+    found = {pin.path for body in bodies for pin in body.pins if pin.path is not None and pin.holder is not None}
+    for body in bodies if since is not None else ():
+        born = body.zombie.born_at
+        assert since is not None
+        if born >= since if born is not None else body.maker in growing:
+            found |= {pin.path for pin in body.pins if pin.path is not None}
+    return frozenset(found)
+
+
 def _makers(audit: Audit | None) -> tuple[str, ...]:
     loops = audit.loops if audit else ()
-    return tuple(f"unit:{loop.name}" for loop in loops if loop.kind in ("unit", "inside"))
+    return tuple(unit_maker(loop.name) for loop in loops if loop.kind in ("unit", "inside"))
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
@@ -84,7 +100,17 @@ def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
 
 
 def _drafts(situation: Situation) -> Iterator[tuple[str, Draft]]:
-    for recipe in RECIPES:
-        name = recipe.__module__.rpartition(".")[2].replace("_", "-")
-        for draft in recipe(situation):
-            yield name, draft
+    """In the order of the catalogue, but first what is against those who leave zombies: who only loops louder can wait."""
+    found = [
+        (recipe.__module__.rpartition(".")[2].replace("_", "-"), draft)
+        for recipe in RECIPES
+        for draft in recipe(situation)
+    ]
+    growing = [maker for maker, _ in situation.activity.growing]
+    guilty = [*growing, *(maker for maker, _ in Counter(situation.left).most_common() if maker not in growing)]
+
+    def order(each: tuple[str, Draft]) -> tuple[int, int]:
+        maker = each[1].maker
+        return (0, guilty.index(maker)) if maker in guilty else (1 if maker else 2, 0)
+
+    yield from sorted(found, key=order)

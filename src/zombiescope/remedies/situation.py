@@ -3,13 +3,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
+from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.unit_churn import Loop
 from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.remedies.choice import Choices, Lever
 from zombiescope.remedies.plan import Change, Risk, Undo
+
+
+class Activity(NamedTuple):
+    """What is still going on: who makes zombies now, and since when we look."""
+
+    makers: tuple[str, ...] = ()
+    """Known to have made zombies, beside the units that loop now."""
+    growing: tuple[tuple[str, str | None], ...] = ()
+    """Makers that were seen to leave more, most first, each with the timer that starts it."""
+    since: float | None = None
+    """When the window began, in seconds since the epoch: what holds a zombie born since is still in use."""
+
+
+AT_REST = Activity()
 
 
 class Situation(NamedTuple):
@@ -19,7 +37,23 @@ class Situation(NamedTuple):
     """Nothing in it where the zombies could not be seen one by one, or are too few to bother."""
     audit: Audit | None
     levers: Levers
+    activity: Activity = AT_REST
+    left: Mapping[str, int] = MappingProxyType({})
+    """Zombies of all makers, also of those the plan is not about."""
+    still_written: frozenset[bytes] = frozenset()
+    """Files that a process has open or mapped, or that hold a zombie born while we looked: they may be written now."""
     page_bytes: int = PAGE_BYTES_UNTOLD
+
+    @property
+    def loops(self) -> list[Loop]:
+        """What loops now: who leaves most first, whoever shouts louder."""
+        loops = self.audit.loops if self.audit else ()
+        growing = {maker for maker, _ in self.activity.growing}
+        return sorted(loops, key=lambda loop: (unit_maker(loop.name) not in growing, -self.left_by(loop)))
+
+    def left_by(self, loop: Loop) -> int:
+        unit = self.unit(loop.name)
+        return self.left.get(unit_maker(loop.name), (unit.zombies if unit else None) or 0)
 
     def unit(self, name: str) -> UnitAudit | None:
         units = self.audit.units if self.audit else ()
@@ -38,3 +72,5 @@ class Draft(NamedTuple):
     needs_consent: bool = False
     pulls: frozenset[Lever] = frozenset()
     """The levers of zombies that this step pulls."""
+    maker: str = ""
+    """Whom it is against."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import UnitAudit
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.levers import Levers
@@ -31,6 +32,7 @@ def stop_and_keep_stopped(unit: UnitAudit, levers: Levers, finding: str, why: st
             risk,
             Undo.RESTART,
             consent,
+            maker=unit_maker(unit.name),
         )
     yield from keep_from_starting(unit, levers, finding, why)
 
@@ -38,13 +40,25 @@ def stop_and_keep_stopped(unit: UnitAudit, levers: Levers, finding: str, why: st
 def keep_from_starting(unit: UnitAudit, levers: Levers, finding: str, why: str) -> Iterator[Draft]:
     risk = Risk.LOW if unit.need is Need.UNNEEDED else Risk.MEDIUM
     consent = unit.need is not Need.UNNEEDED
+    maker = unit_maker(unit.name)
     check = f"systemctl is-enabled {unit.name}"
     if unit.path and not unit.path.startswith((f"{UNIT_FOLDER}/", "/run/")):
         link = PlaceLink(f"{UNIT_FOLDER}/{unit.name}".encode(), b"/dev/null")
         title = f"mask {unit.name}, so that nothing starts it"
-        yield Draft(f"mask:{unit.name}", title, link, why, finding, check, risk, Undo.EXACT, consent)
+        yield Draft(f"mask:{unit.name}", title, link, why, finding, check, risk, Undo.EXACT, consent, maker=maker)
         return
     links = levers.enabling_links.get(unit.name, ())
     if links:
         title = f"disable {unit.name}, so that no boot starts it"
-        yield Draft(f"disable:{unit.name}", title, RemoveLinks(links), why, finding, check, risk, Undo.EXACT, consent)
+        yield Draft(
+            f"disable:{unit.name}",
+            title,
+            RemoveLinks(links),
+            why,
+            finding,
+            check,
+            risk,
+            Undo.EXACT,
+            consent,
+            maker=maker,
+        )

@@ -178,3 +178,15 @@ def test_the_clock_of_reonset_counts_from_the_boot_and_leaves_out_boots_seen_too
 def test_a_histogram_of_powers_of_two() -> None:
     assert Histogram((0, 0, 0, 4, 1)).median_seconds() == 8e-6
     assert Histogram().median_seconds() is None
+
+
+def test_most_is_who_made_most_and_not_who_grows_most_evenly() -> None:
+    def steps(height: float, *, jitter: float = 0.0) -> Track:
+        points = [(10.0 * n, height * n / 60 + (jitter if n % 7 else 0.0)) for n in range(60)]
+        return Track(points)
+
+    makers = {"unit:even.service": steps(21), "unit:most.service": steps(159, jitter=9.0)}
+    total = [(at, one + two) for (at, one), (_, two) in zip(*(track.points for track in makers.values()), strict=True)]
+    growth = derive_growth(total, makers)
+    assert growth is not None
+    assert [trend.maker for trend in growth.makers] == ["unit:most.service", "unit:even.service"]

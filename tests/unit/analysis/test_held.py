@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.held import explain, is_unexplained, nameless_files, with_file_holders
+from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
 from zombiescope.analysis.held_beside import holders_beside_pages
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.holders import Holder
@@ -60,7 +60,11 @@ def test_an_unreaped_task_says_who_should_reap_it() -> None:
 def test_shared_memory_without_a_name_is_asked_for_and_given_its_holder() -> None:
     memfd = Pin(PinKind.MEMFD, None, b"/memfd:x", "tmpfs", "0:1", 9, 1, sampled=False)
     unlinked = FILE._replace(path=None)
-    assert nameless_files([zombie(memfd), zombie(FILE), zombie(unlinked)]) == {("0:1", 9), ("0:5", 3)}
+    mapped = FILE._replace(kind=PinKind.PAGE_CACHE, inode=8, mapped=1, path=b"/usr/lib/libc.so")
+    clean = mapped._replace(inode=11, mapped=0)
+    asked = files_in_question([zombie(memfd), zombie(FILE), zombie(unlinked), zombie(mapped), zombie(clean)])
+    assert set(asked) == {("0:1", 9), ("0:5", 3), ("0:5", 8)}
+    assert asked["0:5", 8] == b"libc.so"
     named, unlinked_too = with_file_holders([zombie(memfd), zombie(unlinked)], {("0:1", 9): "pid 5 (x)"})
     assert named.pins[0].holder == "pid 5 (x)"
     assert unlinked_too.pins[0].holder is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.maker import Makers, fold_path, maker_of
+from zombiescope.analysis.maker import Makers, fold_path, instance_of, maker_of
 
 ID = "a3f5" * 16
 UID = "0f9e8d7c-6b5a-4c3d-2e1f-0a9b8c7d6e5f"
@@ -19,8 +19,8 @@ TASK = "0123456789abcdef0123456789abcdef"
     ("path", "maker"),
     [
         ("/system.slice/ecs.service", "unit:ecs.service"),
-        ("/system.slice/system-getty.slice/getty@tty1.service", "unit:getty@tty1.service"),
-        ("/system.slice/crash@12345.service", "unit:crash@*.service"),
+        ("/system.slice/system-getty.slice/getty@tty1.service", "unit:getty@.service"),
+        ("/system.slice/crash@12345.service", "unit:crash@.service"),
         ("/system.slice/nginx1.service", "unit:nginx1.service"),
         ("/system.slice/foo.service/sub/x12", "unit:foo.service"),
         ("/system.slice/_memory.service", "unit:memory.service"),
@@ -96,3 +96,21 @@ def test_siblings_that_differ_in_a_number_are_one_maker(one: int, other: int) ->
 
 def test_folding_does_not_cross_a_slash() -> None:
     assert fold_path(b"/12/34/abcdef12") == b"/*/*/*"
+
+
+@pytest.mark.parametrize(
+    ("path", "maker", "instance"),
+    [
+        ("/system.slice/system-job.slice/job@17.service", "unit:job@.service", "job@17.service"),
+        ("/system.slice/run-u4711.service", "unit:run-u*.service", "run-u4711.service"),
+        ("/system.slice/run-r0a1b2c3d4e5f6071.scope", "unit:run-r*.scope", "run-r0a1b2c3d4e5f6071.scope"),
+        ("/system.slice/job-12.scope", "unit:job-*.scope", "job-12.scope"),
+        ("/system.slice/ecs.service", "unit:ecs.service", None),
+        ("/batch/job-12", "path:/batch/job-*", None),
+    ],
+)  # fmt: skip
+def test_what_is_made_anew_each_time_is_folded_to_what_can_be_stopped_and_still_named(
+    path: str, maker: str, instance: str | None
+) -> None:
+    assert maker_of(path.encode()) == maker
+    assert instance_of(path.encode()) == instance

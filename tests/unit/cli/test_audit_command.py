@@ -133,15 +133,15 @@ def test_kubelet_has_no_invented_field(capfd: pytest.CaptureFixture[str]) -> Non
                 "proc/self/mountinfo": "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
                 "sys/fs/cgroup/cgroup.stat": "nr_descendants 3\nnr_dying_descendants 7\n",
             },
-            "OK zombies: 7 (source: nr_dying_descendants)",
-            0,
+            "OK zombies: 7 beside 4 live (source: nr_dying_descendants)",
+            1,
         ),
         (
             {
                 "proc/self/mountinfo": "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
                 "sys/fs/cgroup/cgroup.stat": "nr_dying_descendants 9000\nnr_subsys_memory 3\nnr_dying_subsys_memory 2000\n",
             },
-            "WARNING zombies: 2000 (source: nr_dying_subsys_memory)",
+            "WARNING zombies: 2000 beside 3 live (source: nr_dying_subsys_memory)",
             1,
         ),
         (
@@ -150,10 +150,10 @@ def test_kubelet_has_no_invented_field(capfd: pytest.CaptureFixture[str]) -> Non
                 "proc/cgroups": "memory\t1\t68680\t1\n",
                 "m/a/x": "",
             },
-            "CRITICAL zombies: 68678 (source: /proc/cgroups)",
+            "CRITICAL zombies: 68678 beside 2 live (source: /proc/cgroups)",
             2,
         ),
-        ({}, "UNKNOWN zombies: the memory cgroups cannot be counted here", 3),
+        ({}, "UNKNOWN zombies: the memory cgroups cannot be counted here", 1),
     ],
 )
 def test_the_shell_script(
@@ -172,5 +172,5 @@ def test_the_shell_script(
     assert (ran.returncode, ran.stderr) == (status, "")
     assert ran.stdout.splitlines() == [
         answer,
-        "NOTE ecs.service can be restarted for ever: Restart=on-failure, 10 s apart, limit 5 in 10 s",
+        "WARNING ecs.service can be restarted for ever: Restart=on-failure, 10 s apart, limit 5 in 10 s",
     ]

@@ -85,7 +85,7 @@ def test_a_doctor_of_a_folder(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_the_doctor_fails_where_it_was_asked_to(tmp_path: Path, capsys: Capture) -> None:
-    root = machine(tmp_path, v1_machine({b"/a": Cgroup(zombies=1000)}))
+    root = machine(tmp_path, v1_machine({b"/a": Cgroup(zombies=10_000)}))
     assert main(["doctor", "--root", root]) == 0
     assert main(["doctor", "--root", root, "--fail-on", "warning"]) == 1
     assert main(["doctor", "--root", root, "--fail-on", "critical"]) == 1

@@ -44,7 +44,8 @@ def population(zombies: int, live: int) -> Population:
         (68_440, 240, "CRITICAL"),
         (10_000, 90_000, "CRITICAL"),
         (199, 2, "OK"),
-        (200, 2, "CRITICAL"),
+        (210, 3, "WARNING"),
+        (5_100, 100, "CRITICAL"),
         (900, 200, "WARNING"),
     ],
 )
@@ -82,6 +83,7 @@ def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
 
 def test_growth_needs_more_than_noise() -> None:
     assert judge_growth(Growth(600, 10, 13, 5000), LIMITS).verdict is GateVerdict.OK
+    assert "3 more are too few" in judge_growth(Growth(600, 10, 13, 5000), LIMITS).summary
     assert judge_growth(Growth(600, 10, 70, 360), LIMITS).verdict is GateVerdict.WARNING
     assert judge_growth(Growth(600, 10, 500, 3000), LIMITS).verdict is GateVerdict.CRITICAL
     assert judge_growth(Growth(600, 500, 500, -3000), LIMITS).verdict is GateVerdict.OK

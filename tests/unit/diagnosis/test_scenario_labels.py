@@ -10,14 +10,14 @@ LABELS = read_labels()
 
 
 def test_there_are_enough_of_them_and_enough_are_real() -> None:
-    assert len(LABELS) >= 24
+    assert len(LABELS) >= 48
     assert sum(label.real for label in LABELS.values()) >= 10
 
 
 @pytest.mark.parametrize("label", LABELS.values(), ids=lambda label: label.name)
 def test_a_twin_is_there_and_its_answer_differs(label: Label) -> None:
     twin = LABELS[label.twin]
-    assert (*twin.answer, twin.present) != (*label.answer, label.present)
+    assert (*twin.answer, twin.present, twin.severity) != (*label.answer, label.present, label.severity)
     assert twin.name != label.name
 
 

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from tests.scenarios.asked import RECORDED, Outcome, diagnosis_of
+from tests.scenarios.asked import RECORDED, Outcome, case_of, diagnosis_of
 from tests.scenarios.built import BUILT, STAND_INS
+from tests.scenarios.held_out import HELD_OUT
 from tests.scenarios.labels import read_labels
+from tests.scenarios.speed import all_times, machine
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.engine import diagnose
 
 LABELS = read_labels()
+Change = Callable[[Case, float], Case]
 
 
 @pytest.mark.parametrize("name", read_labels())
@@ -23,10 +31,22 @@ def test_a_scenario_is_diagnosed_as_labelled(name: str) -> None:
     assert outcome.wrong_findings == [], said
 
 
+@pytest.mark.parametrize("change", [all_times, machine])
+@pytest.mark.parametrize("factor", [1 / 3, 3.0])
+@pytest.mark.parametrize("name", read_labels())
+def test_a_slower_and_a_faster_machine_get_the_same_answer(name: str, factor: float, change: Change) -> None:
+    seen, label = case_of(name), LABELS[name]
+    assert seen is not None
+    found = diagnose(change(seen, factor))
+    said = f"{found.verdict} {found.chains}"
+    assert (found.origin, found.first_remedy) == (label.origin, label.first_remedy), said
+
+
 def test_a_scenario_is_what_its_label_says_it_is() -> None:
-    assert set(BUILT) <= {name for name, label in LABELS.items() if not label.real}
+    built = {*BUILT, *HELD_OUT}
+    assert built <= {name for name, label in LABELS.items() if not label.real}
     assert set(RECORDED) | set(STAND_INS) <= {name for name, label in LABELS.items() if label.real}
-    assert set(BUILT) | set(RECORDED) | set(STAND_INS) == set(LABELS)
+    assert built | set(RECORDED) | set(STAND_INS) == set(LABELS)
 
 
 def test_enough_of_them_were_recorded_on_real_kernels_and_each_is_small() -> None:

@@ -19,8 +19,10 @@ from zombiescope.facts.cgroups import CountSource
         (199, 1, Severity.OK),
         (200, 50, Severity.WARNING),
         (200, 51, Severity.OK),
-        (245, 5, Severity.CRITICAL),
-        (244, 5, Severity.WARNING),
+        (210, 3, Severity.WARNING),
+        (4_999, 5, Severity.WARNING),
+        (5_000, 102, Severity.CRITICAL),
+        (5_000, 103, Severity.WARNING),
     ],
 )
 def test_the_edges_of_the_population(zombies: int, live: int, severity: Severity) -> None:
@@ -42,4 +44,16 @@ def test_the_edges_of_empty_directories(count: int, severity: Severity) -> None:
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
-    assert Thresholds()[:5] == (1_000, 10_000, 5.0, 50.0, 200)
+    assert Thresholds()[:6] == (1_000, 10_000, 5.0, 50.0, 200, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("zombies", "live", "severity"),
+    [(0, 240, Severity.OK), (500, 240, Severity.WARNING), (470, 240, Severity.OK), (10, 900, Severity.OK)],
+)
+def test_a_small_multiple_of_what_is_expected_is_a_warning_where_zombies_make_it(
+    zombies: int, live: int, severity: Severity
+) -> None:
+    counted = Population(live + zombies, live, CountSource.PROC_CGROUPS)
+    assert Thresholds(expected_live=240, ratio_least_zombies=10_000).of_population(counted) is severity
+    assert Thresholds(ratio_least_zombies=10_000).of_population(counted) is Severity.OK

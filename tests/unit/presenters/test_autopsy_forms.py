@@ -18,6 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.pipeline.autopsy import Choice, chosen
 from zombiescope.presenters.autopsy_csv import COLUMNS, render_autopsy_csv
 from zombiescope.presenters.autopsy_json import render_autopsy
 from zombiescope.presenters.autopsy_text import GROUPS, render_autopsy_text
@@ -124,3 +125,31 @@ def test_no_zombies_is_said_in_one_line() -> None:
     walk = Walk(Tier.BPF, (), 4)
     (headline, *_) = render_autopsy_text(SNAPSHOT, walk, derive_autopsy(walk, None, None), (), limit=20, group=None)
     assert str(headline) == "no zombies"
+
+
+def test_the_pages_of_a_file_are_the_files_and_not_the_zombies() -> None:
+    shared = Pin(PinKind.TMPFS, b"/dev/shm/log", b"/log", "tmpfs", "0:9", 3, 1, sampled=False, mapped=0, dirty=0)
+    large = shared._replace(path=b"/dev/shm/large", path_in_fs=b"/large", inode=4, pages=500)
+    sampled = shared._replace(path=b"/dev/shm/part", path_in_fs=b"/part", inode=5, sampled=True)
+    one = built(1)[0].zombies[0]
+    dead = one._replace(pages=Pages(0, 502, 0, 0, 0), pins=(shared, large, sampled))
+    walk = Walk(Tier.BPF, (dead, dead._replace(id=2, serial=2)), 5)
+    found = derive_autopsy(walk, Population(7, 5, CountSource.PROC_CGROUPS), None)
+    held = [GROUPS["file"](body) for body in found.bodies]
+    assert held == [{"/dev/shm/log": 1, "/dev/shm/large": 500, "/dev/shm/part": None}] * 2
+    assert GROUPS["maker"](found.bodies[0]) == {"path:/a/z*,": 502}
+
+
+def test_a_choice_among_zombies_that_nobody_saw_is_not_known_and_never_none() -> None:
+    walk = Walk(Tier.RESIDUAL, (), 5)
+    every = derive_autopsy(walk, Population(29, 5, CountSource.PROC_CGROUPS), None)
+    for choice in (Choice(maker="unit:*"), Choice(older_than_seconds=60.0)):
+        found = chosen(every, choice, 1_800_000_000.0)
+        assert found.totals.zombies is None
+        console = Console(file=io.StringIO(), width=200)
+        for part in render_autopsy_text(SNAPSHOT, walk, found, (), limit=20, group=None):
+            console.print(part)
+        assert isinstance(console.file, io.StringIO)
+        first = console.file.getvalue().splitlines()[0]
+        assert first.startswith("24 zombies, but they could not be seen one by one"), first
+        assert "no zombies" not in console.file.getvalue()

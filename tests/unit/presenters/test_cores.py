@@ -125,3 +125,11 @@ def test_letters(time: CoreTime, letter: str) -> None:
 
 def test_a_short_saturation_is_not_averaged_away() -> None:
     assert "K" in strip(use(0, 50, 52).windows, START, 10.0, 12)
+
+
+def test_time_without_an_account_is_neither_idle_nor_watched() -> None:
+    time = CoreTime(user=1.0, system=1.0, idle=0.0, lost=8.0)
+    found = CoresSeen(START, 10.0, 0.1, 1, (), (CoreUse(0, time, (CoreWindow(START, 10.0, time),)),))
+    told = text(found)
+    assert "of which 80% has no account" in told
+    assert "user  50%  kernel  50%  no account  80%" in told

@@ -98,7 +98,7 @@ def test_the_doctor_for_a_person() -> None:
     lines = drawn(render_doctor_text(window, diagnose(window)), 120).split("\n")
     assert lines[0].startswith("zombies: 1,500 dead")
     assert lines[2].split() == ["chain", "zombie-population"]
-    assert lines[4].startswith("present zombie-population (critical): 1,500")
+    assert lines[4].startswith("present zombie-population (warning): 1,500")
     assert [line.split()[:2] for line in lines[5:11]] == [
         ["zombies", "1,500"],
         ["counted", "1,510"],

@@ -9,7 +9,7 @@ import random
 import pytest
 from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, diagnosis, levers, pin, unit
 
-from zombiescope.analysis.autopsy import Autopsy, derive_totals
+from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
 from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
@@ -18,8 +18,19 @@ from zombiescope.facts.zombies import PinKind
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.plan_text import Asked, headline, next_words, render_plan_text
-from zombiescope.remedies.plan import AskHuman, PlaceFile, Plan, Reclaim, ReclaimWay, RemoveLinks, Risk, Undo
+from zombiescope.remedies.plan import (
+    AskHuman,
+    DeleteFiles,
+    PlaceFile,
+    Plan,
+    Reclaim,
+    ReclaimWay,
+    RemoveLinks,
+    Risk,
+    Undo,
+)
 from zombiescope.remedies.planner import propose
+from zombiescope.remedies.situation import Activity
 
 CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
 
@@ -245,3 +256,61 @@ def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() ->
     text = "\n".join(str(part) for part in render_plan_text(plan, ()))
     assert all(step.title in text for step in plan.steps)
     assert "\x1b" not in text
+
+
+def test_the_unit_that_leaves_zombies_is_treated_before_the_louder_one_that_leaves_none() -> None:
+    units = (unit("loud.service"), unit("quiet.service", need=Need.UNNEEDED), unit("sloppy.service"))
+    left = [body(CACHE, maker="unit:quiet.service") for _ in range(3)] + [body(CACHE, maker="unit:sloppy.service")]
+    found = audit(*units, loops=("loud.service", "sloppy.service", "quiet.service"))
+    plan = propose(diagnosis("zombie-population"), autopsy(*left), found, levers())
+    assert names(plan)[:6] == [
+        "stop:quiet.service", "mask:quiet.service", "limit:sloppy.service", "stop:sloppy.service", "limit:loud.service",
+        "stop:loud.service",
+    ]  # fmt: skip
+    assert names(plan)[6] == "drop-files"
+
+
+def test_who_makes_more_now_and_loops_nowhere_is_to_be_stopped_first_by_people() -> None:
+    activity = Activity(growing=(("unit:job.service", "job.timer"), ("pod:1234", None)))
+    plan = propose(diagnosis("zombie-population"), autopsy(body(TMPFS)), audit(loops=()), levers(), activity=activity)
+    assert names(plan)[:3] == ["stop-maker:unit:job.service", "stop-maker:pod:1234", "delete:/dev/shm"]
+    assert isinstance(plan.steps[0].change, AskHuman)
+    assert plan.steps[0].change.commands[0].startswith("systemctl stop job.timer")
+    assert plan.makers[:2] == ("unit:job.service", "pod:1234")
+
+
+def deleted(plan: Plan) -> list[bytes]:
+    changes = [step.change for step in plan.steps]
+    return [file.path for change in changes if isinstance(change, DeleteFiles) for file in change.files]
+
+
+def test_a_file_that_holds_a_zombie_born_while_we_looked_is_not_deleted() -> None:
+    def made(path: bytes, born: float | None, maker: str = "unit:x.service") -> Body:
+        one = body(pin(PinKind.TMPFS, path), maker=maker)
+        return one._replace(zombie=one.zombie._replace(born_at=born))
+
+    bodies = (made(b"/dev/shm/log", 10.0), made(b"/dev/shm/log", 101.0), made(b"/dev/shm/old", 10.0))
+    plan = propose(diagnosis("zombie-population"), autopsy(*bodies), None, levers(), activity=Activity(since=100.0))
+    assert deleted(plan) == [b"/dev/shm/old"]
+    unknown = (made(b"/dev/shm/log", None), made(b"/dev/shm/old", None, "unit:calm.service"))
+    growing = Activity(growing=(("unit:x.service", None),), since=100.0)
+    plan = propose(diagnosis("zombie-population"), autopsy(*unknown), None, levers(), activity=growing)
+    assert deleted(plan) == [b"/dev/shm/old"]
+
+
+def test_a_gap_of_a_recording_is_no_reason_to_drop_all_caches() -> None:
+    mapped = pin(PinKind.PAGE_CACHE, None, path_in_fs=b"/x", mapped=1)
+    bare = Levers(hierarchy=V2)
+    assert "drop-caches" in names(propose(diagnosis(), autopsy(body(mapped)), None, bare, every_zombie=True))
+    untold = bare._replace(untold=frozenset({b"/system.slice"}))
+    assert "drop-caches" not in names(propose(diagnosis(), autopsy(body(mapped)), None, untold, every_zombie=True))
+
+
+def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> None:
+    used = pin(PinKind.TMPFS, b"/dev/shm/queue", inode=8, holder="pid 12 (broker)")
+    plan = propose(diagnosis("zombie-population"), autopsy(body(used), body(TMPFS)), None, levers())
+    assert deleted(plan) == [b"/dev/shm/x"]
+    (step,) = [step for step in plan.steps if step.name == "leave-files"]
+    assert isinstance(step.change, AskHuman)
+    assert step.change.commands == ("fuser -v /dev/shm/queue",)
+    assert body(used).remedies[0].target == "/dev/shm/queue"

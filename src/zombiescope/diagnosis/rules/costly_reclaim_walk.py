@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reclaim that walks over zombies: long on a core for hardly a page. Every task under the same parent's limit pays for it."""
+"""Reclaim that walks over zombies: its time goes into looking into the dead, not into pages. Every task under the same parent's
+limit pays for it. Judged by what it does for its time (visits and pages for a call, share of a core), never by milliseconds."""
 
 from __future__ import annotations
 
-from zombiescope.analysis.zombie_cost import derive_payer, is_walk
+from zombiescope.analysis.zombie_cost import ReclaimWork, Walking, derive_payer
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk, span, told, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimSeen
+from zombiescope.facts.reclaim import ReclaimSeen
 
 ID = "costly-reclaim-walk"
 TITLE = "Reclaim walks over zombies"
@@ -18,49 +20,64 @@ _SOURCE = "bpf"
 def judge_costly_reclaim_walk(case: Case) -> Finding:
     seen, population = case.reclaim, case.last.scan.population
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, seen.reason, ())
-    known = 0 if isinstance(population, Gap) else population.zombies
-    walks = [kind for kind in seen.kinds if is_walk(kind, known)]
+        return _unknown(seen.reason)
     at = case.last.snapshot.taken_at
-    if not walks:
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, _calm(seen), _evidence(seen, at))
     if isinstance(population, Gap):
-        why = f"{_words(walks[0])}; whether zombies are what it walks over is not known: {population.reason}"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, _evidence(seen, at))
-    if population.zombies < case.thresholds.reclaim_walk_least_zombies:
-        why = f"{_words(walks[0])}, but {population.zombies:,} zombies are too few to be what it walks over"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, why, _evidence(seen, at))
-    worst = max(walks, key=lambda kind: kind.longest_seconds)
-    severity = case.thresholds.of_reclaim_pass(worst.longest_seconds)
-    payer = Evidence("pays_for_zombies", str(derive_payer(case.first.snapshot.sweep, seen, known)), "", "behaviour", at)
-    summary = f"{_words(worst)}, over {population.zombies:,} zombies"
-    return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*_evidence(seen, at), payer))
+        if not seen.calls:
+            return _absent(_calm(seen), _evidence(seen, (), at))
+        why = f"{_ran(seen)}; whether zombies are what it walks over is not known: {population.reason}"
+        return _unknown(why, _evidence(seen, (), at))
+    works = works_of(case)
+    assert not isinstance(works, Gap)
+    evidence = _evidence(seen, works, at)
+    found = harmful_walk(case, Walking.YES)
+    if found:
+        work, severity = found
+        payer = Evidence("pays_for_zombies", str(derive_payer(case.first.snapshot.sweep, works)), "", "behaviour", at)
+        return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, _words(seen, work), (*evidence, payer))
+    undecided = harmful_walk(case, Walking.MAYBE)
+    if undecided:
+        why = f"{told(seen, undecided[0])}, beside {population.zombies:,} zombies: it may walk over them; {DECIDES}"
+        return _unknown(why, evidence)
+    return _absent(_calm(seen, works), evidence)
 
 
-def _words(calls: ReclaimCalls) -> str:
-    times = "once" if calls.calls == 1 else f"{calls.calls:,} times"
-    return (
-        f"reclaim ({calls.kind}) ran {times}, {_each(calls.mean_seconds)} each (longest {calls.longest_seconds:.2f} s), "
-        f"and gave back {calls.pages:,} pages"
+def _unknown(why: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, evidence)
+
+
+def _absent(why: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, why, evidence)
+
+
+def _words(seen: ReclaimSeen, work: ReclaimWork) -> str:
+    where = " below the limit that is reached" if work.is_placed else ""
+    text = (
+        f"{told(seen, work)}, over {work.zombies:,} zombies{where}: {span(work.visit_seconds)} for each of them, each time, for "
+        f"{work.pages_per_call:,.0f} pages"
     )
+    return f"{text}; {work.slowdown:.1f} times as long for a page as where none are" if work.slowdown else text
 
 
-def _each(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.0f} ms"
-
-
-def _calm(seen: ReclaimSeen) -> str:
-    if not seen.calls:
-        return f"not seen in {seen.seconds:,.0f} s: no task had to reclaim"
+def _ran(seen: ReclaimSeen) -> str:
     worst = seen.worst
     assert worst is not None
-    return (
-        f"not seen in {seen.seconds:,.0f} s: reclaim ran {seen.calls:,} times, at most {worst.longest_seconds * 1e3:,.1f} ms, "
-        f"and gave back {sum(kind.pages for kind in seen.kinds):,} pages"
-    )
+    pages = sum(kind.pages for kind in seen.kinds)
+    return f"reclaim ran {seen.calls:,} times, at most {span(worst.longest_seconds)}, and gave back {pages:,} pages"
 
 
-def _evidence(seen: ReclaimSeen, at: float) -> tuple[Evidence, ...]:
+def _calm(seen: ReclaimSeen, works: tuple[ReclaimWork, ...] = ()) -> str:
+    if not seen.calls:
+        return f"not seen in {seen.seconds:,.0f} s: no task had to reclaim"
+    text = f"not seen in {seen.seconds:,.0f} s: {_ran(seen)}"
+    if any(work.walking is not Walking.NO for work in works):
+        return f"{text}; it may walk over zombies, and took too little of a core to matter"
+    if works and all(work.is_placed for work in works):
+        text += "; whoever reclaimed has no zombies to walk over below its limit"
+    return text
+
+
+def _evidence(seen: ReclaimSeen, works: tuple[ReclaimWork, ...], at: float) -> tuple[Evidence, ...]:
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", _SOURCE, at)]
     for kind in seen.kinds:
         if not kind.calls:
@@ -73,4 +90,12 @@ def _evidence(seen: ReclaimSeen, at: float) -> tuple[Evidence, ...]:
             Evidence(f"{name}.on_a_core", round(kind.cpu_seconds, 3), "seconds", _SOURCE, at),
             Evidence(f"{name}.longest", round(kind.longest_seconds, 4), "seconds", _SOURCE, kind.longest_at or at),
         ]
+    for work in works:
+        name = f"reclaim[{work.kind}]" + (f".beside[{work.zombies}]" if work.is_placed else "")
+        if work.zombies:
+            value = round(work.visit_seconds * 1e9, 1)
+            found.append(Evidence(f"{name}.for_each_zombie", value, "nanoseconds of a call", _SOURCE, at))
+        if work.pages_per_second is not None:
+            value = round(work.pages_per_second)
+            found.append(Evidence(f"{name}.pages_per_second", value, "pages for a second on a core", _SOURCE, at))
     return tuple(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.reclaim_work import works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
@@ -30,7 +31,7 @@ def judge_costly_sweep(case: Case) -> Finding:
     summary = (
         f"one sweep takes {cost.seconds:,.1f} s, {each}; slowest {sweep.slowest_file} ({sweep.slowest_seconds:.2f} s)"
     )
-    payer = Evidence("pays_for_zombies", str(derive_payer(sweep, case.reclaim)), "", "behaviour", at)
+    payer = Evidence("pays_for_zombies", str(derive_payer(sweep, works_of(case))), "", "behaviour", at)
     return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*evidence, payer))
 
 

@@ -1,49 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plainly too little memory: tasks stall or reclaim runs, and it is not a walk over zombies that makes it dear. Needs other
-remedies than zombies do: memory, a larger limit, or a smaller job."""
+"""Plainly too little memory: tasks stall or reclaim runs, and a walk over zombies is ruled out. Needs other remedies than zombies
+do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, both causes stand."""
 
 from __future__ import annotations
 
-from zombiescope.analysis.zombie_cost import is_walk
+from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.reclaim_work import DECIDES, core_share, span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.pressure import PressureSeen
 
 ID = "memory-shortage"
 TITLE = "There is too little memory for the work"
 
 
 def judge_memory_shortage(case: Case) -> Finding:
-    seen, reclaim, population = case.pressure, case.reclaim, case.last.scan.population
+    seen, population = case.pressure, case.last.scan.population
     if isinstance(seen, Gap):
         return _finding(Verdict.UNKNOWN, seen.reason)
     if isinstance(population, Gap):
         return _finding(Verdict.UNKNOWN, f"whether zombies are behind it is not known: {population.reason}")
-    may_walk = population.zombies >= case.thresholds.reclaim_walk_least_zombies
-    if isinstance(reclaim, Gap):
-        return _finding(Verdict.UNKNOWN, f"what reclaim does is not known: {reclaim.reason}")
-    stall = seen.stall("memory.some")
-    own = reclaim.cpu_seconds / reclaim.seconds if reclaim.seconds > 0 else 0.0
-    share = own + (seen.mean("kswapd_share") or 0.0)
+    works = works_of(case)
+    are_few = population.zombies < max(population.live, case.thresholds.reclaim_walk_least_zombies)
+    if isinstance(works, Gap) and not are_few:
+        return _finding(Verdict.UNKNOWN, f"what reclaim does is not known: {works.reason}")
+    share, stall = _share(case, seen), seen.stall("memory.some")
     severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
-    at = case.last.snapshot.taken_at
-    evidence: tuple[Evidence, ...] = (
-        Evidence("reclaim.share", round(share, 3), "of one core", "bpf, /proc/PID/stat", at),
-    )
-    if stall is not None:
-        evidence += (Evidence("stall.memory", round(stall, 3), "of the time", "/proc/pressure/memory", at),)
+    evidence = _evidence(case, share, stall)
     if severity is Severity.OK:
-        if stall is None:
-            return _finding(Verdict.UNKNOWN, "nothing tells how long tasks stalled on memory")
+        if stall is None or isinstance(works, Gap):
+            why = (
+                "nothing tells how long tasks stalled on memory" if stall is None else "what reclaim does is not known"
+            )
+            return _finding(Verdict.UNKNOWN, why)
         return _finding(Verdict.ABSENT, f"not seen in {seen.seconds:.0f} s", evidence)
-    if may_walk and any(is_walk(kind, population.zombies) for kind in reclaim.kinds):
-        return _finding(
-            Verdict.ABSENT, "reclaim is dear because it walks over zombies, not for want of memory", evidence
-        )
     waits = f", and tasks stalled on memory {stall:.0%} of the time" if stall is not None else ""
-    summary = f"reclaim took {share:.0%} of a core{waits}, with {population.zombies:,} zombies that do not explain it"
+    took = f"reclaim took {share:.0%} of a core{waits}"
+    works = () if isinstance(works, Gap) else works
+    cause = _cause(case, seen, works, are_few=are_few)
+    if cause is Walking.YES:
+        why = "reclaim is dear because it walks over zombies, not for want of memory"
+        return _finding(Verdict.ABSENT, why, evidence)
+    if cause is Walking.MAYBE:
+        why = f"{took}: for want of memory, or for a walk over {population.zombies:,} zombies; {DECIDES}"
+        return _finding(Verdict.UNKNOWN, why, evidence)
+    summary = f"{took}; {_ruled_out(works, population.zombies, are_few=are_few)}"
     return _finding(Verdict.PRESENT, summary, evidence)._replace(severity=severity, remedies=("give-memory",))
+
+
+def _share(case: Case, seen: PressureSeen) -> float:
+    """Of one core: the tasks that reclaim themselves, where they were timed, and kswapd."""
+    reclaim = case.reclaim
+    own = 0.0 if isinstance(reclaim, Gap) or reclaim.seconds <= 0 else reclaim.cpu_seconds / reclaim.seconds
+    return own + (seen.mean("kswapd_share") or 0.0)
+
+
+def _cause(case: Case, seen: PressureSeen, works: tuple[ReclaimWork, ...], *, are_few: bool) -> Walking:
+    """What most of the time of reclaim went into. kswapd visits every zombie of the machine, and nobody times its calls."""
+    if are_few:
+        return Walking.NO
+    kswapd = seen.mean("kswapd_share") or 0.0
+    shares = {Walking.MAYBE: kswapd if kswapd >= case.thresholds.walk_share else 0.0}
+    for work in works:
+        assert not isinstance(case.reclaim, Gap)
+        shares[work.walking] = shares.get(work.walking, 0.0) + core_share(case.reclaim, work)
+    if shares.get(Walking.NO, 0.0) >= case.thresholds.reclaim_share:
+        return Walking.NO  # enough of it is surely no walk, whatever the rest is
+    felt = [each for each in (Walking.YES, Walking.MAYBE) if shares.get(each, 0.0) >= case.thresholds.walk_share]
+    return felt[0] if felt else Walking.NO
+
+
+def _ruled_out(works: tuple[ReclaimWork, ...], zombies: int, *, are_few: bool) -> str:
+    """Why it is not a walk over zombies."""
+    work = next((work for work in works if work.walking is Walking.NO), None)
+    if are_few or work is None:
+        return f"{zombies:,} zombies are too few to be what it walks over"
+    if work.is_placed:
+        return f"below the limit that is reached lie {work.zombies:,} of the {zombies:,} zombies: it is not them that it walks over"
+    return (
+        f"a call is over in {span(work.call_seconds)} and gives back {work.pages_per_call:,.0f} pages: too quick for a walk over "
+        f"the {zombies:,} zombies"
+    )
+
+
+def _evidence(case: Case, share: float, stall: float | None) -> tuple[Evidence, ...]:
+    at = case.last.snapshot.taken_at
+    found = [Evidence("reclaim.share", round(share, 3), "of one core", "bpf, /proc/PID/stat", at)]
+    if stall is not None:
+        found.append(Evidence("stall.memory", round(stall, 3), "of the time", "/proc/pressure/memory", at))
+    return tuple(found)
 
 
 def _finding(verdict: Verdict, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:

@@ -5,6 +5,7 @@ long it was; one that could not look says why."""
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.core_shares import shares_of
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.blame import Blamed, Share
@@ -15,6 +16,8 @@ ID = "saturated-core"
 TITLE = "A core saturated in the kernel"
 _SOURCE, _SAMPLED = "/proc/stat", "perf_event_open"
 _MOST_SHOWN = 5
+_MOSTLY = 0.5
+"""Of the time: a window of which most is unknown has not shown that nothing happened."""
 _HELD_BY = {
     CoreMode.SYSTEM: "in the kernel",
     CoreMode.SOFTIRQ: "in softirqs",
@@ -31,6 +34,11 @@ def judge_saturated_core(case: Case) -> Finding:
     severity = case.thresholds.of_stretch(longest.seconds) if longest else Severity.OK
     if longest is None or severity is Severity.OK:
         summary = f"not seen in {seen.seconds:,.0f} s on {seen.cores:,} {_cores(seen.cores)}"
+        shares = shares_of(seen)
+        lost = 0.0 if isinstance(shares, Gap) else shares.lost
+        if lost >= _MOSTLY:
+            why = f"{summary}, but {lost:.0%} of that time has no account: neither busy nor idle"
+            return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, why, _evidence(seen))
         if longest is not None:
             summary += f" (longest {longest.seconds:.1f} s, on core {longest.core})"
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, _evidence(seen))

@@ -1,40 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zombies that become more: somebody leaks now. Steady births and deaths without a leak stay silent: their slope is nought within
-its range. Judged by maker, so that a leak is seen below the noise of everybody else."""
+its range. Judged by maker, so that a leak is seen below the noise of everybody else. A window too short to tell a wave from a leak
+says so, and is a warning at most."""
 
 from __future__ import annotations
 
 from zombiescope.analysis.growth import Growth, Trend
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.growing import Growing, growing_of, is_old_leak
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
 
 ID = "zombie-growth"
 TITLE = "Zombies are growing"
 _HOUR = 3600
+_NAMED = 3
 
 
 def judge_zombie_growth(case: Case) -> Finding:
-    growth = case.growth
-    if isinstance(growth, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, growth.reason, ())
-    if growth.total is None or growth.window_seconds < case.thresholds.growth_least_seconds:
-        why = f"{growth.window_seconds:.0f} s were watched: too short to tell growth from noise"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, ())
+    growth, now = case.growth, growing_of(case)
+    is_watched = not isinstance(growth, Gap) and growth.total is not None
+    is_long = (
+        is_watched and not isinstance(growth, Gap) and growth.window_seconds >= case.thresholds.growth_least_seconds
+    )
+    if isinstance(growth, Gap) or not is_long:
+        return _by_window(case, growth, now)
     leaking = [trend for trend in growth.makers if is_growing(trend, growth, case.thresholds)]
+    assert growth.total is not None
     if not leaking and not growth.are_makers_known and is_growing(growth.total, growth, case.thresholds):
         leaking = [growth.total]
-    if not leaking:
-        summary = (
-            f"no leak in {growth.window_seconds / 60:.0f} min: {growth.total.now:,} zombies, none of them steadily more"
-        )
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, _evidence(growth, ()))
-    per_hour = sum(trend.slope.per_second for trend in leaking) * _HOUR
-    severity = Severity.CRITICAL if per_hour >= case.thresholds.growth_critical_per_hour else Severity.WARNING
-    return Finding(
-        ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, _summary(leaking, per_hour), _evidence(growth, leaking)
+    if leaking:
+        per_hour = sum(trend.slope.per_second for trend in leaking) * _HOUR
+        severity = Severity.CRITICAL if per_hour >= case.thresholds.growth_critical_per_hour else Severity.WARNING
+        return _present(severity, _summary(leaking, per_hour), _evidence(growth, leaking), is_leak=True)
+    if now:
+        return _by_window(case, growth, now)
+    summary = (
+        f"no leak in {growth.window_seconds / 60:.0f} min: {growth.total.now:,} zombies, none of them steadily more"
     )
+    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, _evidence(growth, ()))
+
+
+def _by_window(case: Case, growth: Growth | Gap, now: Growing | None) -> Finding:
+    if now is None:
+        why = growth.reason if isinstance(growth, Gap) else _too_short(growth.window_seconds)
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, ())
+    is_leak = is_told_leak(case, now)
+    per_hour = now.grown / max(now.seconds, 1e-9) * _HOUR
+    is_fast = per_hour >= case.thresholds.growth_critical_per_hour
+    severity = Severity.CRITICAL if is_leak and is_fast else Severity.WARNING
+    evidence = [
+        Evidence("grown", now.grown, f"zombies in {now.seconds:.0f} s", now.source, case.last.snapshot.taken_at)
+    ]
+    evidence += [
+        Evidence(f"maker[{maker}].grown", left, "zombies", now.source, case.last.snapshot.taken_at)
+        for maker, left in now.makers[:_NAMED]
+    ]
+    population = case.last.scan.population
+    is_stock = not isinstance(population, Gap) and stock_severity(case, population) is not Severity.OK
+    return _present(severity, told_now(case, now), tuple(evidence), is_leak=is_leak or is_stock)
+
+
+def is_told_leak(case: Case, now: Growing) -> bool:
+    """Watched long enough, or left long before: no wave."""
+    return now.seconds >= case.thresholds.growth_least_seconds or is_old_leak(case, now)
+
+
+def told_now(case: Case, now: Growing) -> str:
+    """With what to do where the window is too short."""
+    text = f"grew by {now.grown:,} in {now.seconds:.0f} s, {_made_by(case, now)}"
+    if is_told_leak(case, now):
+        return text
+    least = case.thresholds.growth_least_seconds
+    return f"{text}; too short to tell a wave from a leak: watch longer with zombiescope doctor --seconds {least:.0f}"
+
+
+def _made_by(case: Case, now: Growing) -> str:
+    if not now.makers:
+        return "by whom is not known"
+    first = now.maker
+    timer = None
+    if not isinstance(case.services, Gap) and first.startswith("unit:"):
+        timer = case.services.timer_of(first.removeprefix("unit:"))
+    started = f" (started by {timer})" if timer else ""
+    others = f" and {len(now.makers) - 1} more" if len(now.makers) > 1 else ""
+    return f"made by {first}{started}{others}" + ("" if now.is_sure else f" ({now.source})")
+
+
+def _present(severity: Severity, summary: str, evidence: tuple[Evidence, ...], *, is_leak: bool) -> Finding:
+    remedies = ("stop-maker",) if is_leak else ("watch-longer", "stop-maker")
+    return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, evidence, (), remedies)
+
+
+def _too_short(seconds: float) -> str:
+    return f"{seconds:.0f} s were watched: too short to tell growth from noise"
 
 
 def is_growing(trend: Trend, growth: Growth, thresholds: Thresholds) -> bool:

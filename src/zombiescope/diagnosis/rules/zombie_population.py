@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
 ID = "zombie-population"
 TITLE = "Zombie memory cgroups"
+_REMEDIES = ("look-closer",)
+"""Where nothing tells what holds them: what does is for other rules to treat."""
 
 
 def judge_zombie_population(case: Case) -> Finding:
@@ -17,13 +20,14 @@ def judge_zombie_population(case: Case) -> Finding:
     population = last.scan.population
     if isinstance(population, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, population.reason, ())
-    severity = case.thresholds.of_population(population)
+    severity = stock_severity(case, population)
     verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
+    remedies = _REMEDIES if verdict is Verdict.PRESENT else ()
     summary = (
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
         f"({population.counted:,} counted, {population.live:,} live)"
     )
-    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)))
+    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), remedies)
 
 
 def _evidence(case: Case) -> list[Evidence]:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.levers import Levers, SwapArea
-from zombiescope.host.access import Host
+from zombiescope.host.access import NOT_RECORDED, Host
 from zombiescope.probes.kernel_text import number, refusal, unoctal
 from zombiescope.probes.reparenting import hands_pages_on
 
@@ -17,15 +17,23 @@ _NODES = b"/sys/devices/system/node"
 _VENDOR_REAPER = b"/sys/kernel/mm/memcg_reaper/reap"
 _SYSTEMD = b"/run/systemd/system"
 _MOST_PARENTS = 1000
+_UNTOLD = Gap(
+    "levers.control_files",
+    "the recording does not tell which reclaim files there are, so nothing is planned that would need them or do without",
+    "zombiescope plan on the host, or record it again with this version",
+)
 
 
 def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> Levers:
-    places = [hierarchy.place(parent, name) for parent in list(parents)[:_MOST_PARENTS] for name in _CONTROL_FILES]
+    asked = list(parents)[:_MOST_PARENTS]
+    places = [hierarchy.place(parent, name) for parent in asked for name in _CONTROL_FILES]
+    untold = frozenset(parent for parent in asked if _is_untold(host, hierarchy, parent))
     swaps, swap_gaps = _swaps(host)
     available, memory_gaps = _available(host)
     return Levers(
         hierarchy=hierarchy,
         control_files=frozenset(place for place in places if _is_there(host, place)),
+        untold=untold,
         node_reclaim=_node_files(host),
         vendor_reaper=_VENDOR_REAPER if _is_there(host, _VENDOR_REAPER) else None,
         swaps=swaps,
@@ -33,8 +41,23 @@ def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> L
         hands_pages_on=hands_pages_on(host),
         has_systemd=_is_there(host, _SYSTEMD),
         segments=_segments(host),
-        gaps=(*swap_gaps, *memory_gaps),
+        gaps=(*swap_gaps, *memory_gaps, *([_UNTOLD] if untold else [])),
     )
+
+
+def _is_untold(host: Host, hierarchy: Hierarchy, parent: bytes) -> bool:
+    """Nobody asked when the recording was made: for none of the files, or of the nodes for the root of v1."""
+    if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
+        return _was_not_asked(host.subdirectories, _NODES)
+    return all(_was_not_asked(host.inode, hierarchy.place(parent, name)) for name in _CONTROL_FILES)
+
+
+def _was_not_asked(question: Callable[[bytes], object], path: bytes) -> bool:
+    try:
+        question(path)
+    except OSError as error:
+        return error.strerror == NOT_RECORDED
+    return False
 
 
 def _is_there(host: Host, path: bytes) -> bool:

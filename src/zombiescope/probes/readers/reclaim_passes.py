@@ -6,12 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
-from zombiescope.host.access import Host
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
+from zombiescope.host.access import Host, beside_recording
 from zombiescope.kernel.bpf_reclaim import ReclaimPasses
 from zombiescope.probes.kernel_text import refusal
+from zombiescope.probes.reclaim_groups import named_groups
 
 FACT = "reclaim"
 _PRESENCE = b"/proc/vmstat"
@@ -19,8 +21,9 @@ _NOT_HERE = Gap(FACT, "nothing happens in a folder, and its recording kept no re
 
 
 class ReclaimWindow:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, hierarchy: Hierarchy | Gap | None = None) -> None:
+        """`hierarchy`: where the cgroups of those that reclaim are looked up; without it nobody is named."""
+        self._host, self._hierarchy = host, hierarchy
         self._watch = _begin(host)
 
     def seen(self) -> ReclaimSeen | Gap:
@@ -28,8 +31,16 @@ class ReclaimWindow:
         watch = self._watch
         if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
             return watch
-        outcome = self._host.experiment("reclaim_passes", lambda: _told(watch))
+        outcome = self._host.experiment("reclaim_passes", lambda: self._told(watch))
         return _NOT_HERE if outcome is None else _checked(outcome)
+
+    def _told(self, watch: ReclaimPasses | Gap) -> dict[str, Any]:
+        if isinstance(watch, Gap):
+            return {"gap": list(watch)}
+        told = watch.read()
+        if isinstance(self._hierarchy, Hierarchy):
+            told["groups"] = named_groups(beside_recording(self._host), self._hierarchy, watch.groups())
+        return told
 
     def close(self) -> None:
         if isinstance(self._watch, ReclaimPasses):
@@ -49,17 +60,14 @@ def _begin(host: Host) -> ReclaimPasses | Gap:
         return Gap(FACT, error.why, error.hint)
 
 
-def _told(watch: ReclaimPasses | Gap) -> dict[str, Any]:
-    return {"gap": list(watch)} if isinstance(watch, Gap) else watch.read()
-
-
 def _checked(outcome: dict[str, Any]) -> ReclaimSeen | Gap:
     """A recording comes from a stranger."""
     try:
         if "gap" in outcome:
             return Gap(*(str(word) for word in outcome["gap"]))
         kinds = tuple(_calls(kind, outcome["kinds"][kind]) for kind in ReclaimKind)
-        return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]))
+        groups = tuple(_group(*plain) for plain in outcome.get("groups", ()))
+        return ReclaimSeen(float(outcome["seconds"]), kinds, int(outcome["unseen"]), groups)
     except (KeyError, TypeError, ValueError, AttributeError):
         return Gap(FACT, "the recorded reclaim is not in a form we know", "record the host again")
 
@@ -70,3 +78,7 @@ def _calls(kind: ReclaimKind, plain: Any) -> ReclaimCalls:
         kind, int(calls), int(fruitless), int(pages), float(seconds), float(cpu), float(longest),
         None if when is None else float(when), Histogram(tuple(int(count) for count in buckets)),
     )  # fmt: skip
+
+
+def _group(path: Any, limits: Any, calls: Any, pages: Any, cpu_seconds: Any) -> ReclaimGroup:
+    return ReclaimGroup(str(path), tuple(str(limit) for limit in limits), int(calls), int(pages), float(cpu_seconds))

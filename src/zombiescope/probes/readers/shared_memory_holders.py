@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process has shared memory open or mapped that no name leads to: memfds, shared anonymous memory, unlinked tmpfs files.
+"""Which process has shared memory or mapped cache of the dead open or mapped: memfds, shared anonymous memory, tmpfs files with and
+without a name.
 
 Reads /proc/PID/maps, and the open files of a process where its mappings did not tell. One holder is enough: all must let go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -21,17 +22,18 @@ FileKey = tuple[str, int]
 _FACT = "zombies[].pins[].holder"
 
 
-def read_shared_memory_holders(host: Host, wanted: Collection[FileKey]) -> dict[FileKey, str] | Gap:
+def read_shared_memory_holders(host: Host, wanted: Mapping[FileKey, bytes]) -> dict[FileKey, str] | Gap:
+    """`wanted`: each with its last name, by which an open file is recognised before it is looked at."""
     if not isinstance(host, LiveHost):
         return Gap(_FACT, "a recording does not keep who has which file open", "run it on the host itself")
     processes = read_processes(host, _FACT)
     if isinstance(processes, Gap):
         return processes
-    missing, found = set(wanted), {}
+    missing, found, names = set(wanted), {}, frozenset(wanted.values()) - {b""}
     for process in processes:
         if not missing:
             break
-        held = _mapped(host, process, missing) | _opened(host, process, missing)
+        held = _mapped(host, process, missing) | _opened(host, process, missing, names)
         if held:
             found.update(dict.fromkeys(held, _name(host, process)))
             missing -= held
@@ -56,11 +58,11 @@ def _key(device: bytes, inode: bytes) -> FileKey:
         return "", 0
 
 
-def _opened(host: LiveHost, process: int, wanted: set[FileKey]) -> set[FileKey]:
+def _opened(host: LiveHost, process: int, wanted: set[FileKey], names: frozenset[bytes]) -> set[FileKey]:
     held = set()
     try:
         for link, name in open_files(host.root + b"/proc/%d" % process):
-            if name.startswith(b"/memfd:") or name.endswith(b" (deleted)"):
+            if name.startswith(b"/memfd:") or name.endswith(b" (deleted)") or name.rpartition(b"/")[2] in names:
                 held.add((device_of(link), host.inode(link.removeprefix(host.root)) or 0))
     except OSError:
         return held & wanted

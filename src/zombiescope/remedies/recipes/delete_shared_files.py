@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in memory (tmpfs, /dev/shm) go only when they are deleted: by name, folder by folder, each with consent of its own."""
+"""Files in memory (tmpfs, /dev/shm) go only when they are deleted: by name, folder by folder, each with consent of its own. What is
+still being written is left alone, whatever it holds."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _MOST_FOLDERS = 20
 def propose_delete_shared_files(situation: Situation) -> Iterator[Draft]:
     folders: dict[bytes, list[Lever]] = defaultdict(list)
     for lever in situation.choices.of(Action.DELETE_FILE):
-        if may_be_deleted(lever.target) and lever.target not in situation.levers.files_in_use:
+        in_use = situation.still_written | situation.levers.files_in_use.keys()
+        if may_be_deleted(lever.target) and lever.target not in in_use:
             folders[lever.target.rpartition(b"/")[0]].append(lever)
     for folder, levers in sorted(folders.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_FOLDERS]:
         yield Draft(

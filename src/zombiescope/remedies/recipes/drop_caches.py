@@ -34,5 +34,8 @@ def propose_drop_caches(situation: Situation) -> Iterator[Draft]:
 
 
 def _is_reached(situation: Situation, lever: Lever) -> bool:
+    """What a recording does not tell counts as reached: all caches of a host are no remedy for a gap."""
     hierarchy = situation.levers.hierarchy
+    if lever.target in situation.levers.untold:
+        return True
     return hierarchy is not None and reclaim_file(situation.levers, hierarchy, lever.target) is not None

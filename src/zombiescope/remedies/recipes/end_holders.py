@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
@@ -42,7 +43,20 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
             Risk.MEDIUM,
             Undo.NONE,
         )
-    kept = [lever for lever in situation.choices.of(Action.DELETE_FILE) if not may_be_deleted(lever.target)]
+    files = situation.choices.of(Action.DELETE_FILE)
+    used = [lever for lever in files if lever.target in situation.still_written and may_be_deleted(lever.target)]
+    if used:
+        yield Draft(
+            "leave-files",
+            f"leave {len(used):,} file{'s' if len(used) != 1 else ''} alone that {'are' if len(used) != 1 else 'is'} still in use",
+            AskHuman(tuple(f"fuser -v {shlex.quote(shown(lever.target))}" for lever in used[:_NAMED])),
+            "a process has them open or mapped, or they hold zombies born while we looked: end who uses them, then plan again",
+            "pinned-shared-memory",
+            "zombiescope autopsy --by file",
+            Risk.MEDIUM,
+            Undo.NONE,
+        )
+    kept = [lever for lever in files if not may_be_deleted(lever.target)]
     if kept:
         yield Draft(
             "look-at-files",

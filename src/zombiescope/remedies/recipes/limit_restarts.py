@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import UnitAudit
 from zombiescope.diagnosis.need import Need
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
@@ -16,7 +17,7 @@ _LEAST_DELAY_SECONDS = 30
 
 
 def propose_limit_restarts(situation: Situation) -> Iterator[Draft]:
-    for loop in situation.audit.loops if situation.audit else ():
+    for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind != "unit" or unit.need is Need.UNNEEDED or unit.policy.can_trip:
             continue
@@ -30,6 +31,7 @@ def propose_limit_restarts(situation: Situation) -> Iterator[Draft]:
             Risk.MEDIUM,
             Undo.EXACT,
             needs_consent=True,
+            maker=unit_maker(unit.name),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.need import Need
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
@@ -16,7 +17,7 @@ _TEXT = (
 
 
 def propose_own_slice(situation: Situation) -> Iterator[Draft]:
-    for loop in situation.audit.loops if situation.audit else ():
+    for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind not in ("unit", "inside") or unit.need is not Need.NEEDED:
             continue
@@ -29,4 +30,5 @@ def propose_own_slice(situation: Situation) -> Iterator[Draft]:
             f"systemctl show -p Slice {unit.name}",
             Risk.LOW,
             Undo.EXACT,
+            maker=unit_maker(unit.name),
         )

@@ -15,7 +15,7 @@ FINDINGS = {"unit": "crash-looping-unit", "inside": "looping-container"}
 
 
 def propose_stop_looping_unit(situation: Situation) -> Iterator[Draft]:
-    for loop in situation.audit.loops if situation.audit else ():
+    for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind not in FINDINGS or unit.need is Need.NEEDED:
             continue

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who makes zombies now, as far as one window tells: by events, by the births of the zombies that a walk found, else by the count
+alone. Also without a walk: then births, deaths and restarts are all there is, and it is said how sure that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from zombiescope.analysis.ledger import label_of
+from zombiescope.diagnosis.case import Case
+from zombiescope.facts.flows import FlowsSeen
+from zombiescope.facts.gap import Gap
+
+BY_EVENTS = "by events: died and not released"
+BY_WALK = "born in the window, by a walk of the zombies"
+BY_DEATHS = "likely: died in the window while the count rose; no release can be seen here"
+BY_COUNT = "by the count alone"
+
+
+class Growing(NamedTuple):
+    seconds: float
+    grown: int
+    makers: tuple[tuple[str, int], ...]
+    """Each with how many it left in the window, most first; none where nobody could be named."""
+    source: str
+    """How it is known."""
+
+    @property
+    def maker(self) -> str:
+        return self.makers[0][0] if self.makers else ""
+
+    @property
+    def is_sure(self) -> bool:
+        return self.source in (BY_EVENTS, BY_WALK)
+
+    def of(self, maker: str) -> int:
+        return next((left for name, left in self.makers if name == maker), 0)
+
+
+def is_old_leak(case: Case, now: Growing) -> bool:
+    """Who grows now had left as much long before: what a wave leaves is released within a minute or two."""
+    if isinstance(case.remains, Gap) or not now.makers:
+        return False
+    left = case.remains.of(now.maker)
+    if left is None or left.first_born_at is None:
+        return False
+    is_old = left.first_born_at <= case.remains.at - case.thresholds.growth_least_seconds
+    return is_old and left.zombies - now.of(now.maker) >= case.thresholds.leak_least_zombies
+
+
+def growing_of(case: Case) -> Growing | None:
+    """None where nothing grew beyond noise, or nobody looked twice."""
+    least, change = case.thresholds.growth_least, _change(case)
+    flows = case.flows
+    if not isinstance(flows, Gap) and _sees_releases(flows):
+        total = sum(flow.left or 0 for flow in flows.makers)
+        left = _left(flows, least)
+        if left or total >= least:
+            return Growing(flows.seconds, total, left, BY_EVENTS)
+        if not flows.lost:
+            return None  # every death of the window was seen, and its release
+    if change is None or change < least:
+        return None
+    seconds = case.last.snapshot.taken_at - case.first.snapshot.taken_at
+    born = _most(case.remains.lately.items(), least) if not isinstance(case.remains, Gap) else ()
+    if born:
+        return Growing(seconds, change, born, BY_WALK)
+    if not isinstance(flows, Gap):
+        died = _most(((flow.maker, flow.deaths) for flow in flows.makers), least)
+        if died:
+            return Growing(seconds, change, tuple((maker, min(n, change)) for maker, n in died), BY_DEATHS)
+    return Growing(seconds, change, (), BY_COUNT)
+
+
+def _left(flows: FlowsSeen, least: int) -> tuple[tuple[str, int], ...]:
+    """By maker; where each leaves a handful, pods and sessions together."""
+    by_maker = _most(((flow.maker, flow.left or 0) for flow in flows.makers), least)
+    if by_maker:
+        return by_maker
+    together: Counter[str] = Counter()
+    for flow in flows.makers:
+        together[label_of(flow.maker)] += flow.left or 0
+    return _most(together.items(), least)
+
+
+def _sees_releases(flows: FlowsSeen) -> bool:
+    return all(flow.releases is not None for flow in flows.makers)
+
+
+def _most(pairs: Iterable[tuple[str, int]], least: int) -> tuple[tuple[str, int], ...]:
+    """Those that matter, most first."""
+    return tuple(sorted((pair for pair in pairs if pair[1] >= least), key=lambda each: (-each[1], each[0])))
+
+
+def _change(case: Case) -> int | None:
+    """By the counts at both ends of the window."""
+    if len(case.observations) < 2 or case.last.snapshot.taken_at <= case.first.snapshot.taken_at:
+        return None
+    first, last = case.first.scan.population, case.last.scan.population
+    if isinstance(first, Gap) or isinstance(last, Gap):
+        return None
+    return last.zombies - first.zombies
+
+
+def makers_that_grow(case: Case) -> tuple[str, ...]:
+    """By the agent's history where it was watched long enough, else by the window; most first."""
+    known = [] if isinstance(case.growth, Gap) else [trend.maker for trend in case.growth.makers if trend.maker]
+    now = growing_of(case)
+    return tuple(dict.fromkeys([*known, *(maker for maker, _ in (now.makers if now else ()))]))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reclaim spends its time on, for the rules that must agree about it: a walk over zombies, want of memory, or undecided."""
+
+from __future__ import annotations
+
+from zombiescope.analysis.scan import ParentShare
+from zombiescope.analysis.zombie_cost import Below, ReclaimWork, Walking, derive_works
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.reclaim import ReclaimSeen
+
+DECIDES = (
+    "what would decide it: free the zombies (zombiescope plan) and watch again; if reclaim costs as much without them, memory is "
+    "short"
+)
+
+
+def works_of(case: Case) -> tuple[ReclaimWork, ...] | Gap:
+    """Of every sort of reclaim that ran, the dearest first."""
+    population = case.last.scan.population
+    if isinstance(case.reclaim, Gap):
+        return case.reclaim
+    if isinstance(population, Gap):
+        return population
+    least = case.thresholds.reclaim_walk_least_zombies
+    return derive_works(case.reclaim, population.zombies, population.live, _below(case), least)
+
+
+def _below(case: Case) -> Below | None:
+    """Where the zombies lie: by the kernel's own counts (v2), else by a walk; None where neither tells."""
+    parents = case.last.scan.parents
+    if not isinstance(parents, Gap) and parents and all(share.zombies is not None for share in parents):
+        return lambda path: _counted_below(parents, path)
+    if isinstance(case.remains, Gap) or not case.remains.parents:
+        return None
+    return case.remains.below
+
+
+def _counted_below(parents: tuple[ParentShare, ...], path: str) -> int:
+    inside = path.rstrip("/") + "/"
+    return sum(share.zombies or 0 for share in parents if (shown(share.path).rstrip("/") + "/").startswith(inside))
+
+
+def harmful_walk(case: Case, walking: Walking) -> tuple[ReclaimWork, Severity] | None:
+    """The dearest work of this sort that is felt, and how much."""
+    works, seen = works_of(case), case.reclaim
+    if isinstance(works, Gap) or isinstance(seen, Gap):
+        return None
+    for work in works:
+        severity = case.thresholds.of_walk(core_share(seen, work), longest(seen, work))
+        if work.walking is walking and severity is not Severity.OK:
+            return work, severity
+    return None
+
+
+def core_share(seen: ReclaimSeen, work: ReclaimWork) -> float:
+    """Of one core."""
+    return work.cpu_seconds / seen.seconds if seen.seconds > 0 else 0.0
+
+
+def longest(seen: ReclaimSeen, work: ReclaimWork) -> float:
+    """The longest call of its kind, where most of that kind's time is this work's: else it may have been another's."""
+    kind = next(kind for kind in seen.kinds if kind.kind is work.kind)
+    return kind.longest_seconds if 2 * work.cpu_seconds >= kind.cpu_seconds else work.call_seconds
+
+
+def told(seen: ReclaimSeen, work: ReclaimWork) -> str:
+    times = "once" if work.calls == 1 else f"{work.calls:,} times"
+    return (
+        f"reclaim ({work.kind}) ran {times}, {span(work.call_seconds)} on a core each (longest {span(longest(seen, work))}), took "
+        f"{core_share(seen, work):.0%} of a core and gave back {work.pages:,} pages"
+    )
+
+
+def span(seconds: float) -> str:
+    if seconds >= 0.1:
+        return f"{seconds:.2f} s"
+    if seconds >= 1e-3:
+        return f"{1e3 * seconds:.3g} ms"
+    return f"{1e6 * seconds:.3g} us" if seconds >= 1e-6 else f"{1e9 * seconds:.3g} ns"

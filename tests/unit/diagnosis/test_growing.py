@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What grows now and who makes it: by events, by births of what a walk found, by deaths, by the count alone."""
+
+from __future__ import annotations
+
+from tests.scenarios.facts import case, flows, remains
+
+from zombiescope.diagnosis.engine import diagnose
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.growing import BY_COUNT, BY_DEATHS, BY_EVENTS, BY_WALK, growing_of, makers_that_grow
+from zombiescope.diagnosis.rules.zombie_growth import judge_zombie_growth
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
+
+GAP = Gap("flows", "not watched")
+
+
+def test_events_name_who_left_most_and_what_was_released_is_not_left() -> None:
+    seen = flows(("unit:a.service", 50, 50, 20), ("unit:b.service", 90, 90, 90), ("unit:c.service", 12, 12, 0))
+    now = growing_of(case(60, grown=42, flows=seen))
+    assert now is not None
+    assert (now.makers, now.source, now.grown) == ((("unit:a.service", 30), ("unit:c.service", 12)), BY_EVENTS, 42)
+
+
+def test_without_events_the_births_of_what_a_walk_found_name_it_and_else_the_deaths() -> None:
+    held = remains({"unit:a.service": ("tmpfs", 40)})._replace(lately={"unit:a.service": 25})
+    now = growing_of(case(40, grown=28, flows=GAP)._replace(remains=held))
+    assert now is not None
+    assert (now.maker, now.source) == ("unit:a.service", BY_WALK)
+    polled = flows(("unit:a.service", 30, 30, None), tier="polling")
+    now = growing_of(case(40, grown=28, flows=polled)._replace(remains=GAP))
+    assert now is not None
+    assert (now.makers, now.source, now.is_sure) == ((("unit:a.service", 28),), BY_DEATHS, False)
+    now = growing_of(case(40, grown=28, flows=GAP)._replace(remains=GAP))
+    assert now is not None
+    assert (now.maker, now.source) == ("", BY_COUNT)
+
+
+def test_noise_a_fall_and_a_steady_count_are_no_growth() -> None:
+    assert growing_of(case(40, grown=9, flows=GAP)) is None
+    assert growing_of(case(40, grown=-30, flows=GAP)) is None
+    steady = flows(("unit:a.service", 400, 400, 395))
+    assert growing_of(case(40, grown=20, flows=steady)) is None, "every death was seen, and its release"
+
+
+def test_growth_stands_in_the_first_line_whatever_else_is_wrong() -> None:
+    seen = flows(("unit:new.service", 40, 40, 0))
+    found = diagnose(case(3_040, left={"unit:old.service": ("page_cache", 3_000)}, grown=40, flows=seen))
+    assert "grew by 40 in 10 s, made by unit:new.service" in found.verdict
+    assert "nothing was seen to make more" not in found.verdict
+    assert makers_that_grow(case(40, grown=28, flows=seen)) == ("unit:new.service",)
+
+
+def test_a_short_window_is_a_warning_at_most_however_fast_it_grows() -> None:
+    seen = case(9_012, grown=9_000, flows=flows(("unit:a.service", 9_000, 9_000, 0)), left={})
+    finding = judge_zombie_growth(seen)
+    assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
+    assert "too short to tell a wave from a leak: watch longer with zombiescope doctor --seconds 180" in finding.summary
