@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patients that nobody tuned the rules for, on a real systemd: made in a test machine, recorded with the product, put back.
 
-Their labels are in held_out.toml, written before the doctor was asked. Inside a machine: `python3 -m tests.scenarios.held_out_runs
+Their labels are in held_out/systemd.toml, written before the doctor was asked. Inside a machine: `python3 -m tests.scenarios.held_out_runs
 [NAME...]` leaves /out/NAME.tar.gz. From outside: `tools/record_scenarios.py`, which knows both files of runs.
 """
 
@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,13 +24,13 @@ DISK = Path("/var/tmp/held-out")
 SHARED = Path("/dev/shm/held-out")
 SLICE = Path("/sys/fs/cgroup/system.slice")
 SECONDS = "10"
-_AT_ONCE = 100
 ON_DISK = f"echo left >{DISK}/$$$$; sync {DISK}/$$$$; "
 IN_MEMORY = f"echo left >{SHARED}/$$$$; "
 LOOP = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh -c '{work}exit 1'\nRestart=always\nRestartSec={rest}\n"
 JOB = "[Service]\nType=oneshot\nExecStart=/bin/sh -c '{work}true'\n"
 TIMER = "[Timer]\nOnActiveSec=100ms\nOnUnitInactiveSec=200ms\nAccuracySec=1ms\n"
-WRITER = f"""import os, time
+WRITER = f"""import os, resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 left = [open(os.path.join("{SHARED}", name), "ab", 0) for name in os.listdir("{SHARED}")]
 while True:
     for file in left:
@@ -87,31 +87,40 @@ def timer(work: str, ill: Callable[[], bool]) -> Iterator[None]:
 
 
 @contextmanager
-def instances(count: int) -> Iterator[None]:
-    with folders(), units({"job@.service": JOB.format(work=ON_DISK)}):
-        names = [f"job@{number}.service" for number in range(count)]
-        for first in range(0, count, _AT_ONCE):
-            run("systemctl", "start", *names[first : first + _AT_ONCE])
+def ended(count: int, folder: Path, names: Callable[[int], Path]) -> Iterator[None]:
+    """Cgroups that lived for one file each, made by hand under systemd's own names: without seconds of emulation for each."""
+    with folders():
+        for number in range(count):
+            group = names(number)
+            group.mkdir()
+            child = os.fork()
+            if child == 0:
+                leave_a_file(group, folder)
+            os.waitpid(child, 0)
+            group.rmdir()
         yield
 
 
 @contextmanager
-def scopes(count: int, folder: Path) -> Iterator[None]:
-    """What `systemd-run --scope` leaves, made by hand: the same names and cgroups, without seconds of emulation for each."""
-    with folders():
-        for _ in range(count):
-            scope = SLICE / f"run-r{uuid.uuid4().hex}.scope"
-            scope.mkdir()
-            child = os.fork()
-            if child == 0:
-                leave_a_file(scope, folder)
-            os.waitpid(child, 0)
-            scope.rmdir()
-        yield
+def instances(count: int) -> Iterator[None]:
+    """Where systemd puts the instances of job@.service."""
+    slice_ = SLICE / "system-job.slice"
+    slice_.mkdir()
+    (slice_ / "cgroup.subtree_control").write_text("+memory")
+    try:
+        with ended(count, DISK, lambda number: slice_ / f"job@{number}.service"):
+            yield
+    finally:
+        slice_.rmdir()
 
 
-def leave_a_file(scope: Path, folder: Path) -> NoReturn:
-    (scope / "cgroup.procs").write_text(str(os.getpid()))
+def scopes(count: int, folder: Path) -> AbstractContextManager[None]:
+    """As `systemd-run --scope` names them."""
+    return ended(count, folder, lambda _: SLICE / f"run-r{uuid.uuid4().hex}.scope")
+
+
+def leave_a_file(group: Path, folder: Path) -> NoReturn:
+    (group / "cgroup.procs").write_text(str(os.getpid()))
     with open(folder / str(os.getpid()), "wb") as file:
         file.write(b"left")
         file.flush()
@@ -178,7 +187,7 @@ def main() -> int:
         begun = time.monotonic()
         try:
             with SCENARIOS[name]():  # type: ignore[attr-defined]
-                zombiescope("record", str(OUT / f"{name}.tar.gz"), "--seconds", SECONDS, "--force")
+                zombiescope("record", str(OUT / f"{name}.tar.gz"), "--seconds", SECONDS, "--force", "--keep-names")
         except (OSError, subprocess.CalledProcessError) as error:
             failed += 1
             print(f"{name}: {error}", flush=True)
