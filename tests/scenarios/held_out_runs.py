@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patients that nobody tuned the rules for, on a real systemd: made in a test machine, recorded with the product, put back.
 
-Their labels are in held_out/systemd.toml, written before the doctor was asked. Inside a machine: `python3 -m tests.scenarios.held_out_runs
-[NAME...]` leaves /out/NAME.tar.gz. From outside: `tools/record_scenarios.py`, which knows both files of runs.
+Their labels are in held_out/systemd.toml, written before the doctor was asked. Inside a machine:
+`python3 -m tests.scenarios.held_out_runs [NAME...]` leaves /out/NAME.tar.gz. From outside: `tools/record_scenarios.py`.
 """
 
 from __future__ import annotations
