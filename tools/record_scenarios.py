@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remakes the recordings of real runs in a test machine: `tools/record_scenarios.py [NAME...]`.
 
-All of them where none is named. One boot makes one scenario after the other and records each: those of `tests/scenarios/runs.py` into
-`tests/scenarios/recorded`, those of `tests/scenarios/held_out_runs.py` into `tests/scenarios/held_out`.
+All of them where none is named. One boot makes one scenario after the other and records each: those of
+`tests/scenarios/runs.py` into `recorded`, those of `tests/scenarios/held_out_runs.py` into `held_out`.
 """
 
 from __future__ import annotations
