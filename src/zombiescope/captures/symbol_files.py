@@ -120,7 +120,7 @@ def _read_own_map(path: bytes, writers: set[int]) -> bytes:
             raise PermissionError(errno.EPERM, f"it belongs to user {facts.st_uid}, who is not the process's")
         if facts.st_mode & 0o002:
             raise PermissionError(errno.EPERM, "anybody may write to it")
-        return file.read(_MOST_MAP_BYTES)
+        return file.read(min(facts.st_size, _MOST_MAP_BYTES))
 
 
 def _kept_by_perf(build_id: str) -> list[bytes]:
