@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
-from zombiescope.host.safe_paths import UnsafePathError, own_folder
+from zombiescope.host.own_folder import STATE, own_folder
+from zombiescope.host.safe_paths import UnsafePathError
 
 USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
@@ -33,7 +34,7 @@ class Journal:
         self.folder = folder
         self.name = os.path.basename(folder)
         self._now, self._fault = now, fault
-        with own_folder(os.fsencode(os.path.join(folder, "kept")), make=True):
+        with own_folder(os.path.join(folder, "kept"), STATE, make=True):
             path = os.path.join(folder, FILE)
             self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         size = os.fstat(self._handle).st_size
@@ -132,7 +133,7 @@ class ActionFolder:
     def names(self) -> list[str]:
         """Oldest first. Journals that somebody else could have written are not read: `undo` would do as they say."""
         try:
-            with own_folder(os.fsencode(self.place), make=False):
+            with own_folder(self.place, STATE):
                 names = os.listdir(self.place)
         except FileNotFoundError:
             return []
@@ -154,7 +155,7 @@ class ActionFolder:
 
     def _lock(self) -> int:
         try:
-            with own_folder(os.fsencode(self.place), make=True):
+            with own_folder(self.place, STATE, make=True):
                 how = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
                 handle = os.open(os.path.join(self.place, "lock"), how, 0o600)
         except OSError as error:

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Callable
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _KERNEL_FILE_SYSTEMS = {
@@ -30,17 +31,25 @@ _STATFS_BYTES = 256
 
 
 def open_regular(
-    path: bytes | str, flags: int = os.O_RDONLY, *, dir_fd: int | None = None, follow: bool = False
+    path: bytes | str,
+    flags: int = os.O_RDONLY,
+    *,
+    dir_fd: int | None = None,
+    follow: bool = False,
+    check: Callable[[os.stat_result], None] = lambda _: None,
 ) -> tuple[int, os.stat_result]:
     """A descriptor and what it is. Raises OSError, with the reason, for whatever is no regular file on a real file system.
 
-    `follow`: the last part of the path may be a link.
+    `follow`: the last part of the path may be a link. `check` raises where it is not the one that is wanted; it is asked before
+    the file is opened, which a lease of somebody else's would notice.
     """
     named = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
-        reason = _why_not(named, os.fstat(named))
+        status = os.fstat(named)
+        reason = _why_not(named, status)
         if reason:
-            raise OSError(errno.EINVAL, reason)
+            raise OSError(errno.EINVAL, reason, path)
+        check(status)
         opened = os.open(f"/proc/self/fd/{named}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     finally:
         os.close(named)

@@ -18,6 +18,7 @@ from zombiescope.host import removal, segments
 from zombiescope.host.attributes import read_attributes, write_attributes
 from zombiescope.host.child import run_in_child
 from zombiescope.host.found import Found
+from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
@@ -186,7 +187,7 @@ class Writer:
                 raise InUseError(file.name)
             status = file.status
             wanted = Identity(status.st_ino, f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}")
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 removal.set_aside(folder, file.name, place, number, wanted)
 
         self._do("set_aside", work)
@@ -195,14 +196,14 @@ class Writer:
         """Without a sync: files in memory have no disk to sync to."""
 
         def work() -> None:
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 os.unlink(b"%d" % number, dir_fd=place)
 
         self._do("delete", work)
 
     def put_back(self, folder: int, aside: bytes, number: int, name: bytes) -> None:
         def work() -> None:
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 removal.put_back(folder, name, place, number)
 
         self._do("put_back", work)

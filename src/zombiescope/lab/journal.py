@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from zombiescope.lab.owned import open_own_file
+from zombiescope.host.own_folder import open_own_file
 from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder
 from zombiescope.lab.processes import boot_id, mark_self, start_time
 
