@@ -11,13 +11,14 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from dataclasses import dataclass, field
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
@@ -116,10 +117,9 @@ def _writers(pid: int, *, is_here: bool) -> set[int]:
 def _read_own_map(path: bytes, writers: set[int]) -> bytes:
     descriptor, facts = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        if facts.st_uid not in writers:
-            raise PermissionError(errno.EPERM, f"it belongs to user {facts.st_uid}, who is not the process's")
-        if facts.st_mode & 0o002:
-            raise PermissionError(errno.EPERM, "anybody may write to it")
+        why = why_foreign(facts, writers, stat.S_IWOTH)
+        if why:
+            raise PermissionError(errno.EPERM, why)
         return file.read(_MOST_MAP_BYTES)
 
 

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from zombiescope.host.safe_open import open_regular
-from zombiescope.host.safe_paths import GUARDED, UnsafePathError, folder_at, make_folder, others_write, parent_of
+from zombiescope.host.safe_open import open_regular, why_foreign
+from zombiescope.host.safe_paths import GUARDED, UnsafePathError, folder_at, make_folder, parent_of, strangers_bits
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS = 0o077
 
 
 class Whose(NamedTuple):
@@ -53,9 +52,8 @@ def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterato
         if make:
             make_folder(above, name)
         with _entered(above, name) as (folder, status):
-            is_roots = whose.root and status.st_uid == 0
-            _require("" if is_roots else _why_foreign(status), path)
-            _require("others may write to it" if others_write(status, group=whose.group) else "", path)
+            owners = (os.geteuid(), 0) if whose.root else (os.geteuid(),)
+            _require(why_foreign(status, owners, strangers_bits(status, group=whose.group)), path)
             yield folder
 
 
@@ -63,7 +61,7 @@ def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterato
 def own_folder_in(parent: int, name: bytes | str) -> Iterator[int]:
     """A folder that only we can enter, directly in one that we hold."""
     with _entered(parent, name) as (folder, status):
-        _require(_why_foreign(status) or _why_open(status), name)
+        _require(_why_not_alone(status), name)
         yield folder
 
 
@@ -92,17 +90,11 @@ def is_own_file(status: os.stat_result) -> bool:
 
 def _why_foreign_file(status: os.stat_result) -> str:
     # None once it is deleted, one while it has its name; more: somebody else may have given it another.
-    return "it has more than one name" if status.st_nlink > 1 else _why_foreign(status) or _why_open(status)
+    return "it has more than one name" if status.st_nlink > 1 else _why_not_alone(status)
 
 
-def _why_foreign(status: os.stat_result) -> str:
-    return "" if status.st_uid == os.geteuid() else f"it belongs to user {status.st_uid}"
-
-
-def _why_open(status: os.stat_result) -> str:
-    if others_write(status, group=False):
-        return "others may write to it"
-    return "others may look into it" if status.st_mode & _OTHERS else ""
+def _why_not_alone(status: os.stat_result) -> str:
+    return why_foreign(status, (os.geteuid(),), stat.S_IRWXG | stat.S_IRWXO)
 
 
 def _require(reason: str, path: bytes | str) -> None:

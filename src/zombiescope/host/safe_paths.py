@@ -56,10 +56,9 @@ GUARDED = Rules(guarded=True)
 """For what root writes where others may be: no stranger can reach in, on the whole way."""
 
 
-def others_write(status: os.stat_result, *, group: bool) -> bool:
-    """`group`: root's and ours may."""
-    others = stat.S_IWOTH | (0 if group and status.st_gid in (0, os.getegid()) else stat.S_IWGRP)
-    return bool(status.st_mode & others)
+def strangers_bits(status: os.stat_result, *, group: bool) -> int:
+    """The bits that let strangers write. `group`: root's group and ours are none."""
+    return stat.S_IWOTH | (0 if group and status.st_gid in (0, os.getegid()) else stat.S_IWGRP)
 
 
 def is_unsafe(above: int, below: int) -> bool:
@@ -178,7 +177,7 @@ class _Walk:
         if status.st_uid not in (0, os.geteuid()):
             raise UnsafePathError(f"{shown(place)}, on the way to it, belongs to user {status.st_uid}", place)
         is_open = stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX
-        if is_open and others_write(status, group=self._rules.group):
+        if is_open and status.st_mode & strangers_bits(status, group=self._rules.group):
             raise UnsafePathError(f"others may write to {shown(place)}, on the way to it", place)
 
     def _restart(self, names: list[bytes], path: bytes) -> None:

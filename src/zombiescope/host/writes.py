@@ -22,6 +22,7 @@ from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
+from zombiescope.host.safe_open import open_regular
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,
@@ -67,7 +68,8 @@ class Writer:
             return Found("folder")
         if not stat.S_ISREG(status.st_mode):
             return Found("other")
-        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        descriptor, status = open_regular(place)
+        with open(descriptor, "rb") as file:
             content = file.read(READ_LIMIT_BYTES + 1)
             xattrs = read_attributes(file.fileno())
         if len(content) > READ_LIMIT_BYTES:
