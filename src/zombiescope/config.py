@@ -147,6 +147,7 @@ def read_safely(path: str) -> bytes:
 
 
 def _refuse_strangers(path: str, about: os.stat_result) -> None:
+    """Not `why_foreign`: anybody may read it, who is not root obeys what they name, and each reason has a cure of its own."""
     what = f"cannot use the configuration {path}"
     if os.geteuid() != 0:
         return

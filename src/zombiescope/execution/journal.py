@@ -19,6 +19,7 @@ from typing import Any
 from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
+from zombiescope.host.whole_file import sync_folder
 
 USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
@@ -40,8 +41,8 @@ class Journal:
         size = os.fstat(self._handle).st_size
         if size and os.pread(self._handle, 1, size - 1) != b"\n":
             os.write(self._handle, b"\n")
-        _sync(folder)
-        _sync(os.path.dirname(folder))
+        sync_folder(folder)
+        sync_folder(os.path.dirname(folder))
         self._next = 1 + max((int(entry["seq"]) for entry in self.entries() if entry["entry"] == "write"), default=0)
 
     def add(self, entry: str, **facts: Any) -> None:
@@ -79,7 +80,7 @@ class Journal:
 
     def kept_all(self) -> None:
         """The names of the copies are on the disk, too."""
-        _sync(os.path.join(self.folder, "kept"))
+        sync_folder(os.path.join(self.folder, "kept"))
 
     def entries(self) -> list[Entry]:
         return read_entries(self.folder)
@@ -203,11 +204,3 @@ def _write_whole(handle: int, content: bytes) -> None:
         back += part
     if back != content:
         raise OSError(errno.EIO, "the copy reads back differently")
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

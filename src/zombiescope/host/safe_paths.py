@@ -69,10 +69,17 @@ def is_unsafe(above: int, below: int) -> bool:
 @contextmanager
 def parent_of(root: bytes, path: bytes, rules: Rules = CAREFUL) -> Iterator[tuple[int, bytes]]:
     """The folder that holds a path, as a descriptor, and the last name; nothing is said about the last name."""
+    with _top(root, rules) as top, parent_below(top, path, rules) as found:
+        yield found
+
+
+@contextmanager
+def parent_below(top: int, path: bytes, rules: Rules) -> Iterator[tuple[int, bytes]]:
+    """The same from a descriptor that stands for the root."""
     head, _, name = path.rstrip(b"/").rpartition(b"/")
     if name in (b"", b".", b".."):
         head, name = path, b"."
-    with folder_at(root, head, rules) as folder:
+    with below(top, head, rules) as folder:
         yield folder, name
 
 
@@ -85,7 +92,7 @@ def folder_at(root: bytes, path: bytes, rules: Rules = CAREFUL) -> Iterator[int]
 
 @contextmanager
 def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[int]:
-    """The same from a descriptor that stands for the root. `how` is without O_DIRECTORY where any entry is wanted."""
+    """The folder, from a descriptor that stands for the root. `how` is without O_DIRECTORY where any entry is wanted."""
     walk = _Walk(top, rules, how)
     try:
         walk.go(path)
@@ -97,9 +104,8 @@ def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[in
 @contextmanager
 def _top(root: bytes, rules: Rules) -> Iterator[int]:
     if root.rstrip(b"/"):
-        with folder_at(
-            b"", os.path.join(os.getcwdb(), root), rules._replace(links=True)
-        ) as folder:  # an operator may name a root by a link
+        by_links = rules._replace(links=True)  # an operator may name a root by a link
+        with folder_at(b"", os.path.join(os.getcwdb(), root), by_links) as folder:
             yield folder
         return
     folder = os.open("/", FOLDER)

@@ -57,3 +57,12 @@ def _give_name(folder: int, beside: str, name: bytes | str, *, replace: bool) ->
     # A link fails where the name is taken, also by one who took it a moment ago; a rename would not.
     os.link(beside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     os.unlink(beside, dir_fd=folder)
+
+
+def sync_folder(folder: bytes | str) -> None:
+    """The names in it are on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -32,6 +32,7 @@ from zombiescope.host.safe_paths import (
     folder_at,
     parent_of,
 )
+from zombiescope.host.whole_file import sync_folder
 
 READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
@@ -126,7 +127,7 @@ class Writer:
                     os.chown(place, like.uid, like.gid, follow_symlinks=False)
                     write_attributes(place, like.xattrs)
                     os.utime(place, ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
-                _sync_folder(os.path.dirname(place))
+                sync_folder(os.path.dirname(place))
 
         self._do("place_link", work)
 
@@ -134,7 +135,7 @@ class Writer:
         def work() -> None:
             with self._place(path) as place:
                 os.unlink(place)
-                _sync_folder(os.path.dirname(place))
+                sync_folder(os.path.dirname(place))
 
         self._do("remove", work)
 
@@ -174,7 +175,7 @@ class Writer:
             with suppress(OSError):
                 os.unlink(beside)
             raise
-        _sync_folder(os.path.dirname(place))
+        sync_folder(os.path.dirname(place))
 
     # Deleting files: into a folder of ours, where nobody can exchange them, and from there (`removal.py`).
 
@@ -332,11 +333,3 @@ class Writer:
                 raise UnsafePathError(
                     f"its folder belongs to uid {owner}, who could exchange what is placed there", path
                 )
-
-
-def _sync_folder(folder: bytes) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
