@@ -13,6 +13,7 @@ import mmap
 import os
 import stat
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
@@ -120,7 +121,7 @@ def _read_own_map(path: bytes, writers: set[int]) -> bytes:
         why = why_foreign(facts, writers, stat.S_IWOTH)
         if why:
             raise PermissionError(errno.EPERM, why)
-        return file.read(_MOST_MAP_BYTES)
+        return _in_pieces(file, _MOST_MAP_BYTES)
 
 
 def _kept_by_perf(build_id: str) -> list[bytes]:
@@ -191,16 +192,21 @@ def map_strangers_file(path: bytes) -> memoryview:
         if facts.st_size > _MOST_ELF_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         if facts.st_uid not in (0, os.geteuid()):
-            return memoryview(file.read(_MOST_MAP_BYTES))
+            return memoryview(_in_pieces(file, _MOST_MAP_BYTES))
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
 
 
 def read_bounded(path: bytes, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        pieces: list[bytes] = []
-        left = limit
-        while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+        return _in_pieces(file, limit)
+
+
+def _in_pieces(file: BinaryIO, limit: int) -> bytes:
+    """All at once would take room for the whole limit."""
+    pieces: list[bytes] = []
+    left = limit
+    while left and (piece := file.read(min(left, _PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

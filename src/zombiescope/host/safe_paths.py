@@ -181,7 +181,7 @@ class _Walk:
             return
         place = b"/" + b"/".join([*self._names, name])
         if status.st_uid not in (0, os.geteuid()):
-            raise UnsafePathError(f"{shown(place)}, on the way to it, belongs to user {status.st_uid}", place)
+            raise UnsafePathError(f"{shown(place)}, on the way to it, belongs to uid {status.st_uid}", place)
         is_open = stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX
         if is_open and status.st_mode & strangers_bits(status, group=self._rules.group):
             raise UnsafePathError(f"others may write to {shown(place)}, on the way to it", place)

@@ -44,7 +44,7 @@ def test_what_a_stranger_owns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("mine")
     os.lchown(tmp_path / "link", 12_345, 12_345)
     for name in ("theirs", "link"):
-        assert opens(tmp_path / name) == f"{tmp_path}/{name}, on the way to it, belongs to user 12345"
+        assert opens(tmp_path / name) == f"{tmp_path}/{name}, on the way to it, belongs to uid 12345"
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o775)
     os.chown(tmp_path / "shared", 0, 12_345)
@@ -155,5 +155,5 @@ def test_a_strangers_link_on_the_way_leads_nowhere_and_roots_is_followed(tmp_pat
         assert os.path.samestat(os.fstat(folder), os.stat(tmp_path / "real/ours"))
     os.lchown(tmp_path / "link", 12_345, 12_345)
     for whose in (OURS, STATE):
-        with pytest.raises(UnsafePathError, match="belongs to user 12345"), own_folder(f"{tmp_path}/link/ours", whose):
+        with pytest.raises(UnsafePathError, match="belongs to uid 12345"), own_folder(f"{tmp_path}/link/ours", whose):
             pass
