@@ -11,13 +11,15 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
@@ -116,11 +118,10 @@ def _writers(pid: int, *, is_here: bool) -> set[int]:
 def _read_own_map(path: bytes, writers: set[int]) -> bytes:
     descriptor, facts = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        if facts.st_uid not in writers:
-            raise PermissionError(errno.EPERM, f"it belongs to user {facts.st_uid}, who is not the process's")
-        if facts.st_mode & 0o002:
-            raise PermissionError(errno.EPERM, "anybody may write to it")
-        return file.read(min(facts.st_size, _MOST_MAP_BYTES))
+        why = why_foreign(facts, writers, stat.S_IWOTH)
+        if why:
+            raise PermissionError(errno.EPERM, why)
+        return _in_pieces(file, _MOST_MAP_BYTES)
 
 
 def _kept_by_perf(build_id: str) -> list[bytes]:
@@ -191,16 +192,21 @@ def map_strangers_file(path: bytes) -> memoryview:
         if facts.st_size > _MOST_ELF_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         if facts.st_uid not in (0, os.geteuid()):
-            return memoryview(file.read(_MOST_MAP_BYTES))
+            return memoryview(_in_pieces(file, _MOST_MAP_BYTES))
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
 
 
 def read_bounded(path: bytes, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        pieces: list[bytes] = []
-        left = limit
-        while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+        return _in_pieces(file, limit)
+
+
+def _in_pieces(file: BinaryIO, limit: int) -> bytes:
+    """All at once would take room for the whole limit."""
+    pieces: list[bytes] = []
+    left = limit
+    while left and (piece := file.read(min(left, _PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

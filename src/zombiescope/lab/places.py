@@ -4,7 +4,8 @@
 Every root below holds one folder per run and nothing else, so `lab clean` finds a run by its name in each of them.
 Files go into a folder of an existing tmpfs (/dev/shm): that is what real leaks do, and a mount of our own would be one
 more thing a killed run leaves behind. /dev/shm and /var/tmp are folders everybody may write to: a root there is used only when it
-is ours alone, and whatever is done in a root is done by descriptor (`owned.py`). The state lies where only root can write.
+is ours alone, and whatever is done in a root is done by descriptor (`host/own_folder.py`). The state lies where only root can
+write.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.host.own_folder import own_folder, own_folder_in
+from zombiescope.host.safe_paths import make_folder
 from zombiescope.lab.names import LAB, is_run_name
-from zombiescope.lab.owned import make_folder, own_folder, own_folder_in
 
 STATE_ROOTS = ("/var/lib/zombiescope/lab", "/run/zombiescope/lab")
 TMPFS_ROOTS = (f"/dev/shm/{LAB}", "/run/zombiescope/lab")
@@ -51,9 +53,7 @@ def make_private(folder: str) -> None:
     try:
         with own_folder(folder, make=True):
             return
-    except PermissionError as error:
-        why = str(error.strerror)
-    except NotADirectoryError as error:
+    except (PermissionError, NotADirectoryError) as error:
         why = str(error.strerror)
     raise ActionFailedError(f"cannot use the folder {folder}", why, f"look at it, then remove it: ls -ld {folder}")
 

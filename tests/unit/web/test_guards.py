@@ -76,8 +76,8 @@ def test_a_token_comes_from_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     file.chmod(0o600)
     assert read_token(str(file)) == "0123456789abcdef"
     for mode, text, why in (
-        (0o644, "0123456789abcdef", "others can read"),
-        (0o620, "0123456789abcdef", "others can read or write"),
+        (0o644, "0123456789abcdef", "others may look into it"),
+        (0o620, "0123456789abcdef", "others may write to it"),
         (0o600, "short", "16 to 1024"),
         (0o600, "0123456789 abcdef", "printable"),
         (0o600, "", "16 to"),
@@ -89,5 +89,5 @@ def test_a_token_comes_from_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         read_token(str(tmp_path / "none"))
     os.mkfifo(tmp_path / "fifo", 0o600)
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         read_token(str(tmp_path / "fifo"))
