@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,19 @@ def test_what_an_earlier_version_left_is_found_and_removed(tmp_path: Path, monke
     assert len(list(places.pin_folders("run"))) == 1
     assert places.remove_run_folders("run") == (2, [])
     assert (tmp_path / "elsewhere").exists() and not (tmp_path / "former/run").exists()
+
+
+def test_a_root_that_others_take_away_meanwhile_is_made_again(tmp_path: Path) -> None:
+    """A run that ends removes its empty root between any two steps of one that begins."""
+    root = tmp_path / "root"
+    seen: list[int] = []
+
+    def make(top: int) -> None:
+        seen.append(top)
+        if len(seen) < 5:
+            root.rmdir()
+        os.mkdir("run", dir_fd=top)
+
+    places._make_in(str(root), make)
+    assert len(seen) == 5
+    assert (root / "run").is_dir()
