@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder in which root keeps what it remembers: made where it is missing, and one in which nobody else can put a file or a link.
+"""The folder in which root keeps what it remembers: made where it is missing, and nobody else can put a file or a link into it.
 
 Everything on the way is as `own_folder.py` wants it. The folder itself must not be a shared one such as `/tmp`: what has a name
 there may be somebody else's.

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from zombiescope.host.answer_file import write_answer
 
 

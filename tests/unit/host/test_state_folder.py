@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from zombiescope.host.state_folder import ensure_state_folder
 
 
