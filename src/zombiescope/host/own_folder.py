@@ -28,12 +28,17 @@ class Whose(NamedTuple):
     group: bool = False
     """Root's group and ours may write, there and on the way."""
     parents: int = 0o755
-    """The mode of folders that are made on the way; the last is for us alone."""
+    """The mode of folders that are made on the way."""
+    mode: int = 0o700
+    """Of the last, where it is made."""
 
 
 OURS = Whose()
 STATE = Whose(root=True, group=True, parents=0o700)
 """An operator names it: it may lie in the home of a user whose group is theirs alone, and may have been made by root."""
+
+HISTORY = STATE._replace(parents=0o750, mode=0o750)
+"""The same, and its group may read: what an agent remembers."""
 
 
 @contextmanager
@@ -50,11 +55,18 @@ def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterato
     way = GUARDED._replace(group=whose.group, make=whose.parents if make else None)
     with parent_of(b"", os.path.join(os.getcwdb(), os.fsencode(path)), way) as (above, name):
         if make:
-            make_folder(above, name)
+            make_folder(above, name, whose.mode)
         with _entered(above, name) as (folder, status):
             owners = (os.geteuid(), 0) if whose.root else (os.geteuid(),)
             _require(why_foreign(status, owners, strangers_bits(status, group=whose.group)), path)
             yield folder
+
+
+def ensure_folder(path: bytes, whose: Whose = HISTORY) -> None:
+    """Made where it is missing: after it, names in the folder can be used by their paths. It may be a link of root's, as systemd
+    lays one for a service with a user of its own. Raises OSError."""
+    with own_folder(os.fsdecode(path) + "/.", whose, make=True):
+        return
 
 
 @contextmanager

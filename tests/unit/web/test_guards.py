@@ -43,6 +43,7 @@ def answered(guards: Guards, host: str | None, authorization: str = "") -> int:
         ("0.0.0.0", ["10.0.0.5:9753", "[fe80::1]:1", HERE, "localhost"], ["evil.example", f"{HERE}.evil.example"]),
         ("::", ["10.0.0.5:9753", "[2001:db8::1]:9753"], ["evil.example", "\xff\xfe", "a\0b"]),
         ("localhost", ["localhost:1", "127.0.0.1"], ["evil.example"]),
+        ("127.0.0.1", ["[::1]", "127.0.0.1:"], ["127.0.0.1:evil.example", "[::1]evil.example", "[::1]:a", "[::1]1"]),
     ],
 )
 def test_only_its_own_names_are_answered(address: str, own: list[str | None], foreign: list[str]) -> None:
