@@ -128,11 +128,15 @@ def thresholds_in(text: bytes, path: str) -> Thresholds:
 
 def read_safely(path: str) -> bytes:
     """The file that was opened is the one that is judged: a plain one, and for root one that only root can write."""
+    from zombiescope.host.safe_open import NotRegularError, open_regular  # noqa: PLC0415 (only where there is a file)
+
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor, status = open_regular(path, follow=True)
         with os.fdopen(descriptor, "rb") as file:
-            _refuse_strangers(path, os.fstat(descriptor))
+            _refuse_strangers(path, status)
             text = file.read(_MOST_BYTES + 1)
+    except NotRegularError as error:
+        raise UsageError(f"cannot use the configuration {path}", "it is no plain file", "--config FILE") from error
     except OSError as error:
         raise UsageError(
             f"cannot read the configuration {path}", (error.strerror or str(error)).lower(), "--config FILE"
@@ -143,9 +147,8 @@ def read_safely(path: str) -> bytes:
 
 
 def _refuse_strangers(path: str, about: os.stat_result) -> None:
+    """Not `why_foreign`: anybody may read it, who is not root obeys what they name, and each reason has a cure of its own."""
     what = f"cannot use the configuration {path}"
-    if not stat.S_ISREG(about.st_mode):
-        raise UsageError(what, "it is no plain file", "--config FILE")
     if os.geteuid() != 0:
         return
     if about.st_uid != 0:

@@ -145,3 +145,24 @@ def test_a_link_in_the_folder_of_captures_is_not_written_through(neighbour: Neig
     assert neighbour.do(lambda: (shared / "perf.data.zscap.partial").symlink_to(precious)) == 0
     imported(tmp_path, capture_of(tmp_path, 1 << 30, b"/bin/victim"))
     assert precious.read_text() == "root's own\n"
+
+
+@pytest.mark.attack("blind root's profiler: a code map or program so large that the whole capture is refused")
+def test_large_files_of_a_stranger_cost_their_own_names_only(neighbour: Neighbour, tmp_path: Path) -> None:
+    """Holes, which cost them nothing. The neighbour's own process, so that its map is believed."""
+    program, theirs = neighbour.folder / "program", neighbour.start(signal.pause)
+    code_map = Path(f"/tmp/perf-{theirs}.map")
+
+    def plant() -> None:
+        for path in (program, code_map):
+            with path.open("wb") as file:
+                file.write(b"\x7fELF")
+                file.truncate(300 << 20)
+
+    assert neighbour.do(plant) == 0
+    try:
+        known = Path("/bin/sh").resolve()
+        document = imported(tmp_path, capture_of(tmp_path, theirs, MADE_WHILE_RUNNING, bytes(program), bytes(known)))
+    finally:
+        code_map.unlink()
+    assert "take too much memory" in json.dumps(document["gaps"])

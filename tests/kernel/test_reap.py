@@ -24,6 +24,8 @@ from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.reap import Reaper, Scope
 
 COUNT = 60
+UNPRESSED = ("--memory-pressure", "100", "--io-pressure", "100", "--refaults", "1000000", "--core-share", "1")
+"""Others may press the machine: the limits are for another test."""
 
 
 def command(state: Path, subtree: str, *more: str) -> list[str]:
@@ -43,7 +45,9 @@ def command(state: Path, subtree: str, *more: str) -> list[str]:
 
 
 def reap(state: Path, subtree: str, *more: str) -> dict[str, Any]:
-    done = subprocess.run([*command(state, subtree, "--json"), *more], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command(state, subtree, "--json"), *UNPRESSED, *more], check=True, capture_output=True, text=True
+    )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
@@ -124,10 +128,8 @@ def test_watching_keeps_a_leak_down_and_ends_on_a_signal(lab: LabDriver, witness
     leak = lab.start("leak", *options)
     # A reaper that finds nothing to evict rests until the stock has grown.
     assert wait_until(lambda: len(witness.ids("rmdir", subtree)) >= 10)
-    # Others may press the machine: the limits are for another test.
-    limits = ("--memory-pressure", "100", "--io-pressure", "100", "--refaults", "1000000", "--core-share", "1")
     watch = subprocess.Popen(
-        command(tmp_path, subtree, "--watch", "--yes", "--interval", "0.5", "--textfile", str(told), *limits, "--json"),
+        command(tmp_path, subtree, "--watch", "--yes", "--interval", "0.5", "--textfile", str(told), *UNPRESSED, "--json"),
         stdout=subprocess.PIPE,
         text=True,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import secrets
 
 from zombiescope.captures.store import Stored, entries
 from zombiescope.host.safe_open import open_regular
+from zombiescope.host.whole_file import write_whole
 
 _NUMBER = b".ring"
 _FORM = re.compile(r"[0-9a-f]{16}")
@@ -26,12 +27,7 @@ def mark_of(folder: bytes, purpose: str) -> str:
     if number is None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         number = secrets.token_hex(8)
-        partial = path + b"." + number.encode()
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(number.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(partial, path)
+        write_whole(path, [number.encode()])
         # Of two recorders that begin at once the last one's number stays, and both take that one.
         number = _read(path) or number
     return f"{number} {purpose}"

@@ -84,7 +84,7 @@ class OwnSource:
         del has_next  # the rings go on filling while a segment is stored
         path = _new_path(folder)
         written = 0
-        with open(path, "wb", buffering=0) as file:  # noqa: PTH123 (bytes are the name)
+        with os.fdopen(os.dup(_CLAIMED[path]), "wb", buffering=0) as file:  # the name may be another file's by now
             file.write(b"".join(head(self.sampler.attr)))
             over = False
             while not over:
@@ -134,7 +134,7 @@ class PerfSource:
 
     def _start(self, folder: bytes) -> tuple[bytes, PerfRecord]:
         path = _new_path(folder)
-        perf = start_perf_record(path, self.rate_hz, self.options)
+        perf = start_perf_record(_CLAIMED[path], self.rate_hz, self.options)
         deadline = time.monotonic() + _BEGIN_SECONDS
         while not perf.has_begun and not perf.has_ended and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,12 +12,12 @@ from typing import NamedTuple
 from zombiescope.captures.symbol_files import map_file
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
+from zombiescope.host.whole_file import write_whole
 from zombiescope.profiling.broken import BrokenCapture
 from zombiescope.profiling.capture import About
 from zombiescope.profiling.capture_codec import read_about
 
 SUFFIX = b".zscap"
-_PARTIAL = b".partial"
 LATEST = "latest"
 
 
@@ -34,19 +33,10 @@ class Stored(NamedTuple):
 def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
     """Written beside, synced, then renamed: a crash leaves the old file or the new one, never half of one."""
     path = os.path.join(folder, name + SUFFIX)
-    # A name that nobody can foresee: the folder may be one in which others lay links.
-    partial = path + b"." + secrets.token_hex(8).encode() + _PARTIAL
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(partial, path)
+        write_whole(path, pieces)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
         why = (error.strerror or str(error)).lower()
         raise ObservationError(
             f"cannot store the capture ({shown(path)})", why, "make room there, or choose another folder"

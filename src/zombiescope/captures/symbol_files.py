@@ -11,13 +11,15 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from dataclasses import dataclass, field
+from typing import IO
 
 from zombiescope.captures.demangling import Demangler
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiling.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
 from zombiescope.profiling.jit_map import JitMap, read_jit_map
 from zombiescope.profiling.kernel_symbols import KernelSymbols, read_kallsyms
@@ -25,6 +27,10 @@ from zombiescope.profiling.symbolise import VDSO
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
+_MOST_COPIED_BYTES = 512 << 20
+"""Of memory, for what is copied from strangers in all: beyond it their code has no names, and everybody else's has."""
+_LINE_BYTES = 320
+"""That a line of a code map takes in memory, beyond its own bytes."""
 _MOST_ELF_BYTES = 8 << 30
 _MAP_HINT = "import as the user whose process it is, while it runs"
 _PIECE = 1 << 20
@@ -42,6 +48,7 @@ class SymbolFiles:
     _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
     _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
     _demangler: Demangler | None = None
+    _left: int = _MOST_COPIED_BYTES
 
     def plain(self, name: str) -> str:
         if not self.demangle or not name.startswith(("_Z", "_R")):
@@ -62,7 +69,7 @@ class SymbolFiles:
         reason, hint = "", ""
         for place in (self.root + path, b"/proc/%d/root" % pid + path, *_kept_by_perf(build_id)):
             try:
-                elf = open_elf(map_strangers_file(place))
+                elf = open_elf(self._map_strangers_file(place))
                 if build_id and not _same(elf, build_id):
                     reason = reason or "the file there now is of another build"
                     hint = hint or "import where it was recorded, before the program is replaced"
@@ -80,7 +87,8 @@ class SymbolFiles:
             return None
         for folder in _DEBUG_FOLDERS:
             try:
-                return open_elf(map_strangers_file(self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])))
+                place = self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])
+                return open_elf(self._map_strangers_file(place))
             except (OSError, BrokenElf):
                 continue
         return None
@@ -95,13 +103,43 @@ class SymbolFiles:
         refused: Gap | None = None
         for place in (self.root + b"/tmp/perf-%d.map" % pid, b"/proc/%d/root/tmp/perf-%d.map" % (pid, pid)):
             try:
-                return read_jit_map(_read_own_map(place, _writers(pid, is_here=not self.root)))
+                return self._read_own_map(place, _writers(pid, is_here=not self.root))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
         return refused
+
+    def _read_own_map(self, path: bytes, writers: set[int]) -> JitMap:
+        descriptor, facts = open_regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            why = why_foreign(facts, writers, stat.S_IWOTH)
+            if why:
+                raise PermissionError(errno.EPERM, why)
+            self._take(2 * facts.st_size)
+            text = _read_pieces(file, facts.st_size)
+        self._take(_LINE_BYTES * (text.count(b"\n") + 1))
+        return read_jit_map(text)
+
+    def _map_strangers_file(self, path: bytes) -> memoryview:
+        """A file that somebody else named: regular or refused."""
+        descriptor, facts = open_regular(path, follow=True)
+        with os.fdopen(descriptor, "rb") as file:
+            if facts.st_size > _MOST_ELF_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            if facts.st_uid not in (0, os.geteuid()):
+                self._take(_MAPPED_TIMES * facts.st_size)
+                return memoryview(_read_pieces(file, facts.st_size))
+            allow(_MAPPED_TIMES * facts.st_size)
+            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
+
+    def _take(self, size: int) -> None:
+        """Room for what a stranger's file makes, as long as there is any: nobody else's names are lost for want of it."""
+        if size > self._left:
+            raise OSError(errno.EFBIG, "files like it take too much memory")
+        self._left -= size
+        allow(size)
 
 
 def _writers(pid: int, *, is_here: bool) -> set[int]:
@@ -111,16 +149,6 @@ def _writers(pid: int, *, is_here: bool) -> set[int]:
         return found | {os.stat(f"/proc/{pid}").st_uid} if is_here else found
     except OSError:
         return found
-
-
-def _read_own_map(path: bytes, writers: set[int]) -> bytes:
-    descriptor, facts = open_regular(path)
-    with os.fdopen(descriptor, "rb") as file:
-        if facts.st_uid not in writers:
-            raise PermissionError(errno.EPERM, f"it belongs to user {facts.st_uid}, who is not the process's")
-        if facts.st_mode & 0o002:
-            raise PermissionError(errno.EPERM, "anybody may write to it")
-        return file.read(_MOST_MAP_BYTES)
 
 
 def _kept_by_perf(build_id: str) -> list[bytes]:
@@ -184,23 +212,16 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
         os.close(descriptor)
 
 
-def map_strangers_file(path: bytes) -> memoryview:
-    """A file that somebody else named: regular or refused."""
-    descriptor, facts = open_regular(path, follow=True)
-    with os.fdopen(descriptor, "rb") as file:
-        if facts.st_size > _MOST_ELF_BYTES:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        if facts.st_uid not in (0, os.geteuid()):
-            return memoryview(file.read(_MOST_MAP_BYTES))
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
-
-
 def read_bounded(path: bytes, limit: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        pieces: list[bytes] = []
-        left = limit
-        while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+        return _read_pieces(file, limit)
+
+
+def _read_pieces(file: IO[bytes], limit: int) -> bytes:
+    pieces: list[bytes] = []
+    left = limit
+    while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

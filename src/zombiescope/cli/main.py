@@ -181,7 +181,7 @@ def _report_bug(*, keep: bool) -> int:
     import tempfile  # noqa: PLC0415 (a healthy run does not pay for a bug)
     import traceback  # noqa: PLC0415
 
-    trace = traceback.format_exc()
+    trace = quiet_lines(traceback.format_exc())  # a stranger may have chosen its last words
     if not keep:
         print(trace, file=sys.stderr)
         return EXIT_BUG

@@ -17,7 +17,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
-from zombiescope.host.safe_paths import UnsafePathError, own_folder
+from zombiescope.host.own_folder import STATE, own_folder
+from zombiescope.host.safe_paths import UnsafePathError
+from zombiescope.host.whole_file import sync_folder
 
 USUAL_STATE = "/var/lib/zombiescope"
 VERSION = 1
@@ -33,14 +35,14 @@ class Journal:
         self.folder = folder
         self.name = os.path.basename(folder)
         self._now, self._fault = now, fault
-        with own_folder(os.fsencode(os.path.join(folder, "kept")), make=True):
+        with own_folder(os.path.join(folder, "kept"), STATE, make=True):
             path = os.path.join(folder, FILE)
             self._handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         size = os.fstat(self._handle).st_size
         if size and os.pread(self._handle, 1, size - 1) != b"\n":
             os.write(self._handle, b"\n")
-        _sync(folder)
-        _sync(os.path.dirname(folder))
+        sync_folder(folder)
+        sync_folder(os.path.dirname(folder))
         self._next = 1 + max((int(entry["seq"]) for entry in self.entries() if entry["entry"] == "write"), default=0)
 
     def add(self, entry: str, **facts: Any) -> None:
@@ -78,7 +80,7 @@ class Journal:
 
     def kept_all(self) -> None:
         """The names of the copies are on the disk, too."""
-        _sync(os.path.join(self.folder, "kept"))
+        sync_folder(os.path.join(self.folder, "kept"))
 
     def entries(self) -> list[Entry]:
         return read_entries(self.folder)
@@ -132,7 +134,7 @@ class ActionFolder:
     def names(self) -> list[str]:
         """Oldest first. Journals that somebody else could have written are not read: `undo` would do as they say."""
         try:
-            with own_folder(os.fsencode(self.place), make=False):
+            with own_folder(self.place, STATE):
                 names = os.listdir(self.place)
         except FileNotFoundError:
             return []
@@ -154,7 +156,7 @@ class ActionFolder:
 
     def _lock(self) -> int:
         try:
-            with own_folder(os.fsencode(self.place), make=True):
+            with own_folder(self.place, STATE, make=True):
                 how = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
                 handle = os.open(os.path.join(self.place, "lock"), how, 0o600)
         except OSError as error:
@@ -202,11 +204,3 @@ def _write_whole(handle: int, content: bytes) -> None:
         back += part
     if back != content:
         raise OSError(errno.EIO, "the copy reads back differently")
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,6 +10,7 @@ from typing import Any
 
 from zombiescope.errors import ActionFailedError, UsageError
 from zombiescope.facts.names import shown
+from zombiescope.host.own_folder import ensure_folder
 
 NAME = b"reap.jsonl"
 MOST_BYTES = 1 << 20
@@ -19,7 +20,7 @@ class ReapLog:
     def __init__(self, folder: bytes) -> None:
         self._path = os.path.join(folder, NAME)
         try:
-            os.makedirs(folder, mode=0o750, exist_ok=True)
+            ensure_folder(folder)
             self._lock = os.open(os.path.join(folder, b"reap.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise _unwritable(folder, error) from error

@@ -7,8 +7,10 @@ memory of a write-ahead log, which kills by SIGBUS when somebody truncates it.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 from contextlib import suppress
 
 _JOURNAL, _WRITE_AHEAD = "-journal", "-wal"
@@ -25,7 +27,9 @@ def open_to_write(path: str) -> sqlite3.Connection:
 
 
 def open_to_read(path: str) -> sqlite3.Connection:
-    """Changes nothing there. What a killed writer left half done is put right in a copy."""
+    """Changes nothing there. What a killed writer left half done is put right in a copy. Raises OSError for what is no file."""
+    for more in ("", *JOURNALS):
+        _require_regular(path + more)
     if os.path.exists(path + _WRITE_AHEAD):
         return _put_right(path)
     try:
@@ -34,6 +38,13 @@ def open_to_read(path: str) -> sqlite3.Connection:
         if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
             raise
     return _put_right(path)
+
+
+def _require_regular(path: str) -> None:
+    """SQLite would wait for ever at a pipe."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _put_right(path: str) -> sqlite3.Connection:

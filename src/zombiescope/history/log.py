@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from zombiescope.facts.history import Happening, Sample
+from zombiescope.host.safe_open import open_regular
 
 Record = Sample | Happening
 _LONGEST_TORN_LINE = 1 << 20
@@ -59,7 +60,7 @@ def _number(value: object) -> float:
 def read_log(path: str) -> tuple[list[Record], int]:
     """Every whole record, and how many damaged lines there are. A torn last line is not damage: it was being written."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor, _ = open_regular(path, follow=True)
     except FileNotFoundError:
         return [], 0
     records: list[Record] = []

@@ -113,12 +113,13 @@ class Past:
                     self._happenings.setdefault(each.number, each)
             finally:
                 chunks.close()
-        except (sqlite3.Error, ValueError, TypeError, OverflowError, UnicodeError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError, UnicodeError) as error:
             is_refused = "unable to open" in str(error)
             hint = (
                 "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
             )
-            self.gaps.append(Gap("series", f"{DATABASE}: {error}", hint))
+            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            self.gaps.append(Gap("series", f"{DATABASE}: {why}", hint))
 
 
 def remember(

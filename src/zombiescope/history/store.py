@@ -17,6 +17,7 @@ from zombiescope.facts.history import Happening, Sample, Trouble
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.database import JOURNALS
 from zombiescope.history.log import AppendLog, Record, read_log
+from zombiescope.host.own_folder import ensure_folder
 
 LOG, DATABASE = "history.log", "history.db"
 _MOST_WAITING = 2000
@@ -166,7 +167,7 @@ class Store:
     def _try_to_open(self) -> None:
         """Once all of it is there; until then records wait."""
         try:
-            os.makedirs(self.folder, mode=0o750, exist_ok=True)
+            ensure_folder(os.fsencode(self.folder))
             self._take_lock()
             chunks = self._open_chunks()
             try:

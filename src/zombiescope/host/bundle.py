@@ -7,12 +7,10 @@ unpacks to more than an honest one of its size. Its lines are read one after the
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import io
 import os
-import secrets
 import tarfile
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +21,8 @@ from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSou
 from zombiescope.host.images.tar import BLOCK, Member, TarError, Type, members
 from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
 from zombiescope.host.replay import ReplayHost
+from zombiescope.host.safe_open import open_regular
+from zombiescope.host.whole_file import write_whole
 
 MOST_BYTES = 512 << 20
 MOST_MEMBERS = 100
@@ -55,41 +55,12 @@ def pack(header: Header, answers: Iterable[Answer]) -> bytes:
 
 
 def publish(path: str, content: bytes, *, replace: bool) -> int:
-    """Its owner's alone (0600), whole or not at all, and never through a link: what stands there under its name is replaced as
-    a name, or stays where that was not asked for."""
-    folder, name = os.path.split(path)
-    temporary = f".zombiescope-record-{secrets.token_hex(8)}"
+    """Whole or not at all; returns the size."""
     try:
-        place = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        write_whole(path, [content], replace=replace)
     except OSError as error:
         raise _unwritten(path, error) from error
-    try:
-        _write_beside(place, temporary, content)
-        _give_name(place, temporary, name, replace=replace)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=place)
-        raise _unwritten(path, error) from error
-    finally:
-        os.close(place)
     return len(content)
-
-
-def _write_beside(place: int, temporary: str, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=place), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _give_name(place: int, temporary: str, name: str, *, replace: bool) -> None:
-    if replace:
-        os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
-        return
-    # A link fails where the name is taken, also by one who took it a moment ago; a rename would not.
-    os.link(temporary, name, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
-    os.unlink(temporary, dir_fd=place)
 
 
 def _unwritten(path: str, error: OSError) -> ActionUndoneError:
@@ -106,7 +77,7 @@ def open_bundle(path: bytes) -> ReplayHost:
     file = os.path.join(path, MEMBER.encode()) if os.path.isdir(path) else path
     try:
         with (
-            open(file, "rb", opener=_without_waiting) as packed,
+            os.fdopen(open_regular(file, follow=file == path)[0], "rb") as packed,
             bounded(f"cannot use {name} as a root", Budget(input_bytes(os.fstat(packed.fileno())), _MEMORY_TIMES)),
         ):
             size = os.fstat(packed.fileno()).st_size
@@ -120,14 +91,6 @@ def open_bundle(path: bytes) -> ReplayHost:
     except _BROKEN as error:
         raise _refused(name, _why(error, is_unpacked=file != path)) from error
     return ReplayHost(f"the recording {name}", answers)
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """No link instead of the file in a folder, and no pipe that never answers."""
-    flags |= (
-        os.O_NONBLOCK | os.O_CLOEXEC | (os.O_NOFOLLOW if os.path.basename(path) in (MEMBER, MEMBER.encode()) else 0)
-    )
-    return os.open(path, flags)
 
 
 def _why(error: Exception, *, is_unpacked: bool) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder by descriptor that no stranger can swap, on the whole way to it: for what root writes where others may be.
+"""Folders and files that are ours alone, by descriptor, at the end of a way that no stranger can exchange (`safe_paths.py`).
 
-Every folder on the way belongs to root or to us and only they may write to it; one with the sticky bit (`/tmp`) will do, for
-nobody takes away there what is not theirs. A link is followed where such a folder holds it and root or we made it.
+Whatever a stranger renames, links or plants meanwhile, a descriptor stays what it was when it was checked. OSError says what is
+wrong in its `strerror`; it is UnsafePathError where a stranger could reach in.
 """
 
 from __future__ import annotations
@@ -10,58 +10,105 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from zombiescope.facts.names import shown
+from zombiescope.host.safe_open import open_regular, why_foreign
+from zombiescope.host.safe_paths import GUARDED, UnsafePathError, folder_at, make_folder, parent_of, strangers_bits
 
-_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS = 40
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_own_folder(path: bytes) -> int:
-    """The caller closes it. Raises OSError; PermissionError where a stranger could reach in."""
-    rest = os.path.join(os.getcwdb(), path).split(b"/")[::-1]
-    folder, links = os.open(b"/", _FOLDER), 0
+class Whose(NamedTuple):
+    """Who may have a folder that we use as our own."""
+
+    root: bool = False
+    """Root's is as good as ours."""
+    group: bool = False
+    """Root's group and ours may write, there and on the way."""
+    parents: int = 0o755
+    """The mode of folders that are made on the way."""
+    mode: int = 0o700
+    """Of the last, where it is made."""
+
+
+OURS = Whose()
+STATE = Whose(root=True, group=True, parents=0o700)
+"""An operator names it: it may lie in the home of a user whose group is theirs alone, and may have been made by root."""
+
+HISTORY = STATE._replace(parents=0o750, mode=0o750)
+"""The same, and its group may read: what an agent remembers."""
+
+
+@contextmanager
+def guarded_folder(path: str) -> Iterator[int]:
+    """Where a file of ours is put among others': the last folder may be a link of root's or sticky, as all on the way."""
+    with folder_at(os.fsencode(path or "."), b"", GUARDED) as folder:
+        yield folder
+
+
+@contextmanager
+def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterator[int]:
+    """A folder that nobody else can write to, below folders in which nobody else can put another one in its place: what is in it
+    can be used by its path."""
+    way = GUARDED._replace(group=whose.group, make=whose.parents if make else None)
+    with parent_of(b"", os.path.join(os.getcwdb(), os.fsencode(path)), way) as (above, name):
+        if make:
+            make_folder(above, name, whose.mode)
+        with _entered(above, name) as (folder, status):
+            owners = (os.geteuid(), 0) if whose.root else (os.geteuid(),)
+            _require(why_foreign(status, owners, strangers_bits(status, group=whose.group)), path)
+            yield folder
+
+
+def ensure_folder(path: bytes, whose: Whose = HISTORY) -> None:
+    """Made where it is missing: after it, names in the folder can be used by their paths. It may be a link of root's, as systemd
+    lays one for a service with a user of its own. Raises OSError."""
+    with own_folder(os.fsdecode(path) + "/.", whose, make=True):
+        return
+
+
+@contextmanager
+def own_folder_in(parent: int, name: bytes | str) -> Iterator[int]:
+    """A folder that only we can enter, directly in one that we hold."""
+    with _entered(parent, name) as (folder, status):
+        _require(_why_not_alone(status), name)
+        yield folder
+
+
+@contextmanager
+def _entered(parent: int, name: bytes | str) -> Iterator[tuple[int, os.stat_result]]:
     try:
-        _check(os.fstat(folder), path)
-        while rest:
-            name = rest.pop()
-            if name in (b"", b"."):
-                continue
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISLNK(found.st_mode):
-                folder = _exchange(folder, os.open(name, _FOLDER, dir_fd=folder))
-                _check(os.fstat(folder), path)
-                continue
-            links += 1
-            _check_link(found, links, path)
-            target = os.readlink(name, dir_fd=folder)
-            rest += target.split(b"/")[::-1]
-            if target.startswith(b"/"):
-                folder = _exchange(folder, os.open(b"/", _FOLDER))
-    except BaseException:
-        os.close(folder)
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            raise UnsafePathError("it is not a folder", os.fsencode(name)) from None
         raise
-    return folder
+    try:
+        yield folder, os.fstat(folder)
+    finally:
+        os.close(folder)
 
 
-def _exchange(old: int, new: int) -> int:
-    os.close(old)
-    return new
+def open_own_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:
+    """A regular file of ours alone in a folder of ours: no link, no second name elsewhere. Looked at before it is opened."""
+    return open_regular(name, flags, dir_fd=folder, check=lambda status: _require(_why_foreign_file(status), name))[0]
 
 
-def _check(folder: os.stat_result, path: bytes) -> None:
-    _check_owner(folder, path)
-    others = stat.S_IWOTH | (stat.S_IWGRP if folder.st_gid not in (0, os.getegid()) else 0)
-    if folder.st_mode & others and not folder.st_mode & stat.S_ISVTX:
-        raise PermissionError(errno.EPERM, f"others may write to a folder on the way to {shown(path)}")
+def is_own_file(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and not _why_foreign_file(status)
 
 
-def _check_link(link: os.stat_result, links: int, path: bytes) -> None:
-    if links > _MOST_LINKS:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    _check_owner(link, path)
+def _why_foreign_file(status: os.stat_result) -> str:
+    # None once it is deleted, one while it has its name; more: somebody else may have given it another.
+    return "it has more than one name" if status.st_nlink > 1 else _why_not_alone(status)
 
 
-def _check_owner(found: os.stat_result, path: bytes) -> None:
-    if found.st_uid not in (0, os.geteuid()):
-        raise PermissionError(errno.EPERM, f"user {found.st_uid} owns a folder or link on the way to {shown(path)}")
+def _why_not_alone(status: os.stat_result) -> str:
+    return why_foreign(status, (os.geteuid(),), stat.S_IRWXG | stat.S_IRWXO)
+
+
+def _require(reason: str, path: bytes | str) -> None:
+    if reason:
+        raise UnsafePathError(reason, os.fsencode(path))

@@ -108,15 +108,14 @@ class PerfRecord:
         return (first or ended) if status else ""
 
 
-def start_perf_record(path: bytes, rate_hz: int, options: tuple[str, ...] = ()) -> PerfRecord:
-    """Samples every core into a new file. Raises OSError where perf cannot be started."""
+def start_perf_record(output: int, rate_hz: int, options: tuple[str, ...] = ()) -> PerfRecord:
+    """Samples every core into a file that is open. Raises OSError where perf cannot be started."""
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the recording ends)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
             _command(rate_hz, options, _BESIDE),
             stdin=subprocess.PIPE,
-            stdout=descriptor,
+            stdout=output,
             stderr=complaints,
             env=_environment(),
             process_group=0,
@@ -124,6 +123,4 @@ def start_perf_record(path: bytes, rate_hz: int, options: tuple[str, ...] = ()) 
     except OSError:
         complaints.close()
         raise
-    finally:
-        os.close(descriptor)
     return PerfRecord(process, complaints)

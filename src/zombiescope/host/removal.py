@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from zombiescope.host.safe_paths import BY_NUMBER, FOLDER, UnsafePathError, is_unsafe, parent_of, unsafe_words
+from zombiescope.host.own_folder import own_folder_in
+from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_paths import BY_NUMBER, UnsafePathError, is_unsafe, parent_of, unsafe_words
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _RENAME_NOREPLACE = 1
 _NO_LEASES = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.ENOLCK)
 _OTHER_NAMES = 100
@@ -60,7 +61,7 @@ class Held(NamedTuple):
 @contextmanager
 def held(folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
     """Open the very file that was seen. Raises InUseError, UnsafePathError, or OSError when another has its name."""
-    descriptor = open_regular(folder, name, wanted)
+    descriptor = _open_the(folder, name, wanted)
     try:
         status = os.fstat(descriptor)
         above = os.fstat(folder).st_uid
@@ -71,26 +72,20 @@ def held(folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
         os.close(descriptor)
 
 
-def open_regular(folder: int, name: bytes, wanted: Identity) -> int:
-    """Looked at before it is opened, by a descriptor that opens nothing: opening a device or a pipe is an act."""
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        status = os.fstat(place)
-        if stat.S_ISLNK(status.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file any more", name)
+def _open_the(folder: int, name: bytes, wanted: Identity) -> int:
+    """Without marking it as read, where that is ours to ask: O_NOATIME is the owner's."""
+
+    def check(status: os.stat_result) -> None:
         if wanted.inode is not None and not wanted.is_of(status):
             raise OSError(errno.ESTALE, "another file has its name by now", name)
-        again = b"/proc/self/fd/%d" % place
+
+    try:
         try:
-            return os.open(again, _READ | os.O_NOATIME)
-        except PermissionError:  # O_NOATIME is the owner's
-            return os.open(again, _READ)
-        except BlockingIOError as error:  # somebody else has a lease on it
-            raise InUseError(name) from error
-    finally:
-        os.close(place)
+            return open_regular(name, os.O_RDONLY | os.O_NOATIME, dir_fd=folder, check=check)[0]
+        except PermissionError:
+            return open_regular(name, dir_fd=folder, check=check)[0]
+    except BlockingIOError as error:  # somebody else has a lease on it
+        raise InUseError(name) from error
 
 
 def _lease(descriptor: int, name: bytes) -> bool:
@@ -113,7 +108,7 @@ def the_file(path: bytes, wanted: Identity, root: bytes = b"") -> Iterator[int]:
     """Open the very file that was seen: never through a link, never waiting, and without marking it as read. Raises OSError when
     another has its name by now."""
     with parent_of(root, path, BY_NUMBER) as (folder, name):
-        descriptor = open_regular(folder, name, wanted)
+        descriptor = _open_the(folder, name, wanted)
     try:
         yield descriptor
     finally:
@@ -143,29 +138,12 @@ def make_aside(folder: int, name: bytes) -> None:
     os.mkdir(name, 0o700, dir_fd=folder)
 
 
-@contextmanager
-def aside(folder: int, name: bytes) -> Iterator[int]:
-    """The folder of ours, by descriptor; raises OSError where it is not ours."""
-    place = os.open(name, FOLDER, dir_fd=folder)
-    try:
-        status = os.fstat(place)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise UnsafePathError("it is not a folder of ours", name)
-        yield place
-    finally:
-        os.close(place)
-
-
 def names_aside(folder: int, name: bytes) -> list[int]:
     try:
-        with aside(folder, name) as place:
-            inside = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+        with own_folder_in(folder, name) as place:
+            return sorted(int(each) for each in os.listdir(place) if each.isdecimal())
     except FileNotFoundError:
         return []
-    try:
-        return sorted(int(each) for each in os.listdir(inside) if each.isdecimal())
-    finally:
-        os.close(inside)
 
 
 def set_aside(folder: int, name: bytes, place: int, number: int, wanted: Identity) -> None:
@@ -189,7 +167,7 @@ def put_back(folder: int, name: bytes, place: int, number: int) -> None:
 
 def remove_aside(folder: int, name: bytes) -> None:
     """Only an empty folder goes, and only ours: whoever owns the folder above may have moved it."""
-    with aside(folder, name):
+    with own_folder_in(folder, name):
         os.rmdir(name, dir_fd=folder)
 
 

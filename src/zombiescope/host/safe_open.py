@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Callable, Collection
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _KERNEL_FILE_SYSTEMS = {
@@ -29,18 +30,33 @@ _STATFS_BYTES = 256
 """More than any architecture's struct statfs has; its first word is the type."""
 
 
-def open_regular(
-    path: bytes | str, flags: int = os.O_RDONLY, *, dir_fd: int | None = None, follow: bool = False
-) -> tuple[int, os.stat_result]:
-    """A descriptor and what it is. Raises OSError, with the reason, for whatever is no regular file on a real file system.
+class NotRegularError(OSError):
+    """Not opened for what it is."""
 
-    `follow`: the last part of the path may be a link.
+    def __init__(self, why: str, path: bytes | str) -> None:
+        super().__init__(errno.EINVAL, why, path)
+
+
+def open_regular(
+    path: bytes | str,
+    flags: int = os.O_RDONLY,
+    *,
+    dir_fd: int | None = None,
+    follow: bool = False,
+    check: Callable[[os.stat_result], None] = lambda _: None,
+) -> tuple[int, os.stat_result]:
+    """A descriptor and what it is. Raises NotRegularError for whatever is no regular file on a real file system.
+
+    `follow`: the last part of the path may be a link. `check` raises where it is not the one that is wanted; it is asked before
+    the file is opened, which a lease of somebody else's would notice.
     """
     named = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
-        reason = _why_not(named, os.fstat(named))
+        status = os.fstat(named)
+        reason = _why_not(named, status)
         if reason:
-            raise OSError(errno.EINVAL, reason)
+            raise NotRegularError(reason, path)
+        check(status)
         opened = os.open(f"/proc/self/fd/{named}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     finally:
         os.close(named)
@@ -57,3 +73,12 @@ def _why_not(named: int, facts: os.stat_result) -> str:
         return "its file system cannot be told"
     kind = _KERNEL_FILE_SYSTEMS.get(ctypes.c_ulong.from_buffer(buffer).value)
     return f"it is a file of the kernel ({kind})" if kind else ""
+
+
+def why_foreign(status: os.stat_result, owners: Collection[int], forbidden: int) -> str:
+    """Why a file or folder that was opened is not to be believed or used: whose it is, or what it lets others do."""
+    if status.st_uid not in owners:
+        return f"it belongs to user {status.st_uid}"
+    if status.st_mode & forbidden & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write to it"
+    return "others may look into it" if status.st_mode & forbidden else ""

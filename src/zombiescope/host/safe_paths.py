@@ -21,10 +21,9 @@ from zombiescope.facts.names import shown
 ENTRY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = ENTRY | os.O_DIRECTORY
 _MOST_LINKS, _MOST_BYTES = 40, 4096
-_WRITABLE_BY_ALL, _WRITABLE_BY_GROUP = stat.S_IWOTH, stat.S_IWGRP
 
 
-class UnsafePathError(OSError):
+class UnsafePathError(PermissionError):
     def __init__(self, why: str, path: bytes) -> None:
         super().__init__(errno.EPERM, why, path)
 
@@ -36,6 +35,13 @@ class Rules(NamedTuple):
     """Followed inside the root, as its machine would; without it one on the way is refused."""
     owners: bool = True
     """A stranger's folder leads to nothing but their own."""
+    guarded: bool = False
+    """Nobody but root and us can exchange anything on the way: it is theirs or ours, links too, and others cannot write to it
+    unless it is sticky (`/tmp`), where nobody takes away what is not theirs."""
+    group: bool = True
+    """For that, root's group and ours count as us."""
+    make: int | None = None
+    """Folders that are not there are made, with this mode."""
 
 
 CAREFUL = Rules()
@@ -46,6 +52,13 @@ BY_NUMBER = Rules(links=False, owners=False)
 """For what is known by device and inode and only looked at."""
 READING = Rules(owners=False)
 """For a folder that stands for a machine: nothing in it is believed, and no link leads out of it."""
+GUARDED = Rules(guarded=True)
+"""For what root writes where others may be: no stranger can reach in, on the whole way."""
+
+
+def strangers_bits(status: os.stat_result, *, group: bool) -> int:
+    """The bits that let strangers write. `group`: root's group and ours are none."""
+    return stat.S_IWOTH | (0 if group and status.st_gid in (0, os.getegid()) else stat.S_IWGRP)
 
 
 def is_unsafe(above: int, below: int) -> bool:
@@ -56,10 +69,17 @@ def is_unsafe(above: int, below: int) -> bool:
 @contextmanager
 def parent_of(root: bytes, path: bytes, rules: Rules = CAREFUL) -> Iterator[tuple[int, bytes]]:
     """The folder that holds a path, as a descriptor, and the last name; nothing is said about the last name."""
+    with _top(root, rules) as top, parent_below(top, path, rules) as found:
+        yield found
+
+
+@contextmanager
+def parent_below(top: int, path: bytes, rules: Rules) -> Iterator[tuple[int, bytes]]:
+    """The same from a descriptor that stands for the root."""
     head, _, name = path.rstrip(b"/").rpartition(b"/")
     if name in (b"", b".", b".."):
         head, name = path, b"."
-    with folder_at(root, head, rules) as folder:
+    with below(top, head, rules) as folder:
         yield folder, name
 
 
@@ -72,7 +92,7 @@ def folder_at(root: bytes, path: bytes, rules: Rules = CAREFUL) -> Iterator[int]
 
 @contextmanager
 def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[int]:
-    """The same from a descriptor that stands for the root. `how` is without O_DIRECTORY where any entry is wanted."""
+    """The folder, from a descriptor that stands for the root. `how` is without O_DIRECTORY where any entry is wanted."""
     walk = _Walk(top, rules, how)
     try:
         walk.go(path)
@@ -84,8 +104,8 @@ def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[in
 @contextmanager
 def _top(root: bytes, rules: Rules) -> Iterator[int]:
     if root.rstrip(b"/"):
-        place = root if root.startswith(b"/") else os.getcwdb() + b"/" + root
-        with folder_at(b"", place, rules._replace(links=True)) as folder:  # an operator may name a root by a link
+        by_links = rules._replace(links=True)  # an operator may name a root by a link
+        with folder_at(b"", os.path.join(os.getcwdb(), root), by_links) as folder:
             yield folder
         return
     folder = os.open("/", FOLDER)
@@ -101,7 +121,9 @@ class _Walk:
     def __init__(self, top: int, rules: Rules, how: int) -> None:
         self._top, self._rules, self._how = top, rules, how
         self._names: list[bytes] = []
-        self.here, self._owner = os.dup(top), os.fstat(top).st_uid
+        status = os.fstat(top)
+        self._guard(status, b"")
+        self.here, self._owner = os.dup(top), status.st_uid
 
     def close(self) -> None:
         os.close(self.here)
@@ -128,11 +150,13 @@ class _Walk:
 
     def _enter(self, name: bytes, path: bytes) -> bytes | None:
         """The target where it is a link, and it may be followed."""
+        if self._rules.make is not None:
+            make_folder(self.here, name, self._rules.make)
         status = os.stat(name, dir_fd=self.here, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             if not self._rules.links:
                 raise UnsafePathError(f"{shown(name)} is a link by now", path)
-            self._pass_on(status.st_uid, name, path)
+            self._pass_on(status, name, path)
             return os.readlink(name, dir_fd=self.here)
         self._step(name, path)
         return None
@@ -141,14 +165,26 @@ class _Walk:
         entry = os.open(name, self._how, dir_fd=self.here)
         os.close(self.here)
         self.here = entry
+        self._pass_on(os.fstat(entry), name, path)
         self._names.append(name)
-        self._pass_on(os.fstat(entry).st_uid, name, path)
 
-    def _pass_on(self, owner: int, name: bytes, path: bytes) -> None:
+    def _pass_on(self, status: os.stat_result, name: bytes, path: bytes) -> None:
         """A link of a stranger leads only to what is theirs, wherever it points."""
+        self._guard(status, name)
+        owner = status.st_uid
         if self._rules.owners and is_unsafe(self._owner, owner):
             raise UnsafePathError(unsafe_words(self._owner, owner, name), path)
         self._owner = owner
+
+    def _guard(self, status: os.stat_result, name: bytes) -> None:
+        if not self._rules.guarded:
+            return
+        place = b"/" + b"/".join([*self._names, name])
+        if status.st_uid not in (0, os.geteuid()):
+            raise UnsafePathError(f"{shown(place)}, on the way to it, belongs to uid {status.st_uid}", place)
+        is_open = stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX
+        if is_open and status.st_mode & strangers_bits(status, group=self._rules.group):
+            raise UnsafePathError(f"others may write to {shown(place)}, on the way to it", place)
 
     def _restart(self, names: list[bytes], path: bytes) -> None:
         """Upwards, or to the top: from there again, for `..` of a folder that was moved leads elsewhere. Whoever sent us there
@@ -167,29 +203,10 @@ def unsafe_words(above: int, below: int, name: bytes) -> str:
     return f"{shown(name)} belongs to uid {below} and lies in a folder of uid {above}: they could exchange it"
 
 
-@contextmanager
-def own_folder(path: bytes, *, make: bool) -> Iterator[int]:
-    """A folder that nobody but us can change, nor anything on the way to it: what is in it can be used by its path. Raises
-    UnsafePathError where a stranger could; other OSErrors where it is not there."""
-    place = path if path.startswith(b"/") else os.getcwdb() + b"/" + path
-    names = [name for name in place.split(b"/") if name not in (b"", b".")]
-    here, done = os.open("/", FOLDER), b""
+def make_folder(folder: int, name: bytes | str, mode: int = 0o700) -> None:
+    """One that is there already may be anybody's: it is looked at when it is entered."""
     try:
-        for number, name in enumerate(names, 1):
-            done += b"/" + name
-            if make:
-                _make(here, name)
-            below = _own_step(here, name, done, is_last=number == len(names))
-            os.close(here)
-            here = below
-        yield here
-    finally:
-        os.close(here)
-
-
-def _make(folder: int, name: bytes) -> None:
-    try:
-        os.mkdir(name, 0o700, dir_fd=folder)
+        os.mkdir(name, mode, dir_fd=folder)
     except OSError as error:  # such as EROFS on a folder that is there
         if error.errno not in (errno.EEXIST, errno.EROFS, errno.EACCES, errno.ENOSPC):
             raise
@@ -197,37 +214,3 @@ def _make(folder: int, name: bytes) -> None:
             os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             raise error from None
-
-
-def _own_step(here: int, name: bytes, path: bytes, *, is_last: bool) -> int:
-    status = os.stat(name, dir_fd=here, follow_symlinks=False)
-    if status.st_uid not in (0, os.geteuid()):
-        raise UnsafePathError(f"{shown(path)} belongs to uid {status.st_uid}", path)
-    if stat.S_ISLNK(status.st_mode):
-        if is_last:
-            raise UnsafePathError(f"{shown(path)} is a link", path)
-        return _behind(here, name, path)
-    below = os.open(name, FOLDER, dir_fd=here)
-    try:
-        _require_own(os.fstat(below), path, is_last=is_last)
-    except OSError:
-        os.close(below)
-        raise
-    return below
-
-
-def _behind(here: int, name: bytes, path: bytes) -> int:
-    """A link of root's on the way, such as /var/run: what it leads to is looked at in the same way."""
-    target = os.readlink(name, dir_fd=here)
-    place = target if target.startswith(b"/") else os.path.dirname(path) + b"/" + target
-    with own_folder(os.path.normpath(place), make=False) as folder:
-        return os.dup(folder)
-
-
-def _require_own(status: os.stat_result, path: bytes, *, is_last: bool) -> None:
-    if status.st_uid not in (0, os.geteuid()):
-        raise UnsafePathError(f"{shown(path)} belongs to uid {status.st_uid}", path)
-    by_group = status.st_mode & _WRITABLE_BY_GROUP and status.st_gid not in (0, os.getegid())
-    is_open = status.st_mode & _WRITABLE_BY_ALL or by_group
-    if is_open and (is_last or not status.st_mode & stat.S_ISVTX):
-        raise UnsafePathError(f"others may write to {shown(path)}", path)

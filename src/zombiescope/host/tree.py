@@ -111,6 +111,7 @@ def _directories_in(folder: int) -> list[bytes]:
 
 
 def _require_regular(status: os.stat_result, path: bytes) -> None:
+    """Not `safe_open.py`: the folder may hold a machine's kernel files, and a reader tells a folder by its errno."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):

@@ -18,9 +18,11 @@ from zombiescope.host import removal, segments
 from zombiescope.host.attributes import read_attributes, write_attributes
 from zombiescope.host.child import run_in_child
 from zombiescope.host.found import Found
+from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
+from zombiescope.host.safe_open import open_regular
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,
@@ -30,6 +32,7 @@ from zombiescope.host.safe_paths import (
     folder_at,
     parent_of,
 )
+from zombiescope.host.whole_file import sync_folder
 
 READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
@@ -66,7 +69,8 @@ class Writer:
             return Found("folder")
         if not stat.S_ISREG(status.st_mode):
             return Found("other")
-        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        descriptor, status = open_regular(place)
+        with open(descriptor, "rb") as file:
             content = file.read(READ_LIMIT_BYTES + 1)
             xattrs = read_attributes(file.fileno())
         if len(content) > READ_LIMIT_BYTES:
@@ -123,7 +127,7 @@ class Writer:
                     os.chown(place, like.uid, like.gid, follow_symlinks=False)
                     write_attributes(place, like.xattrs)
                     os.utime(place, ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
-                _sync_folder(os.path.dirname(place))
+                sync_folder(os.path.dirname(place))
 
         self._do("place_link", work)
 
@@ -131,7 +135,7 @@ class Writer:
         def work() -> None:
             with self._place(path) as place:
                 os.unlink(place)
-                _sync_folder(os.path.dirname(place))
+                sync_folder(os.path.dirname(place))
 
         self._do("remove", work)
 
@@ -171,7 +175,7 @@ class Writer:
             with suppress(OSError):
                 os.unlink(beside)
             raise
-        _sync_folder(os.path.dirname(place))
+        sync_folder(os.path.dirname(place))
 
     # Deleting files: into a folder of ours, where nobody can exchange them, and from there (`removal.py`).
 
@@ -186,7 +190,7 @@ class Writer:
                 raise InUseError(file.name)
             status = file.status
             wanted = Identity(status.st_ino, f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}")
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 removal.set_aside(folder, file.name, place, number, wanted)
 
         self._do("set_aside", work)
@@ -195,14 +199,14 @@ class Writer:
         """Without a sync: files in memory have no disk to sync to."""
 
         def work() -> None:
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 os.unlink(b"%d" % number, dir_fd=place)
 
         self._do("delete", work)
 
     def put_back(self, folder: int, aside: bytes, number: int, name: bytes) -> None:
         def work() -> None:
-            with removal.aside(folder, aside) as place:
+            with own_folder_in(folder, aside) as place:
                 removal.put_back(folder, name, place, number)
 
         self._do("put_back", work)
@@ -329,11 +333,3 @@ class Writer:
                 raise UnsafePathError(
                     f"its folder belongs to uid {owner}, who could exchange what is placed there", path
                 )
-
-
-def _sync_folder(folder: bytes) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from zombiescope.host import safe_open
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.page_frames import PageFrames
 from zombiescope.kernel.resident_window import PAGES, ResidentWindow, resident_pages
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME | os.O_NONBLOCK
+_FLAGS = os.O_RDONLY | os.O_NOATIME
 _MOST_FILES_LAID = 2000
 _NO_MORE = 1 << 62
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENXIO)
@@ -94,6 +94,8 @@ class FilePages:
                     if opened is not None:
                         done.append(opened)
                         opened.is_part = not self._lay(opened, descriptor, is_over)
+            except safe_open.NotRegularError:
+                continue
             except OSError as error:
                 self.unreadable += error.errno not in _GONE
             if not self._laid:
@@ -177,16 +179,9 @@ class FilePages:
 @contextmanager
 def open_regular(candidate: Candidate) -> Iterator[tuple[int, os.stat_result]]:
     """The file behind a path or a link of /proc, if it is a regular one. Nothing else is opened: that could have effects."""
-    follow = 0 if candidate.is_link else os.O_NOFOLLOW
-    place = os.open(candidate.door, os.O_PATH | os.O_CLOEXEC | follow)
+    descriptor, status = safe_open.open_regular(candidate.door, _FLAGS, follow=candidate.is_link)
     try:
-        if not stat.S_ISREG(os.fstat(place).st_mode):
-            raise OSError(errno.ENOENT, "not a regular file")
-        descriptor = os.open(b"/proc/self/fd/%d" % place, _FLAGS)
-    finally:
-        os.close(place)
-    try:
-        yield descriptor, os.fstat(descriptor)
+        yield descriptor, status
     finally:
         os.close(descriptor)
 

@@ -207,11 +207,11 @@ class Incident:
         return answer
 
     def _printed(self, *words: str) -> str:
-        """Our own command, as a person types it."""
+        """Our own command, as a person types it. `-P`: never a package of that name that lies in the folder we are in."""
         program = [sys.argv[0]] if sys.argv[0].endswith(".pyz") else ["-m", "zombiescope"]
         environment = {**os.environ, "COLUMNS": "120"}
         done = subprocess.run(
-            [sys.executable, *program, *words], capture_output=True, text=True, check=False, env=environment
+            [sys.executable, "-P", *program, *words], capture_output=True, text=True, check=False, env=environment
         )
         if done.returncode != 0:
             why = (done.stderr or done.stdout).strip()[-500:] or f"exit code {done.returncode}"

@@ -16,7 +16,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from zombiescope.lab.owned import open_own_file
+from zombiescope.host.own_folder import open_own_file
+from zombiescope.host.whole_file import sync_folder
 from zombiescope.lab.places import FORMER_ROOTS, STATE_ROOTS, own_run, state_folder
 from zombiescope.lab.processes import boot_id, mark_self, start_time
 
@@ -62,19 +63,11 @@ def open_journal(run: str) -> Journal:
     lock = os.open(f"{folder}/{LOCK}", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.lockf(lock, fcntl.LOCK_EX)
     lines = os.open(f"{folder}/{JOURNAL}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    _sync_folder(folder)
-    _sync_folder(os.path.dirname(folder))
+    sync_folder(folder)
+    sync_folder(os.path.dirname(folder))
     journal = Journal(run, folder, lock, lines)
     journal.intend_process("command", os.getpid())
     return journal
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def entries(run: str) -> list[Entry]:

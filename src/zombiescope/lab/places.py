@@ -4,7 +4,8 @@
 Every root below holds one folder per run and nothing else, so `lab clean` finds a run by its name in each of them.
 Files go into a folder of an existing tmpfs (/dev/shm): that is what real leaks do, and a mount of our own would be one
 more thing a killed run leaves behind. /dev/shm and /var/tmp are folders everybody may write to: a root there is used only when it
-is ours alone, and whatever is done in a root is done by descriptor (`owned.py`). The state lies where only root can write.
+is ours alone, and whatever is done in a root is done by descriptor (`host/own_folder.py`). The state lies where only root can
+write.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.host.own_folder import own_folder, own_folder_in
+from zombiescope.host.safe_paths import make_folder
 from zombiescope.lab.names import LAB, is_run_name
-from zombiescope.lab.owned import make_folder, own_folder, own_folder_in
 
 STATE_ROOTS = ("/var/lib/zombiescope/lab", "/run/zombiescope/lab")
 TMPFS_ROOTS = (f"/dev/shm/{LAB}", "/run/zombiescope/lab")
@@ -46,14 +48,15 @@ def filesystem_of(path: str, mountinfo: str | None = None) -> str:
     return kind
 
 
+_TRIES = 100
+
+
 def make_private(folder: str) -> None:
     """Makes the folder and its parents. One that is there must be ours alone: nobody else may plant links in it."""
     try:
-        with own_folder(folder, make=True):
-            return
-    except PermissionError as error:
-        why = str(error.strerror)
-    except NotADirectoryError as error:
+        _make_in(folder, lambda _: None)
+        return
+    except (PermissionError, NotADirectoryError) as error:
         why = str(error.strerror)
     raise ActionFailedError(f"cannot use the folder {folder}", why, f"look at it, then remove it: ls -ld {folder}")
 
@@ -81,8 +84,7 @@ def state_folder(run: str) -> str:
     reasons = []
     for root in STATE_ROOTS:
         try:
-            with own_folder(root, make=True) as top:
-                os.mkdir(run, 0o700, dir_fd=top)
+            _make_in(root, lambda top: os.mkdir(run, 0o700, dir_fd=top))
         except FileExistsError:
             raise ActionFailedError(
                 f"cannot start the lab run {run}",
@@ -124,10 +126,25 @@ def _choose(run: str, roots: tuple[str, ...], purpose: str, fits: Callable[[str]
 def make_run_folder(folder: str) -> None:
     run_folder, purpose = os.path.split(folder)
     root, run = os.path.split(run_folder)
-    with own_folder(root, make=True) as top:
+
+    def make(top: int) -> None:
         make_folder(top, run)
         with own_folder_in(top, run) as mine:
             os.mkdir(purpose, 0o700, dir_fd=mine)
+
+    _make_in(root, make)
+
+
+def _make_in(root: str, make: Callable[[int], None]) -> None:
+    """In a root of ours, made where it is missing: the last run of others that ends takes an empty one away, at any moment."""
+    for left in reversed(range(_TRIES)):
+        try:
+            with own_folder(root, make=True) as top:
+                make(top)
+            return
+        except FileNotFoundError:
+            if not left:
+                raise
 
 
 def runs_in_folders() -> set[str]:

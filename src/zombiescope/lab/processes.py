@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from zombiescope.host.own_folder import is_own_file
 from zombiescope.lab.names import LAB, is_run_name
-from zombiescope.lab.owned import is_own_file
 
 _PR_SET_PDEATHSIG = 1
 _DELETED = " (deleted)"

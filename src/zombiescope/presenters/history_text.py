@@ -30,7 +30,8 @@ def render_history_text(
     recall: Recall | None, happenings: Sequence[Happening], moment: Sample | None, gaps: Sequence[Gap]
 ) -> list[RenderableType]:
     if recall is None:
-        return [Text("nothing is remembered of that time")]
+        first = "nothing of that time could be read" if gaps else "nothing is remembered of that time"
+        return [Text(first), *_gaps(gaps)]
     span = f"{rfc3339(recall.since)[:19]} to {rfc3339(recall.until)[:19]} UTC"
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
     parts: list[RenderableType] = [
@@ -43,8 +44,11 @@ def render_history_text(
         parts.append(Text("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:]))))
     if happenings:
         parts.append(_events(happenings))
-    parts += [Text(f"gap: {gap.fact}: {gap.reason}") for gap in gaps]
-    return parts
+    return [*parts, *_gaps(gaps)]
+
+
+def _gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
+    return [Text(f"gap: {gap.fact}: {gap.reason}") for gap in gaps]
 
 
 def growth_sentence(growth: Growth | None) -> str:

@@ -74,9 +74,15 @@ def _is_near(address: bytes) -> bool:
 
 
 def _without_port(host: str) -> str:
+    """Empty for what is no address: nothing may hide behind a port or a bracket."""
     if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+        name, _, port = host[1:].partition("]")
+        is_whole = not port or port.startswith(":")
+        port = port[1:]
+    else:
+        name, _, port = host.partition(":")
+        is_whole = True
+    return name if is_whole and (not port or (port.isascii() and port.isdecimal())) else ""
 
 
 def _literal(text: str) -> bytes | None:

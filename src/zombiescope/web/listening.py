@@ -9,7 +9,7 @@ import socket
 import stat
 from contextlib import suppress
 
-from zombiescope.host.own_folder import open_own_folder
+from zombiescope.host.own_folder import guarded_folder
 
 _WAITING = 512
 _KIND = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -34,22 +34,20 @@ def open_listening(where: tuple[str, int] | str) -> socket.socket:
 def _on_a_path(path: str) -> socket.socket:
     """Bound through the folder's descriptor: nobody can swap what lies on the way, and a long way fits too."""
     where, name = os.path.split(path)
-    folder = open_own_folder(os.fsencode(where or "."))
-    listening = socket.socket(socket.AF_UNIX, _KIND)
-    try:
-        place = f"/proc/self/fd/{folder}/{name}"
-        _remove_a_dead_one(folder, name, place)
-        before = os.umask(0o177)
+    with guarded_folder(where) as folder:
+        listening = socket.socket(socket.AF_UNIX, _KIND)
         try:
-            listening.bind(place)
-        finally:
-            os.umask(before)
-        listening.listen(_WAITING)
-    except OSError:
-        listening.close()
-        raise
-    finally:
-        os.close(folder)
+            place = f"/proc/self/fd/{folder}/{name}"
+            _remove_a_dead_one(folder, name, place)
+            before = os.umask(0o177)
+            try:
+                listening.bind(place)
+            finally:
+                os.umask(before)
+            listening.listen(_WAITING)
+        except OSError:
+            listening.close()
+            raise
     return listening
 
 
@@ -68,9 +66,5 @@ def _remove_a_dead_one(folder: int, name: str, place: str) -> None:
 def remove_path(path: str) -> None:
     """At the end, when ours is closed and if nobody else listens under that name by now."""
     where, name = os.path.split(path)
-    with suppress(OSError):
-        folder = open_own_folder(os.fsencode(where or "."))
-        try:
-            _remove_a_dead_one(folder, name, f"/proc/self/fd/{folder}/{name}")
-        finally:
-            os.close(folder)
+    with suppress(OSError), guarded_folder(where) as folder:
+        _remove_a_dead_one(folder, name, f"/proc/self/fd/{folder}/{name}")

@@ -164,3 +164,28 @@ def test_a_file_that_is_not_stored_yet_is_left_to_its_recorder(tmp_path: Path) -
     sources.drop(path)
     assert path not in sources.claimed()
     assert not os.path.exists(path)
+
+
+def test_a_segment_is_written_to_the_file_that_was_made_whatever_its_name_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, make = tmp_path / "victim", sources._new_path
+    victim.write_text("of root")
+
+    def swapped(folder: bytes) -> bytes:
+        path = make(folder)
+        os.unlink(path)
+        os.symlink(victim, path)
+        return path
+
+    class Silent:
+        attr = b""
+
+        def drain(self) -> list[bytes]:
+            return [b"samples"]
+
+    monkeypatch.setattr(sources, "_new_path", swapped)
+    monkeypatch.setattr(sources, "head", lambda _: [b"head"])
+    path = sources.OwnSource(Silent()).segment(os.fsencode(tmp_path), lambda _: True, lambda: False)  # type: ignore[arg-type]
+    sources.drop(path)
+    assert victim.read_text() == "of root"

@@ -181,6 +181,19 @@ def seed_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_pipeline, "observe", bug)
 
 
+@pytest.mark.parametrize("flags", [[], ["--debug"]])
+def test_the_last_words_of_a_bug_do_not_command_the_terminal(
+    flags: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(*_: object, **__: object) -> None:
+        raise ValueError("a stranger's \x1b]0;name\x07")
+
+    monkeypatch.setattr(scan_pipeline, "observe", bug)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert main([*flags, "scan"]) == 70
+    assert not set("\x1b\x07") & set(capsys.readouterr().err)
+
+
 def test_a_bug_is_one_line_and_its_traceback_a_file(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import open_regular, why_foreign
 
 
 def test_a_regular_file_is_opened_and_a_link_only_when_wanted(tmp_path: Path) -> None:
@@ -33,3 +34,29 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         open_regular(tmp_path.as_posix() + "/pipe")
+
+
+def test_another_than_wanted_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    before = len(os.listdir("/proc/self/fd"))
+
+    def refuse(status: os.stat_result) -> None:
+        raise OSError(errno.ESTALE, f"{status.st_size} bytes")
+
+    with pytest.raises(OSError, match="7 bytes"):
+        open_regular(bytes(tmp_path / "file"), check=refuse)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "why"),
+    [
+        (1, 0o600, "it belongs to user 1"),
+        (0, 0o620, "others may write to it"),
+        (0, 0o604, "others may look into it"),
+        (0, 0o640, ""),
+    ],
+)
+def test_why_a_file_is_not_believed(owner: int, mode: int, why: str) -> None:
+    status = os.stat_result((mode, 0, 0, 1, owner, 0, 0, 0, 0, 0))
+    assert why_foreign(status, (0,), 0o027 & ~0o040) == why

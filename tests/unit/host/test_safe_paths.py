@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.host import safe_paths
-from zombiescope.host.safe_paths import CAREFUL, STRICT, UnsafePathError, folder_at, is_unsafe, own_folder
+from zombiescope.host.safe_paths import CAREFUL, STRICT, UnsafePathError, folder_at, is_unsafe
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,3 @@ def test_links_in_a_ring_and_paths_without_end(tmp_path: Path) -> None:
         with pytest.raises(OSError) as caught:
             inode_at(tmp_path, path)
         assert caught.value.errno == code
-
-
-def test_a_state_folder_is_made_and_is_nobody_elses(tmp_path: Path) -> None:
-    with own_folder(os.fsencode(tmp_path / "a/b"), make=True) as folder:
-        assert os.fstat(folder).st_mode & 0o777 == 0o700
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    for name, why in (("open", "others may write"), ("open/below", "others may write"), ("link", "is a link")):
-        with pytest.raises(UnsafePathError, match=why), own_folder(os.fsencode(tmp_path / name), make=True):
-            pass

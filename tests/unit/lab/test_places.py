@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,40 @@ def test_our_own_folder_is_used_again(tmp_path: Path) -> None:
     places.make_private(str(folder))
     places.make_private(str(folder))
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_place_that_is_taken_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, free = tmp_path / "taken", tmp_path / "free"
+    taken.mkdir()
+    taken.chmod(0o777)
+    monkeypatch.setattr(places, "TMPFS_ROOTS", (str(taken), str(free)))
+    monkeypatch.setattr(places, "filesystem_of", lambda _: "tmpfs")
+    assert places.tmpfs_folder("run") == f"{free}/run/tmpfs"
+
+
+def test_what_an_earlier_version_left_is_found_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "ROOTS", (str(tmp_path / "former"),))
+    places.make_run_folder(str(tmp_path / "former/run/tmpfs"))
+    (tmp_path / "former/run/tmpfs/000000").write_text("x")
+    (tmp_path / "elsewhere").write_text("x")
+    (tmp_path / "former/run/link").symlink_to(tmp_path / "elsewhere")
+    assert places.runs_in_folders() == {"run"}
+    assert len(list(places.pin_folders("run"))) == 1
+    assert places.remove_run_folders("run") == (2, [])
+    assert (tmp_path / "elsewhere").exists() and not (tmp_path / "former/run").exists()
+
+
+def test_a_root_that_others_take_away_meanwhile_is_made_again(tmp_path: Path) -> None:
+    """A run that ends removes its empty root between any two steps of one that begins."""
+    root = tmp_path / "root"
+    seen: list[int] = []
+
+    def make(top: int) -> None:
+        seen.append(top)
+        if len(seen) < 5:
+            root.rmdir()
+        os.mkdir("run", dir_fd=top)
+
+    places._make_in(str(root), make)
+    assert len(seen) == 5
+    assert (root / "run").is_dir()

@@ -43,6 +43,7 @@ def answered(guards: Guards, host: str | None, authorization: str = "") -> int:
         ("0.0.0.0", ["10.0.0.5:9753", "[fe80::1]:1", HERE, "localhost"], ["evil.example", f"{HERE}.evil.example"]),
         ("::", ["10.0.0.5:9753", "[2001:db8::1]:9753"], ["evil.example", "\xff\xfe", "a\0b"]),
         ("localhost", ["localhost:1", "127.0.0.1"], ["evil.example"]),
+        ("127.0.0.1", ["[::1]", "127.0.0.1:"], ["127.0.0.1:evil.example", "[::1]evil.example", "[::1]:a", "[::1]1"]),
     ],
 )
 def test_only_its_own_names_are_answered(address: str, own: list[str | None], foreign: list[str]) -> None:
@@ -76,8 +77,8 @@ def test_a_token_comes_from_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     file.chmod(0o600)
     assert read_token(str(file)) == "0123456789abcdef"
     for mode, text, why in (
-        (0o644, "0123456789abcdef", "others can read"),
-        (0o620, "0123456789abcdef", "others can read or write"),
+        (0o644, "0123456789abcdef", "others may look into it"),
+        (0o620, "0123456789abcdef", "others may write to it"),
         (0o600, "short", "16 to 1024"),
         (0o600, "0123456789 abcdef", "printable"),
         (0o600, "", "16 to"),
@@ -89,5 +90,5 @@ def test_a_token_comes_from_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         read_token(str(tmp_path / "none"))
     os.mkfifo(tmp_path / "fifo", 0o600)
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         read_token(str(tmp_path / "fifo"))

@@ -18,6 +18,7 @@ from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
+from zombiescope.host.answer_file import write_answer
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.opening import open_host
 
@@ -133,11 +134,10 @@ def _seconds(age: str) -> float:
 
 def _write(file: str, text: str) -> None:
     try:
-        with open(file, "w", encoding="utf-8", errors="backslashreplace") as page:  # noqa: PTH123
-            page.write(text)
+        write_answer(os.fsencode(file), [text.encode(errors="backslashreplace")])
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write {file}", why, "another place: --html /tmp/report.html") from error
+        raise UsageError(f"cannot write {file}", why, "another place: --html report.html") from error
 
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None) -> int:

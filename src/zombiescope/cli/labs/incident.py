@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from zombiescope.cli.labs.ending import complain, signals_interrupt
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
+from zombiescope.host.answer_file import write_answer
 from zombiescope.lab.truth import stamp
 
 if TYPE_CHECKING:
@@ -118,6 +118,6 @@ def _write(path: str, document: dict[str, Any]) -> None:
 
     text = account_of(Setting(**document["setting"]), [Stage(**stage) for stage in document["stages"]])
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_answer(os.fsencode(path), [text.encode()])
     except OSError as error:
         raise UsageError(f"cannot write the account ({path})", (error.strerror or str(error)).lower()) from error

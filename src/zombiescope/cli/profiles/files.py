@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from zombiescope.cli.answer import Answer, TextAnswer
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
+from zombiescope.host.answer_file import write_answer
 
 
 def write_file(path: bytes, content: bytes) -> Answer:
@@ -16,17 +17,13 @@ def write_file(path: bytes, content: bytes) -> Answer:
 
 
 def write_pieces(path: bytes, pieces: Iterable[bytes]) -> Answer:
-    size = 0
     try:
         if path == b"-":
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return TextAnswer([])
-        with open(path, "wb") as file:  # noqa: PTH123 (bytes are the name)
-            for piece in pieces:
-                file.write(piece)
-                size += len(piece)
+        size = write_answer(path, pieces)
     except BrokenPipeError:
         raise
     except OSError as error:

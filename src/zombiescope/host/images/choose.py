@@ -17,6 +17,7 @@ from zombiescope.host.images.layers import lay, read_layer
 from zombiescope.host.images.memory import MemoryTree
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, TarError
+from zombiescope.host.safe_open import open_regular
 
 _OTHERS = {
     b"QFI\xfb": ("a qcow2 disk", "qemu-img convert -O raw IMAGE disk.raw"),
@@ -101,7 +102,7 @@ def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
     total = sum(os.stat(file).st_size for file in files)
     done, allowance = 0, Allowance(total)
     for name in files:
-        with open(name, "rb", opener=_without_links) as file:
+        with os.fdopen(open_regular(name)[0], "rb") as file:
             size = os.fstat(file.fileno()).st_size
             first = file.read(BLOCK)
             before = done
@@ -112,16 +113,8 @@ def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
 
 
 def _document(path: bytes) -> bytes:
-    with open(path, "rb", opener=_without_links) as file:
+    with os.fdopen(open_regular(path)[0], "rb") as file:
         data = file.read(_DOCUMENT_LIMIT + 1)
     if len(data) > _DOCUMENT_LIMIT:
         raise TarError("a description of more than 4 MiB")
     return data
-
-
-def _without_links(path: str, flags: int) -> int:
-    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(22, "not a regular file", path)
-    return handle

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that appears whole or not at all, and never through a link: written beside, under a name that nobody can foresee and that
+must be new, then given its name. What stood there under that name is replaced as a name, or stays where that was not asked for.
+
+`writes.py` and `history/log.py` write beside under names that are known, so that what a kill left is found again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_whole(path: bytes | str, pieces: Iterable[bytes], *, replace: bool = True) -> None:
+    """Its owner's alone (0600), in a folder that somebody named. Raises OSError, FileExistsError among them."""
+    where, name = os.path.split(os.fsencode(path))
+    folder = os.open(where or b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        write_whole_in(folder, name, pieces, replace=replace)
+    finally:
+        os.close(folder)
+
+
+def write_whole_in(
+    folder: int,
+    name: bytes | str,
+    pieces: Iterable[bytes],
+    *,
+    mode: int = 0o600,
+    replace: bool = True,
+    sync: bool = True,
+) -> None:
+    """`mode` is given at the end, whatever the umask. Without `sync` a crash of the machine may leave an empty file."""
+    beside = f".zombiescope-{secrets.token_hex(8)}"
+    with os.fdopen(os.open(beside, _NEW, 0o600, dir_fd=folder), "wb") as file:
+        try:
+            file.writelines(pieces)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            if sync:
+                os.fsync(file.fileno())
+            _give_name(folder, beside, name, replace=replace)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            raise
+
+
+def _give_name(folder: int, beside: str, name: bytes | str, *, replace: bool) -> None:
+    if replace:
+        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    # A link fails where the name is taken, also by one who took it a moment ago; a rename would not.
+    os.link(beside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    os.unlink(beside, dir_fd=folder)
+
+
+def sync_folder(folder: bytes | str) -> None:
+    """The names in it are on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
