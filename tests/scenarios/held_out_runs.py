@@ -167,8 +167,8 @@ def after(seconds: float) -> Callable[[], bool]:
 
 
 SCENARIOS: dict[str, Callable[[], object]] = {
-    "timer-leaks": lambda: timer(ON_DISK, lambda: left(DISK) >= 40),
-    "timer-clean": lambda: timer("", after(12)),
+    "tick-leaks": lambda: timer(ON_DISK, lambda: left(DISK) >= 40),
+    "tick-clean": lambda: timer("", after(12)),
     "template-leaks": lambda: instances(1_100),
     "template-few": lambda: instances(40),
     "scopes-leak": lambda: scopes(1_100, SHARED),
