@@ -62,7 +62,11 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
 
     `pins` are its own and, in the place of a dead child, the child's.
     """
-    choices = [{(action, _target(action, pin, zombie.parent)) for action in actions_on(pin)} for pin in pins]
+    choices = [
+        {(action, _target(action, pin, zombie.parent)) for action in actions}
+        for pin in pins
+        for actions in _needed(pin)
+    ]
     if not choices:
         return (Remedy(Action.WAIT, shown(zombie.path)),)
     common = set(choices[0]).intersection(*choices[1:])
@@ -93,6 +97,13 @@ def actions_on(pin: Pin) -> frozenset[Action]:
     if is_in_swap_cache(pin):
         return _RECLAIM  # swapped in, it would be a page of its file again, and still the zombie's
     return _ACTIONS[pin.kind]
+
+
+def _needed(pin: Pin) -> tuple[frozenset[Action], ...]:
+    """One action of each set: a file in memory with a name and a live user stays until both have let go."""
+    if pin.kind is PinKind.TMPFS and pin.path is not None and pin.holder is not None:
+        return _RESTART, actions_on(pin)
+    return (actions_on(pin),)
 
 
 def is_in_swap_cache(pin: Pin) -> bool:

@@ -56,7 +56,7 @@ def growing_of(case: Case) -> Growing | None:
     flows = case.flows
     if not isinstance(flows, Gap) and _sees_releases(flows):
         total = sum(flow.left or 0 for flow in flows.makers)
-        left = _left(flows, least)
+        left = _left(flows, least) or _in_a_row(case, flows)
         if left or total >= least:
             return Growing(flows.seconds, total, left, BY_EVENTS)
         if not flows.lost:
@@ -83,6 +83,18 @@ def _left(flows: FlowsSeen, least: int) -> tuple[tuple[str, int], ...]:
     for flow in flows.makers:
         together[label_of(flow.maker)] += flow.left or 0
     return _most(together.items(), least)
+
+
+def _in_a_row(case: Case, flows: FlowsSeen) -> tuple[tuple[str, int], ...]:
+    """A slow leak: all that a maker let die in the window are still there, beside as many of its own as count."""
+    if isinstance(case.remains, Gap):
+        return ()
+    left = {}
+    for flow in flows.makers:
+        before = case.remains.of(flow.maker)
+        if before is not None and before.zombies >= case.thresholds.growth_least and flow.left == flow.deaths:
+            left[flow.maker] = flow.deaths
+    return _most(left.items(), case.thresholds.growth_least_in_a_row)
 
 
 def _sees_releases(flows: FlowsSeen) -> bool:

@@ -65,6 +65,15 @@ def test_page_cache_and_tmpfs_take_both_levers() -> None:
     }
 
 
+def test_a_file_in_memory_that_a_program_uses_goes_when_both_let_go() -> None:
+    """Deleting alone frees nothing while it is open, and loses what is still written."""
+    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder="pid 7 (writer)")
+    assert remedies(used) == (
+        Remedy(Action.RESTART_PROCESS, "pid 7 (writer)", together=True),
+        Remedy(Action.DELETE_FILE, "/dev/shm/a", together=True),
+    )
+
+
 def test_tmpfs_without_a_name_is_its_holders() -> None:
     assert remedies(pin(PinKind.TMPFS)) == (Remedy(Action.RESTART_PROCESS, "the holder of its tmpfs memory"),)
 

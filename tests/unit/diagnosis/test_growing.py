@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.scenarios.facts import case, flows, remains
 
 from zombiescope.diagnosis.engine import diagnose
@@ -56,3 +57,14 @@ def test_a_short_window_is_a_warning_at_most_however_fast_it_grows() -> None:
     finding = judge_zombie_growth(seen)
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
     assert "too short to tell a wave from a leak: watch longer with zombiescope doctor --seconds 180" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("deaths", "releases", "stock", "grows"),
+    [(5, 0, 40, True), (3, 0, 40, True), (2, 0, 40, False), (5, 1, 40, False), (5, 0, 6, False)],
+)
+def test_a_slow_leak_is_told_by_what_its_maker_left_before(deaths: int, releases: int, stock: int, grows: bool) -> None:
+    """Few in the window, on a slow machine: none of them released, and many of the same maker's are there already."""
+    seen = flows(("unit:a.service", deaths, deaths, releases))
+    now = growing_of(case(stock, flows=seen)._replace(remains=remains({"unit:a.service": ("page_cache", stock)})))
+    assert (now is not None and now.makers == (("unit:a.service", deaths),)) == grows

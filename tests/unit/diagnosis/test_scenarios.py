@@ -27,7 +27,7 @@ def test_a_scenario_is_diagnosed_as_labelled(name: str) -> None:
     said = f"{found.verdict} {found.chains}"
     assert found.origin == outcome.label.origin, said
     assert outcome.maker_right, f"{found.maker}: {said}"
-    assert found.first_remedy == outcome.label.first_remedy, said
+    assert outcome.remedy_right, said
     assert outcome.wrong_findings == [], said
 
 
@@ -39,7 +39,8 @@ def test_a_slower_and_a_faster_machine_get_the_same_answer(name: str, factor: fl
     assert seen is not None
     found = diagnose(change(seen, factor))
     said = f"{found.verdict} {found.chains}"
-    assert (found.origin, found.first_remedy) == (label.origin, label.first_remedy), said
+    assert found.origin == label.origin, said
+    assert found.first_remedy in label.first_remedy.split("|"), said
 
 
 def test_a_scenario_is_what_its_label_says_it_is() -> None:

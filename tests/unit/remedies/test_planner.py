@@ -313,4 +313,4 @@ def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> No
     (step,) = [step for step in plan.steps if step.name == "leave-files"]
     assert isinstance(step.change, AskHuman)
     assert step.change.commands == ("fuser -v /dev/shm/queue",)
-    assert body(used).remedies[0].target == "/dev/shm/queue"
+    assert [remedy.target for remedy in body(used).remedies] == ["pid 12 (broker)", "/dev/shm/queue"]

@@ -44,7 +44,8 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
             Undo.NONE,
         )
     files = situation.choices.of(Action.DELETE_FILE)
-    used = [lever for lever in files if lever.target in situation.still_written and may_be_deleted(lever.target)]
+    unlisted = situation.still_written - situation.levers.files_in_use.keys()  # those have a step of their own
+    used = [lever for lever in files if lever.target in unlisted and may_be_deleted(lever.target)]
     if used:
         yield Draft(
             "leave-files",
