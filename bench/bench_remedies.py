@@ -36,12 +36,12 @@ def measure(kind: str, count: int, state: str) -> tuple[int, int | None, int, in
     ask("lab", "zombies", "--pin", kind, "--count", str(count), "--name", name)
     try:
         scope = ("--below", f"/zombiescope-lab/{name}", "--seconds", "0")
-        names = [step["name"] for step in ask("plan", *scope)["steps"]]
+        names = [step["name"] for step in ask("plan", *scope)["steps"] if not step["instead_of"]]
         consents = [word for each in names for word in ("--consent", each)]
         done = ask("apply", *scope, "--yes", "--again", "--window", "0", "--state", state, *consents)
     finally:
         ask("lab", "clean", "--name", name)
-    expected = [step["expected"] for step in done["steps"] if step["expected"]]
+    expected = [step["expected"] for step in done["steps"] if step["expected"] and not step["instead_of"]]
     known = [each["zombies_freed"] for each in expected]
     predicted = None if None in known else sum(known)
     actual = sum(step["freed"]["zombies"] or 0 for step in done["steps"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`apply` deletes what was consented to and nothing else, whatever is renamed, linked, opened, mapped or full meanwhile.
+"""`apply` deletes or rewrites what was consented to and nothing else, whatever is renamed, linked, opened, mapped or full then.
 
 An `apply` takes seconds, so attacks that do not disturb each other share one: each has a folder and an assertion of its own.
 """
@@ -7,28 +7,22 @@ An `apply` takes seconds, so attacks that do not disturb each other share one: e
 from __future__ import annotations
 
 import ctypes
-import json
 import mmap
 import os
-import pty
-import select
 import shutil
 import signal
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.hostile.graves import Graveyard, graveyard, wait_for
-from tests.hostile.neighbour import INSTALLED, NEIGHBOUR, Neighbour
+from tests.hostile.graves import graveyard, wait_for
+from tests.hostile.neighbour import NEIGHBOUR, Neighbour
+from tests.hostile.raids import COUNT, NO, YES, Started, answered, contents, fill, start, steps_of, swap_for_ever, words
 
-EXCHANGE = 2
 SHM_DEST = 0o1000
-COUNT = 20
+KEPT = 12
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.shmat.restype = ctypes.c_void_p
 
@@ -59,62 +53,7 @@ def memory() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def fill(folder: Path, count: int = COUNT, size: int = 8192) -> None:
-    folder.mkdir(exist_ok=True)
-    for number in range(count):
-        (folder / f"f{number}").write_bytes(os.urandom(size))
-
-
-def words(graves: Graveyard, state: Path) -> list[str]:
-    scope = ["--below", graves.name, "--seconds", "0", "--window", "0"]
-    return ["apply", "--yes", *scope, "--state", str(state), "--json"]
-
-
-def exchange(one: Path, other: Path) -> None:
-    if _libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), EXCHANGE):
-        raise OSError(ctypes.get_errno(), "renameat2")
-
-
-def contents(*folders: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for folder in folders for path in folder.iterdir()}
-
-
-def steps_of(text: str) -> dict[str, dict[str, Any]]:
-    return {step["name"]: step for step in json.loads(text)["steps"]} if text else {}
-
-
 # While apply works: exchanged as fast as the neighbour can.
-
-
-def swap_for_ever(pairs: list[tuple[Path, Path]]) -> None:
-    """Hundreds of times while files are looked at, copied and deleted, and without taking a core from everybody else."""
-    while True:
-        for one, other in pairs:
-            with suppress(OSError):
-                exchange(one, other)
-        time.sleep(0.001)
-
-
-class Started(NamedTuple):
-    """An apply that works while the next attack is prepared: each rests most of its time."""
-
-    place: Path
-    process: subprocess.Popen[str]
-    neighbour: Neighbour
-    before: dict[str, bytes]
-
-    def ended(self) -> tuple[int, str, str]:
-        out, said = self.process.communicate(timeout=120)
-        self.neighbour.end_all()
-        return self.process.returncode, out, said
-
-
-def start(place: Path, command: list[str], before: dict[str, bytes], prefix: tuple[str, ...] = ()) -> Started:
-    call = [*prefix, str(INSTALLED), *command]
-    process = subprocess.Popen(
-        call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    return Started(place, process, Neighbour(place / "neighbour"), before)
 
 
 @pytest.fixture(scope="module")
@@ -166,53 +105,6 @@ def test_files_swapped_for_others(race: Raid) -> None:
 
 
 # Between the plan and the deletion: where a person at a terminal is asked for consent.
-
-
-def answered(command: list[str], state: Path, attack: Callable[[], object]) -> tuple[int, str, str]:
-    """Says yes to every question. Its journal begins when the plan is made; nothing is deleted before the first answer."""
-    ours, theirs = pty.openpty()
-    call = [str(INSTALLED), *command]
-    with subprocess.Popen(call, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
-        os.close(theirs)
-        try:
-            seen = Drain(ours, lambda: any(path.stat().st_size for path in state.glob("actions/*/journal.jsonl")))
-            seen.until_so()
-            attack()
-            os.write(ours, b"y\n" * 20)
-            seen.until_closed()
-            assert process.stdout is not None
-            out = process.stdout.read()
-        finally:
-            process.kill()
-            os.close(ours)
-    return process.returncode, out, seen.said.decode(errors="replace")
-
-
-class Drain:
-    """Reads what a command says to its terminal, so that it never waits for us."""
-
-    def __init__(self, terminal: int, is_so: Callable[[], bool]) -> None:
-        self.terminal, self.is_so, self.said = terminal, is_so, b""
-        self._end = time.monotonic() + 90
-
-    def until_so(self) -> None:
-        while not self.is_so():
-            assert self._read(), self.said
-
-    def until_closed(self) -> None:
-        while self._read():
-            pass
-
-    def _read(self) -> bool:
-        assert time.monotonic() < self._end, self.said
-        if not select.select([self.terminal], [], [], 0.05)[0]:
-            return True
-        try:
-            part = os.read(self.terminal, 4096)
-        except OSError:  # the last one has closed it
-            return False
-        self.said += part
-        return bool(part)
 
 
 def make_segment() -> None:
@@ -288,7 +180,8 @@ def ambush(racing: Started, filling: Started, memory: Path, tmp_path_factory: py
         before = contents(roots)
         moment = Moment(neighbour, memory, roots, segments[0])
         try:
-            code, out, said = answered(words(graves, place / "state"), place / "state", moment.attack)
+            keep_none = NO * 5 + YES  # five folders could be rewritten in place
+            code, out, said = answered(words(graves, place / "state"), place / "state", moment.attack, keep_none)
             yield Raid(memory, roots, code, steps_of(out), before, said, segments)
         finally:
             neighbour.end_all()
@@ -365,3 +258,111 @@ def test_copies_on_a_full_disk(filling: Started, ambush: Raid) -> None:
     assert "no space left on device; it stays where it is" in said
     assert out == "", "every copy that was kept is whole"
     assert contents(ambush.memory / "large") == filling.before
+
+
+# Rewriting in place: nothing is lost or given away.
+
+
+class Outcome(NamedTuple):
+    memory: Path
+    roots: Path
+    codes: tuple[int, int]
+    steps: dict[str, dict[str, Any]]
+    roots_before: dict[str, bytes]
+    swapped_before: list[bytes]
+    """The contents of two folders whose files were exchanged all the time."""
+    late_before: dict[str, bytes]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def raid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    """Two at once: one beside a neighbour who swaps all the time, one whose files change while a person is asked."""
+    place = tmp_path_factory.mktemp("rewriting")
+    memory, roots = Path(tempfile.mkdtemp(prefix="hostile-", dir="/dev/shm")), place / "of root"
+    os.chown(memory, NEIGHBOUR, NEIGHBOUR)
+    folder, link, files, others, late, turned = (
+        memory / name for name in ("folder", "link", "files", "others", "late", "turned")
+    )
+    fill(roots, KEPT)
+    try:
+        with graveyard() as racing, graveyard() as asked:
+            for each in (folder, files):
+                racing.bury(lambda each=each: fill(each, KEPT), NEIGHBOUR)  # type: ignore[misc]
+            for each in (late, turned):
+                asked.bury(lambda each=each: fill(each, 4), NEIGHBOUR)  # type: ignore[misc]
+            fill(others, KEPT)
+            for path in (others, *others.iterdir()):
+                os.chown(path, NEIGHBOUR, NEIGHBOUR)
+            os.symlink(roots, link)
+            os.chown(link, NEIGHBOUR, NEIGHBOUR, follow_symlinks=False)
+            swapped, of_root, of_late = contents(files, others), contents(roots), contents(late)
+            pairs = [each for n in range(KEPT) for each in ((folder, link), (files / f"f{n}", others / f"f{n}"))]
+            consents = [word for each in (folder, link, files, others) for word in ("--consent", f"rewrite:{each}")]
+            begun = start(place, [*words(racing, place / "state"), *consents], {})
+            begun.neighbour.start(lambda: swap_for_ever([*pairs, (folder, link)]))
+            neighbour = Neighbour(place / "other neighbour")
+            try:
+                turn = Turn(neighbour, memory, roots)
+                code, out, said = answered(words(asked, place / "asked"), place / "asked", turn.attack)
+                first, _, complaint = begun.ended()
+                yield Outcome(
+                    memory, roots, (first, code), steps_of(out), of_root, sorted(swapped.values()), of_late, said + complaint
+                )  # fmt: skip
+            finally:
+                neighbour.end_all()
+                begun.process.kill()
+                begun.ended()
+    finally:
+        shutil.rmtree(memory)
+
+
+class Turn:
+    """What the neighbour does between the plan and the rewriting."""
+
+    def __init__(self, neighbour: Neighbour, memory: Path, roots: Path) -> None:
+        self.neighbour, self.memory, self.roots = neighbour, memory, roots
+
+    def attack(self) -> None:
+        self.neighbour.start(self._use)
+        wait_for((self.memory / "ready").exists)
+        assert self.neighbour.do(self._turn) == 0
+
+    def _use(self) -> None:
+        opened = os.open(self.memory / "late/f0", os.O_RDWR)
+        (self.memory / "ready").touch()
+        signal.pause()
+        del opened
+
+    def _turn(self) -> None:
+        (self.memory / "turned").rename(self.memory / "moved away")
+        (self.memory / "turned").symlink_to(self.roots)
+
+
+@pytest.mark.attack("have root rewrite its own files, with the consented folder swapped for a link again and again")
+def test_files_of_root_stay(raid: Outcome) -> None:
+    assert raid.codes == (0, 0), raid.said
+    assert contents(raid.roots) == raid.roots_before
+    assert all(path.stat().st_uid == 0 for path in raid.roots.iterdir())
+
+
+@pytest.mark.attack("have files lost or mixed up that were exchanged with others while they were rewritten")
+def test_every_content_is_there_once(raid: Outcome) -> None:
+    left = contents(raid.memory / "files", raid.memory / "others")
+    assert sorted(left.values()) == raid.swapped_before
+    assert all(Path(path).stat().st_uid == NEIGHBOUR for path in left), "nobody got a file of another owner"
+    assert list(raid.memory.rglob(".zombiescope*")) == []
+
+
+@pytest.mark.attack("have what a live program opened after the plan replaced below its feet")
+def test_a_file_opened_meanwhile_stays_the_very_one(raid: Outcome) -> None:
+    step = raid.steps[f"rewrite:{raid.memory / 'late'}"]
+    assert "1 of 4 left alone: 1 in use by pid " in step["note"]
+    assert contents(raid.memory / "late") == raid.late_before
+    assert raid.steps[f"delete:{raid.memory / 'late'}"]["status"] == "skipped"
+
+
+@pytest.mark.attack("have root write through a folder that is a link by the time of consent")
+def test_a_folder_to_rewrite_in_that_is_a_link_by_now(raid: Outcome) -> None:
+    assert "is a link by now" in raid.steps[f"rewrite:{raid.memory / 'turned'}"]["note"]
+    assert len(list((raid.memory / "moved away").iterdir())) == 4

@@ -31,6 +31,15 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], InVain], ...] = (
     ),
     (
         _ZOMBIES,
+        frozenset({"pinned-shared-memory"}),
+        InVain(
+            "reclaim (memory.reclaim, memory.high, force_empty)",
+            "of shared memory it frees nothing without swap, and with swap only moves it there: it fills the swap, and what is "
+            "paged out before its cgroup dies makes zombies that no reclaim frees",
+        ),
+    ),
+    (
+        _ZOMBIES,
         _CORES,
         InVain("huge pages", "the time goes into walking cgroups, not pages: a zombie costs the same with large ones"),
     ),

@@ -7,49 +7,33 @@ the plan or is in use stays and is said; a copy that cannot be kept stops the st
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
+from zombiescope.execution.grip import Batches, Grip
 from zombiescope.execution.journal import Entry
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.files_in_use import FileKey, InUse, files_in_use, key_of
-from zombiescope.host.removal import Held, Identity, InUseError, content_of
-from zombiescope.host.safe_paths import UnsafePathError
+from zombiescope.host.removal import Held, content_of
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile
-
-_Batches = Callable[[Sequence[NamedFile]], Iterator[Sequence[NamedFile]]]
-_GONE = "gone or another of the same name"
-_NOT_KNOWN = "may be in use: not every process could be looked into"
 
 
 class Deletion:
-    def __init__(self, hands: Hands, batches: _Batches) -> None:
-        self._hands, self._batches = hands, batches
-        self._left = Counter[str]()
+    def __init__(self, hands: Hands, batches: Batches) -> None:
+        self._hands, self._grip = hands, Grip(hands, batches)
         self._room, self._copies, self._lost = KEPT_BYTES_IN_ALL, 0, 0
 
     def run(self, change: DeleteFiles) -> str:
-        for folder in dict.fromkeys(os.path.dirname(file.path) for file in change.files):
-            files = [file for file in change.files if os.path.dirname(file.path) == folder]
-            with ExitStack() as stack:
-                try:
-                    place = stack.enter_context(self._hands.writer.folder(folder))
-                except OSError as error:
-                    self._left[_why(error)] += len(files)
-                    continue
-                for batch in self._batches(files):
-                    self._one_batch(place, folder, batch)
+        for place, folder, batch in self._grip.batches_of(change.files):
+            self._one_batch(place, folder, batch)
         return self._said(len(change.files))
 
     def _one_batch(self, place: int, folder: bytes, batch: Sequence[NamedFile]) -> None:
         with ExitStack() as stack:
-            found = self._alone(self._hold_all(stack, place, batch))
+            found = self._grip.alone(self._grip.hold_all(stack, place, batch))
             if not found:
                 return
             kept = self._keep(folder, found)
@@ -61,52 +45,6 @@ class Deletion:
             gone = self._delete(place, aside, found)
             self._lost += sum(names[each] not in kept for each in gone)
             self._hands.journal.done(number)
-
-    def _hold_all(self, stack: ExitStack, place: int, batch: Sequence[NamedFile]) -> list[Held]:
-        found, busy = [], []
-        for file in batch:
-            name = os.path.basename(file.path)
-            wanted = Identity(file.inode or 0, file.device)  # one that was never seen is none
-            try:
-                found.append(stack.enter_context(self._hands.writer.hold(place, name, wanted)))
-            except InUseError:
-                busy.append(name)
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise refused(f"cannot open {shown(file.path)}", error) from error
-                self._left[_why(error)] += 1
-        self._say_who(place, busy)
-        return found
-
-    def _say_who(self, place: int, busy: Sequence[bytes]) -> None:
-        """One look through /proc for all of them; whom it does not find has them all the same."""
-        if not busy:
-            return
-        keys = dict.fromkeys(busy, ("", 0))
-        for name in busy:
-            with suppress(OSError):
-                keys[name] = key_of(os.stat(name, dir_fd=place, follow_symlinks=False))
-        holders: dict[FileKey, str] = {}
-        with suppress(OSError):
-            holders = files_in_use(keys.values()).holders
-        for key in keys.values():
-            self._left[f"in use by {holders[key]}" if key in holders else "in use"] += 1
-
-    def _alone(self, found: list[Held]) -> list[Held]:
-        """Where a file system gives no leases, one look through /proc has to do; what it could not see is no proof."""
-        unsure = [file for file in found if not file.is_leased]
-        if not unsure:
-            return found
-        try:
-            seen = files_in_use([key_of(file.status) for file in unsure])
-        except OSError:
-            seen = InUse({}, 1)
-        for file in unsure:
-            holder = seen.holders.get(key_of(file.status))
-            if holder or seen.unread:
-                self._left[f"in use by {holder}" if holder else _NOT_KNOWN] += 1
-                found = [other for other in found if other is not file]
-        return found
 
     def _keep(self, folder: bytes, found: Sequence[Held]) -> dict[str, str]:
         kept: dict[str, str] = {}
@@ -141,7 +79,7 @@ class Deletion:
                 try:
                     writer.set_aside(place, aside, number, file)
                 except OSError as error:
-                    self._left[_why(error)] += 1
+                    self._grip.leave(error)
                     continue
                 writer.delete(place, aside, number)
                 gone.append(number)
@@ -151,19 +89,10 @@ class Deletion:
         return gone
 
     def _said(self, wanted: int) -> str:
-        said = []
-        if self._left:
-            reasons = "; ".join(f"{count:,} {why}" for why, count in self._left.most_common())
-            said.append(f"{self._left.total():,} of {wanted:,} left alone: {reasons}")
+        said = self._grip.left_alone(wanted)
         if self._lost:
             said.append(f"of {self._lost:,} no copy was kept: too large, or too many")
         return ". ".join(said)
-
-
-def _why(error: OSError) -> str:
-    if isinstance(error, InUseError):
-        return "in use"
-    return error.strerror or "unsafe" if isinstance(error, UnsafePathError) else _GONE
 
 
 def put_back_aside(hands: Hands, entry: Entry) -> None:

@@ -20,6 +20,7 @@ from zombiescope.remedies.plan import (
     Reclaim,
     RemoveLinks,
     RemoveSegments,
+    RewriteFiles,
     SetFile,
     Step,
     StopUnit,
@@ -108,6 +109,8 @@ class Executor:
                 return self._freeing.reclaim(change)
             case DropFiles():
                 return self._freeing.drop_files(change)
+            case RewriteFiles():
+                return self._freeing.rewrite_files(change)
             case DeleteFiles():
                 return self._freeing.delete_files(change)
             case RemoveSegments():

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from zombiescope.execution.deletion import Deletion
 from zombiescope.execution.moves import Hands
+from zombiescope.execution.rewriting import Rewriting
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import shown
@@ -22,6 +23,7 @@ from zombiescope.remedies.plan import (
     Reclaim,
     ReclaimWay,
     RemoveSegments,
+    RewriteFiles,
     SwapIn,
 )
 
@@ -64,6 +66,9 @@ class Freeing:
 
     def _drop(self, file: NamedFile) -> None:
         self._hands.writer.drop_cache(file.path, Identity(file.inode, file.device))
+
+    def rewrite_files(self, change: RewriteFiles) -> str:
+        return Rewriting(self._hands, self._batches, self._around.hierarchy).run(change)
 
     def delete_files(self, change: DeleteFiles) -> str:
         return Deletion(self._hands, self._batches).run(change)

@@ -16,6 +16,7 @@ from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
 from zombiescope.execution.journal import Entry, Journal
 from zombiescope.execution.moves import Hands
+from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.found import Found, found_of
@@ -250,6 +251,11 @@ def _delete_files(hands: Hands, entry: Entry) -> tuple[str, str]:
     return _cannot(hands, entry)
 
 
+def _rewrite_files(hands: Hands, entry: Entry) -> tuple[str, str]:
+    clear_copies(hands, entry)
+    return "restored", "each file is there, whole, and what was beside it is gone"
+
+
 def _cannot(_: Hands, entry: Entry) -> tuple[str, str]:
     if entry["do"] in _LOST:
         kept = entry.get("kept") or {}
@@ -268,9 +274,10 @@ _HOW: dict[str, _How] = {
     "stop_unit": _stop_unit,
     "swap_in": _swap_in,
     "flush": _flush,
+    "rewrite_files": _rewrite_files,
     "delete_files": _delete_files,
 }
-_PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush")
+_PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush", "rewrite_files")
 """Once they are done there is nothing of ours left: what is there now somebody else has set."""
 
 

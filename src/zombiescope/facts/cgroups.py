@@ -98,6 +98,21 @@ class Residuals(NamedTuple):
     """Parents of which a memory.stat, their own or a child's, was not in a form we know."""
 
 
+class HandedOn(NamedTuple):
+    """Memory that the dead left to live parents, on kernels that hand it on instead of keeping the dead for it."""
+
+    happens: bool
+    """This kernel does so."""
+    by_parent: Mapping[bytes, MemoryUse]
+    """Charged to a directory without a process of its own, and to none of its live children; only where there is some."""
+    unsplit: int = 0
+    """Directories with children whose own memory cannot be told from what was left to them, such as the root."""
+
+    @property
+    def total(self) -> int:
+        return sum(use.bytes_held for use in self.by_parent.values())
+
+
 class EmptyDirectories(NamedTuple):
     """Live leaf cgroups looked at for processes. `seen` is all of them or an even sample."""
 

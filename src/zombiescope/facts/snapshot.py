@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zombiescope.facts.cgroups import Census, EmptyDirectories, Hierarchy, Residuals, Sweep
+from zombiescope.facts.cgroups import Census, EmptyDirectories, HandedOn, Hierarchy, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
+
+NOT_ASKED = Gap("handed_on", "only scan looks for it", "zombiescope scan")
 
 
 class Snapshot(NamedTuple):
@@ -22,3 +24,4 @@ class Snapshot(NamedTuple):
     residuals: Residuals | Gap
     sweep: Sweep | Gap
     empty_directories: EmptyDirectories | Gap
+    handed_on: HandedOn | Gap = NOT_ASKED

@@ -11,10 +11,10 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from zombiescope.host import removal, segments
+from zombiescope.host import removal, rewriting, segments
 from zombiescope.host.attributes import read_attributes, write_attributes
 from zombiescope.host.child import run_in_child
 from zombiescope.host.found import Found
@@ -213,6 +213,54 @@ class Writer:
 
     def remove_aside(self, folder: int, aside: bytes) -> None:
         self._do("remove_aside", lambda: removal.remove_aside(folder, aside))
+
+    # Rewriting files: a copy without a name, which then trades places with its file (`rewriting.py`).
+
+    def nameless(self, folder: int) -> int:
+        """A descriptor; nobody else sees what it stands for."""
+        return rewriting.nameless(folder)
+
+    def copy_in_child(self, home: bytes, pairs: Sequence[tuple[Held, int]], seconds: float) -> None:
+        """In a child that enters another cgroup first: the memory of a copy is charged to whoever writes it."""
+
+        def work() -> None:
+            self._write_once(home, b"0")
+            for file, copy in pairs:
+                rewriting.copy_whole(file.descriptor, copy)
+
+        self._fault("before:copy_in_child")
+        code = run_in_child(work, seconds)
+        self._fault("after:copy_in_child")
+        if code != 0:
+            code = errno.ETIMEDOUT if code is None else code if code > 0 else errno.EINTR
+            raise OSError(code, os.strerror(code), home)
+        for file, copy in pairs:
+            rewriting.take_after(file, copy)
+
+    def name_copy(self, folder: int, aside: bytes, number: int, copy: int) -> None:
+        def work() -> None:
+            with own_folder_in(folder, aside) as place:
+                rewriting.name_copy(copy, place, number)
+
+        self._do("name_copy", work)
+
+    def trade_places(self, folder: int, aside: bytes, number: int, file: Held) -> None:
+        """Raises InUseError when somebody has come for it, and ESTALE when another has its name."""
+
+        def work() -> None:
+            with own_folder_in(folder, aside) as place:
+                rewriting.trade_places(folder, file, place, number)
+
+        self._do("trade_places", work)
+
+    def clear_copy(self, folder: int, aside: bytes, number: int, name: bytes, pair: tuple[int, int]) -> None:
+        """Whatever is left there after two traded places, or did not; `pair`: the inodes of the file and of its copy."""
+
+        def work() -> None:
+            with own_folder_in(folder, aside) as place:
+                rewriting.clear(folder, name, place, number, pair)
+
+        self._do("clear_copy", work)
 
     # The kernel.
 

@@ -159,15 +159,16 @@ class Incident:
             _must(is_right, f"doctor named {' / '.join(found)} for {right.origin}", verdict)
 
     def _apply(self) -> Told:
-        """The plan's own words of consent are given: all of it is the lab's."""
+        """The plan's own words of consent are given: all of it is the lab's, and nobody wants it kept."""
         where = ("--below", self.scene.node, "--seconds", f"{self.scene.watch_seconds:.0f}")
         plan = self._asked("plan", *where)
         outputs = {_typed(("plan", *where)): self._printed("plan", *where)}
-        consents = [word for step in plan["steps"] if step["needs_consent"] for word in ("--consent", step["name"])]
+        steps = [step for step in plan["steps"] if not step["instead_of"]]
+        consents = [word for step in steps if step["needs_consent"] for word in ("--consent", step["name"])]
         words = ("apply", "--yes", *where, "--window", "0", *consents)
         outputs[_typed(words)] = self._printed(*words, "--state", self._state)
         freed = sum(entry["freed"] or 0 for entry in self._ended_steps())
-        foreseen = sum((step["expected"] or {"zombies_freed": 0})["zombies_freed"] or 0 for step in plan["steps"])
+        foreseen = sum((step["expected"] or {"zombies_freed": 0})["zombies_freed"] or 0 for step in steps)
         # A real unit goes on between the plan that is shown and the one that is obeyed: its lives come on top.
         most = float("inf") if self._order.real_unit else 1.1 * foreseen
         close = 0.9 * foreseen <= freed <= most

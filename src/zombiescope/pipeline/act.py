@@ -103,6 +103,8 @@ class _Work:
     def __init__(self, host: Host, planned: Planned, order: Order, hands: Hands, talk: Talk) -> None:
         self.host, self.planned, self.order, self.hands, self.talk = host, planned, order, hands, talk
         self.serials: frozenset[int] = frozenset()
+        self.spared: set[str] = set()
+        """Steps that are not needed any more: another did the same at a lower price."""
         around = Surroundings(self._stock, self._pressure, self._wait, planned.levers.hierarchy)
         self.executor = Executor(hands, around, has_systemd=planned.levers.has_systemd)
 
@@ -130,12 +132,18 @@ class _Work:
 
     def _one(self, step: Step) -> StepReceipt:
         with self.talk.attention.at_ease():
-            is_allowed = not step.needs_consent or step.name in self.order.consents or self.talk.ask(step)
+            is_named = not step.needs_consent or step.name in self.order.consents
+            is_spared = not is_named and step.name in self.spared
+            is_allowed = is_named or (not is_spared and self.talk.ask(step))
             if is_allowed:
                 self.talk.say(step.title)
+        if is_spared:
+            return self.executor.skip(step, "not needed: what stands in for it was done")
         if not is_allowed:
             return self.executor.skip(step, f"no consent: --consent {step.name}")
-        return self.executor.run(step)
+        done = self.executor.run(step)
+        self.spared.update(step.instead_of)
+        return done
 
     def _remember(self) -> None:
         found = self.planned.autopsy

@@ -20,7 +20,7 @@ from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.empty_directories import read_empty_directories
-from zombiescope.probes.readers.memcg_residual import read_residuals
+from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 
@@ -108,6 +108,7 @@ def observe(
         else Gap("parents[].bytes", "left out by --no-bytes"),
         live if isinstance(live, Gap) else read_stat_sweep(host, hierarchy, live.paths),
         live if isinstance(live, Gap) else read_empty_directories(host, hierarchy, live.leaves),
+        read_handed_on(host, hierarchy, live) if with_bytes else Gap("handed_on", "left out by --no-bytes"),
     )
     return Observation(snapshot, derive_scan(snapshot))
 

@@ -18,7 +18,7 @@ from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.fitting import Column, Fitting
-from zombiescope.presenters.scan_text import STYLES, gap_lines
+from zombiescope.presenters.scan_text import STYLES, gap_lines, handed_on_lines
 from zombiescope.remedies.plan import Step
 
 _LABEL_WIDTH = 10
@@ -31,6 +31,7 @@ def render_doctor_text(case: Case, diagnosis: Diagnosis, first: str = "") -> lis
     for finding in diagnosis.present:
         parts += [Text(), _headline(finding), *([_evidence_table(finding.evidence)] if finding.evidence else [])]
     parts += _others(diagnosis)
+    parts += handed_on_lines(case.last.snapshot.handed_on)
     if diagnosis.in_vain:
         parts += [Text(), _labelled("in vain", (Text(f"{each.what}: {each.why}") for each in diagnosis.in_vain))]
     parts += gap_lines(gap for gap in one_per_field(last_gaps(case)) if not gap.fact.startswith("growth"))

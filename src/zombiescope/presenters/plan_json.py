@@ -61,6 +61,7 @@ def render_step(step: Step) -> Json:
         "check": step.check,
         "expected": None if step.expected is None else _expected(step.expected),
         "needs_consent": step.needs_consent,
+        "instead_of": list(step.instead_of),
     }
 
 

@@ -23,6 +23,7 @@ from zombiescope.remedies.plan import (
     Plan,
     RemoveLinks,
     RemoveSegments,
+    RewriteFiles,
     Risk,
     Step,
     Undo,
@@ -54,7 +55,8 @@ _HERE = Asked()
 def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
     if plan.own_steps:
-        consents = [step.name for step in plan.own_steps if step.needs_consent]
+        spared = {name for step in plan.own_steps for name in step.instead_of}
+        consents = [step.name for step in plan.own_steps if step.needs_consent and step.name not in spared]
         parts += [Text(), Text(next_words(consents, asked))]
     return parts + gap_lines(one_per_field(gaps))
 
@@ -65,10 +67,9 @@ def headline(plan: Plan) -> str:
     if not plan.steps:
         about = f" with {zombies_said(plan.zombies)}" if plan.zombies else ""
         return f"nothing to do{about}"
-    sure = sum(step.expected.zombies_freed or 0 for step in plan.steps if step.expected)
     people = len(plan.steps) - len(plan.own_steps)
     tail = f"; {people} more for people" if people else ""
-    freed = f", which free {sure:,} of {zombies_said(plan.zombies)}" if plan.zombies else ""
+    freed = f", which free {plan.foreseen:,} of {zombies_said(plan.zombies)}" if plan.zombies else ""
     return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
 
 
@@ -116,6 +117,8 @@ def _lines(step: Step) -> Iterable[tuple[str, str]]:
     yield from details(step)
     if step.expected is not None:
         yield "frees", _frees(step)
+    if step.instead_of:
+        yield "instead", f"of {_few(list(step.instead_of))}, which is not needed then"
     if step.needs_consent:
         yield "consent", f"--consent {_quoted(step.name)}"
     yield "check", step.check
@@ -130,7 +133,7 @@ def details(step: Step) -> Iterable[tuple[str, str]]:
         case PlaceFile(path=path, content=content):
             yield "file", shown(path)
             yield from (("", line) for line in content.decode("utf-8", "replace").splitlines())
-        case DropFiles(files=files) | DeleteFiles(files=files):
+        case DropFiles(files=files) | RewriteFiles(files=files) | DeleteFiles(files=files):
             yield "files", _few([shown(file.path) for file in files])
         case RemoveSegments(ids=ids):
             yield "segments", _few([f"shmid {number}" for number in ids])

@@ -11,7 +11,7 @@ from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import Census, Hierarchy, MemoryUse, Residuals
+from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.snapshot import Snapshot
@@ -36,11 +36,14 @@ def render_scan(
 ) -> Json:
     snapshot, scan = observation.snapshot, observation.scan
     gaps = scan_gaps(observation, growth, reclaim)
+    if isinstance(snapshot.handed_on, Gap):
+        gaps.append(snapshot.handed_on.about("handed_on"))
     body: Json = {
         "disease": diagnosis.disease,
         "severity": severity_of(scan, thresholds),
         "memcg": _memcg(snapshot, scan),
         "parents": [] if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
+        "handed_on": render_handed_on(snapshot.handed_on),
         "visible_leak": _visible_leak(scan),
         "cost": _cost(scan, reclaim),
         "growth": render_growth(growth),
@@ -69,6 +72,15 @@ def _memcg(snapshot: Snapshot, scan: Scan) -> Json:
 
 def _parent(share: ParentShare) -> Json:
     return {"path": shown(share.path), "zombies": share.zombies, "bytes": _bytes(share.use)}
+
+
+def render_handed_on(found: HandedOn | Gap) -> Json | None:
+    if isinstance(found, Gap):
+        return None
+    largest = sorted(found.by_parent.items(), key=lambda each: (-each[1].bytes_held, each[0]))
+    kinds = ("file", "shmem", "anon")
+    parents = [{"path": shown(path), "bytes": {kind: getattr(use, kind) for kind in kinds}} for path, use in largest]
+    return {"happens": found.happens, "parents": parents, "parents_untold": found.unsplit}
 
 
 def _bytes(use: MemoryUse | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import Observation
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.cgroups import HandedOn, Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field, rfc3339
@@ -48,6 +48,7 @@ def render_scan_text(
             parts.append(
                 Text(f"  and {len(scan.parents) - _PARENTS_SHOWN:,} more parents (--json lists all)", style="dim")
             )
+    parts += handed_on_lines(observation.snapshot.handed_on)
     parts += [Text(), *_cost_lines(scan, reclaim)]
     if explain:
         parts += [Text(), *_explanation(observation)]
@@ -99,6 +100,20 @@ def _parents_table(parents: tuple[ParentShare, ...]) -> Fitting:
 
 def _figures(share: ParentShare) -> tuple[str, ...]:
     return count(share.zombies), *(size(getattr(share.use, kind)) if share.use else UNKNOWN for kind in _KINDS)
+
+
+def handed_on_lines(found: HandedOn | Gap) -> list[RenderableType]:
+    """Without zombies the memory is still in use: it is their parents' now."""
+    if isinstance(found, Gap) or not found.by_parent:
+        return []
+    path, most = max(found.by_parent.items(), key=lambda each: (each[1].bytes_held, each[0]))
+    where = f"{len(found.by_parent):,} live parents, most to" if len(found.by_parent) > 1 else "one live parent,"
+    untold = f"; of {found.unsplit:,} more parents it cannot be told" if found.unsplit else ""
+    text = (
+        f"this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: {size(found.total)} are charged to "
+        f"{where} {shown(path)} ({size(most.bytes_held)}), and to none of the cgroups that live below{untold}"
+    )
+    return [Text(), _labelled("handed on", text)]
 
 
 def _cost_lines(scan: Scan, reclaim: ReclaimPass | Gap) -> list[RenderableType]:

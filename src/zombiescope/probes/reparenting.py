@@ -14,8 +14,13 @@ _FUNCTION = b"lru_reparent_memcg"
 
 def hands_pages_on(host: Host) -> bool:
     """False where nothing tells: kernels that do it have both files."""
+    return bool(is_told_to_hand_on(host))
+
+
+def is_told_to_hand_on(host: Host) -> bool | None:
+    """None where a recording did not keep it."""
     outcome = host.experiment("hands_pages_on", lambda: {"hands_pages_on": _look(host)})
-    return bool(outcome and outcome.get("hands_pages_on"))
+    return None if outcome is None else bool(outcome.get("hands_pages_on"))
 
 
 def _look(host: Host) -> bool:

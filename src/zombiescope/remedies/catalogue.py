@@ -19,6 +19,7 @@ from zombiescope.remedies.recipes.newer_kernel import propose_newer_kernel
 from zombiescope.remedies.recipes.own_slice import propose_own_slice
 from zombiescope.remedies.recipes.reclaim_parent import propose_reclaim_parent
 from zombiescope.remedies.recipes.remove_segments import propose_remove_segments
+from zombiescope.remedies.recipes.rewrite_shared_files import propose_rewrite_shared_files
 from zombiescope.remedies.recipes.stop_looping_unit import propose_stop_looping_unit
 from zombiescope.remedies.recipes.stop_maker import propose_stop_maker
 from zombiescope.remedies.recipes.swap_in import propose_swap_in
@@ -34,6 +35,7 @@ RECIPES: tuple[Callable[[Situation], Iterator[Draft]], ...] = (
     propose_fix_unit_in_image,
     propose_flush_writeback,
     propose_drop_files,
+    propose_rewrite_shared_files,
     propose_delete_shared_files,
     propose_remove_segments,
     propose_vendor_reaper,

@@ -138,15 +138,24 @@ class Reckoning:
 
     def pull(self, levers: Iterable[Lever]) -> Expected:
         self._pulled |= set(levers)
-        sure, unsure, pages, still = 0, 0, 0, []
-        for held in self._left:
-            if not held.pins or any(each.isdisjoint(self._pulled) for each in held.pins):
-                still.append(held)
-                continue
+        going = self._going(self._pulled)
+        gone = {id(held) for held in going}
+        self._left = [held for held in self._left if id(held) not in gone]
+        return self._reckoned(going)
+
+    def would_free(self, levers: Iterable[Lever]) -> Expected:
+        """The same, and nothing is pulled."""
+        return self._reckoned(self._going(self._pulled | set(levers)))
+
+    def _going(self, pulled: set[Lever]) -> list[Held]:
+        return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]
+
+    def _reckoned(self, going: list[Held]) -> Expected:
+        sure, unsure, pages = 0, 0, 0
+        for held in going:
             certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
             sure, unsure = sure + certain, unsure + (not certain)
             pages += pages_of(held.body.zombie)
-        self._left = still
         if unsure > _UNSURE_ALLOWED * (sure + unsure):
             why = "how much goes of memory that is mapped, dirty, in swap, attached or only sampled is not known before"
             return Expected(None, None, sure + unsure, why)

@@ -93,6 +93,12 @@ class DropFiles(NamedTuple):
     files: tuple[NamedFile, ...]
 
 
+class RewriteFiles(NamedTuple):
+    """Each is replaced by a copy of itself that is charged to the root cgroup: same name, content, owner, mode, times."""
+
+    files: tuple[NamedFile, ...]
+
+
 class DeleteFiles(NamedTuple):
     files: tuple[NamedFile, ...]
 
@@ -123,8 +129,8 @@ class AskHuman(NamedTuple):
 
 
 Change = (
-    StopUnit | PlaceLink | RemoveLinks | PlaceFile | SetFile | Reclaim | DropFiles | DeleteFiles | RemoveSegments | Flush
-    | SwapIn | DropCaches | AskHuman
+    StopUnit | PlaceLink | RemoveLinks | PlaceFile | SetFile | Reclaim | DropFiles | RewriteFiles | DeleteFiles
+    | RemoveSegments | Flush | SwapIn | DropCaches | AskHuman
 )  # fmt: skip
 
 KINDS: dict[type[Change], str] = {
@@ -135,6 +141,7 @@ KINDS: dict[type[Change], str] = {
     SetFile: "set_file",
     Reclaim: "reclaim",
     DropFiles: "drop_files",
+    RewriteFiles: "rewrite_files",
     DeleteFiles: "delete_files",
     RemoveSegments: "remove_segments",
     Flush: "flush",
@@ -145,7 +152,7 @@ KINDS: dict[type[Change], str] = {
 
 
 class Expected(NamedTuple):
-    """What a step frees, given all steps before it."""
+    """What a step frees, given all steps before it; of a step and those that it stands in for, each alone."""
 
     zombies_freed: int | None
     """None: cannot be known before."""
@@ -170,6 +177,8 @@ class Step(NamedTuple):
     """How a person sees that it worked."""
     expected: Expected | None
     needs_consent: bool
+    instead_of: tuple[str, ...] = ()
+    """Names of later steps that are not needed when this one is done: it frees the same zombies."""
 
     @property
     def is_for_people(self) -> bool:
@@ -187,6 +196,11 @@ class Plan(NamedTuple):
     """Of these, how many no step of ours can free."""
     makers: tuple[str, ...] = ()
     """Who goes on making them unless stopped."""
+
+    @property
+    def foreseen(self) -> int:
+        """Zombies that go, as far as that is known; those of a step that stands in for another are counted there."""
+        return sum(step.expected.zombies_freed or 0 for step in self.steps if step.expected and not step.instead_of)
 
     @property
     def own_steps(self) -> tuple[Step, ...]:

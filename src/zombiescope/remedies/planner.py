@@ -19,7 +19,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.facts.levers import Levers
 from zombiescope.remedies.catalogue import RECIPES
 from zombiescope.remedies.choice import Reckoning, choose
-from zombiescope.remedies.plan import Plan, Step
+from zombiescope.remedies.plan import Expected, Plan, Step
 from zombiescope.remedies.situation import AT_REST, Activity, Draft, Situation
 
 _POPULATION = "zombie-population"
@@ -79,7 +79,7 @@ def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
         if draft.name in names:
             continue
         names.add(draft.name)
-        expected = reckoning.pull(draft.pulls) if draft.pulls else None
+        expected = _expected(reckoning, draft) if draft.pulls else None
         steps.append(
             Step(
                 len(steps) + 1,
@@ -94,9 +94,18 @@ def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
                 draft.check,
                 expected,
                 draft.needs_consent,
+                draft.instead_of,
             )
         )
     return tuple(steps), reckoning.left
+
+
+def _expected(reckoning: Reckoning, draft: Draft) -> Expected:
+    """A step that stands in for another leaves the zombies to be counted there, too; what it rewrites stays in memory."""
+    if not draft.instead_of:
+        return reckoning.pull(draft.pulls)
+    found = reckoning.would_free(draft.pulls)
+    return found if found.bytes_freed is None else found._replace(bytes_freed=0)
 
 
 def _drafts(situation: Situation) -> Iterator[tuple[str, Draft]]:

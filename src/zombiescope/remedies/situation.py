@@ -74,3 +74,5 @@ class Draft(NamedTuple):
     """The levers of zombies that this step pulls."""
     maker: str = ""
     """Whom it is against."""
+    instead_of: tuple[str, ...] = ()
+    """Names of drafts that free the same zombies at a higher price."""

@@ -81,6 +81,7 @@ def test_a_recording_of_a_real_machine_gives_the_doctor_its_answer_and_the_plan_
     assert told["plan"] is None
     assert "cannot be mended" in {gap["fact"]: gap["reason"] for gap in told["gaps"]}["plan"]
     assert main(["plan", "--root", bundle, "--below", "/zombiescope-lab/scenario", "--json"]) == 0
-    (step, *_) = json.loads(capsys.readouterr().out)["steps"]
+    (keep, step, *_) = json.loads(capsys.readouterr().out)["steps"]
+    assert keep["change"] == {**step["change"], "kind": "rewrite_files"}
     assert step["change"]["kind"] == "delete_files"
     assert 290 <= step["expected"]["zombies_freed"] <= 300

@@ -69,6 +69,9 @@ def test_what_is_in_vain_fits_what_was_found() -> None:
     assert named("steal") == set()
     assert named("sockets") == {"cgdelete", "remounting the cgroup file systems"}
     assert "drop_caches" in named("both-diseases")
+    reclaim = "reclaim (memory.reclaim, memory.high, force_empty)"
+    assert reclaim in named("both-diseases"), "shared memory: swap is no cure"
+    assert reclaim not in named("sockets")
     assert {"huge pages", "another allocator", "CPU affinity", "adding nodes"} <= named("incident")
 
 

@@ -15,7 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.host.attributes import read_attributes
 from zombiescope.host.programs import Ran
 from zombiescope.host.writes import Fault, Writer
-from zombiescope.remedies.plan import Change, DeleteFiles, NamedFile, Risk, Step, Undo
+from zombiescope.remedies.plan import Change, DeleteFiles, NamedFile, RewriteFiles, Risk, Step, Undo
 
 ETC = b"/etc/systemd/system"
 SWAP_HEAD = b"Filename Type Size Used Priority\n"
@@ -77,6 +77,7 @@ def build(root: Path) -> Path:
     for name in ("memory.reclaim", "memory.force_empty", "trigger"):
         (root / f"sys/fs/cgroup/a/{name}").write_text("")
     (root / "sys/fs/cgroup/a/memory.high").write_text("max")
+    (root / "sys/fs/cgroup/cgroup.procs").write_text("")
     (root / "sys/knob").write_text("before")
     return root
 
@@ -86,12 +87,12 @@ def step(n: int, change: Change, undo: Undo) -> Step:
 
 
 def seen(root: Path, each: Step) -> Step:
-    """With the files that it deletes as a plan sees them: by number."""
+    """With the files that it deletes or rewrites as a plan sees them: by number."""
     change = each.change
-    if not isinstance(change, DeleteFiles):
+    if not isinstance(change, DeleteFiles | RewriteFiles):
         return each
     files = [NamedFile(path, (root / os.fsdecode(path).lstrip("/")).stat().st_ino) for path, *_ in change.files]
-    return each._replace(change=DeleteFiles(tuple(files)))
+    return each._replace(change=type(change)(tuple(files)))
 
 
 def workshop(root: Path, state: Path, fault: Fault = lambda _: None) -> tuple[Hands, Executor]:

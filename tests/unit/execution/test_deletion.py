@@ -68,9 +68,7 @@ def test_without_leases_an_unread_process_may_have_it(
     monkeypatch.setattr(removal, "_lease", lambda *_: False)
     first = (root / "dev/shm/5").stat()
     key = (f"{os.major(first.st_dev)}:{os.minor(first.st_dev)}", first.st_ino)
-    monkeypatch.setattr(
-        "zombiescope.execution.deletion.files_in_use", lambda _: InUse({key: "pid 7 (program)"}, unread)
-    )
+    monkeypatch.setattr("zombiescope.execution.grip.files_in_use", lambda _: InUse({key: "pid 7 (program)"}, unread))
     _, executor = workshop(root, tmp_path / "state")
     assert "in use by pid 7 (program)" in executor.run(seen(root, DELETE)).note
     assert sorted(path.name for path in (root / "dev/shm").iterdir()) == left

@@ -38,6 +38,7 @@ CHANGES: list[tuple[plan.Change, Undo]] = [
             (plan.SetFile(b"/sys/knob", b"after"), Undo.EXACT),
             (plan.Flush(b"/a"), Undo.NONE),
             (plan.DropFiles((NamedFile(b"/var/log/5", None), NamedFile(b"/var/log/6", None))), Undo.NONE),
+            (plan.RewriteFiles((NamedFile(b"/dev/shm/5", None), NamedFile(b"/dev/shm/6", None))), Undo.EXACT),
             (plan.DeleteFiles((NamedFile(b"/dev/shm/5", None), NamedFile(b"/dev/shm/6", None))), Undo.NONE),
             (plan.RemoveSegments((5, 6)), Undo.NONE),
             (plan.Reclaim(b"/a", ReclaimWay.MEMORY_RECLAIM, (GROUP + b"memory.reclaim",), 1), Undo.NONE),
@@ -48,7 +49,7 @@ CHANGES: list[tuple[plan.Change, Undo]] = [
 ]  # fmt: skip
 STEPS = [step(n, change, undo) for n, (change, undo) in enumerate(CHANGES, 1)]
 GONE = re.compile(r"dev/shm/|segments/")
-WRITTEN = re.compile(r"memory\.reclaim|memory\.force_empty|trigger")
+WRITTEN = re.compile(r"cgroup\.procs|memory\.reclaim|memory\.force_empty|trigger")
 """Files that do something when they are written and have no value."""
 
 
@@ -137,7 +138,7 @@ def entries_of(state: Path) -> list[Entry]:
 def test_the_plan_has_every_primitive_and_meets_every_change_of_the_writer(template: Path, tmp_path: Path) -> None:
     assert {type(each.change) for each in STEPS} == set(plan.KINDS) - {plan.AskHuman}
     met = {point.split()[0].partition(":")[2] for point in points_of(template, tmp_path) if point.startswith("after:")}
-    looks = {"look", "read_value", "settle", "folder", "hold", "names_aside"}
+    looks = {"look", "read_value", "settle", "folder", "hold", "names_aside", "nameless"}
     undo_only = {"remove_folder", "put_back", "clear_beside"}
     methods = {name for name, _ in inspect.getmembers(Writer, inspect.isfunction) if not name.startswith("_")}
     named = {"swap": {"swapon", "swapoff"}}

@@ -9,7 +9,7 @@ from tests.unit.facts.test_names import HOSTILE
 
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import EmptyDirectories, MemoryUse, Residuals, Sweep
+from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Sweep
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.presenters.doctor_json import render_doctor
@@ -42,6 +42,22 @@ def test_a_scan_for_a_person() -> None:
     assert any("one statistics sweep: 12 ms over 100 live cgroups" in line for line in lines)
     assert any(line.startswith("unknown   parents[].zombies: v1") for line in lines)
     assert "next      zombiescope doctor" in lines[-2]
+
+
+def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -> None:
+    use = MemoryUse(3 << 20, 1 << 20, 0, 0, 0)
+    seen = snapshot(0, live=100)._replace(handed_on=HandedOn(True, {b"/a": use, b"/b\n": use._replace(file=0)}, 2))
+    told = (
+        "handed on this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: 5 MiB are charged to 2 live "
+        "parents, most to /a (4 MiB), and to none of the cgroups that live below; of 2 more parents it cannot be told"
+    )
+    assert told in text_of(seen, 400)
+    assert "handed on " in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
+    document = render_scan(observed(seen), diagnose(case(seen)), Thresholds())
+    assert [parent["path"] for parent in document["handed_on"]["parents"]] == ["/a", shown(b"/b\n")]
+    assert document["handed_on"]["parents_untold"] == 2
+    nothing = seen._replace(handed_on=HandedOn(False, {}))
+    assert "handed on" not in text_of(nothing, 400)
 
 
 def test_the_formula_is_explained() -> None:

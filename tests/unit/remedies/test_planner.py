@@ -21,11 +21,13 @@ from zombiescope.presenters.plan_text import Asked, headline, next_words, render
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
+    Expected,
     PlaceFile,
     Plan,
     Reclaim,
     ReclaimWay,
     RemoveLinks,
+    RewriteFiles,
     Risk,
     Undo,
 )
@@ -44,9 +46,9 @@ def test_the_maker_is_stopped_before_what_it_left_is_freed() -> None:
         diagnosis("zombie-population"), autopsy(body(CACHE), body(TMPFS)), audit(unit(need=Need.UNNEEDED)), levers()
     )
     assert names(plan) == [
-        f"stop:{UNIT}", f"mask:{UNIT}", "drop-files", "delete:/dev/shm", "newer-kernel",
+        f"stop:{UNIT}", f"mask:{UNIT}", "drop-files", "rewrite:/dev/shm", "delete:/dev/shm", "newer-kernel",
     ]  # fmt: skip
-    assert [step.n for step in plan.steps] == [1, 2, 3, 4, 5]
+    assert [step.n for step in plan.steps] == [1, 2, 3, 4, 5, 6]
     assert plan.makers == (f"unit:{UNIT}",)
     assert plan.out_of_reach == 0
 
@@ -181,6 +183,19 @@ def test_a_zombie_is_counted_at_the_step_that_removes_its_last_pin() -> None:
     assert expected["delete:/dev/shm"].bytes_freed == 5 * 4096
 
 
+def test_files_are_kept_before_they_are_deleted_and_their_zombies_counted_once() -> None:
+    plan = propose(diagnosis(), autopsy(body(TMPFS, pages=2)), None, levers(), every_zombie=True)
+    keep, delete, *_ = plan.steps
+    assert (keep.name, delete.name) == ("rewrite:/dev/shm", "delete:/dev/shm")
+    assert (keep.risk, keep.undo, keep.needs_consent) == (Risk.MEDIUM, Undo.EXACT, True)
+    assert keep.instead_of == (delete.name,)
+    assert keep.change == RewriteFiles(getattr(delete.change, "files", ()))
+    assert keep.expected == Expected(1, 0, 1), "the memory stays in use"
+    assert delete.expected == Expected(1, 2 * 4096, 1)
+    assert (plan.foreseen, plan.out_of_reach) == (1, 0)
+    assert "with swap only moves it there" in delete.why
+
+
 def test_attached_segments_are_left_to_people() -> None:
     held, free = pin(PinKind.SYSV_SHM, inode=5), pin(PinKind.SYSV_SHM, inode=6)
     here = levers(segments={5: 1, 6: 0})
@@ -273,7 +288,7 @@ def test_the_unit_that_leaves_zombies_is_treated_before_the_louder_one_that_leav
 def test_who_makes_more_now_and_loops_nowhere_is_to_be_stopped_first_by_people() -> None:
     activity = Activity(growing=(("unit:job.service", "job.timer"), ("pod:1234", None)))
     plan = propose(diagnosis("zombie-population"), autopsy(body(TMPFS)), audit(loops=()), levers(), activity=activity)
-    assert names(plan)[:3] == ["stop-maker:unit:job.service", "stop-maker:pod:1234", "delete:/dev/shm"]
+    assert names(plan)[:3] == ["stop-maker:unit:job.service", "stop-maker:pod:1234", "rewrite:/dev/shm"]
     assert isinstance(plan.steps[0].change, AskHuman)
     assert plan.steps[0].change.commands[0].startswith("systemctl stop job.timer")
     assert plan.makers[:2] == ("unit:job.service", "pod:1234")

@@ -13,16 +13,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, MemoryUse, Residuals
+from zombiescope.facts.cgroups import HandedOn, Hierarchy, HierarchyVersion, LiveTree, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.live_cgroups import GONE, children_of
-from zombiescope.probes.reparenting import hands_pages_on
+from zombiescope.probes.reparenting import hands_pages_on, is_told_to_hand_on
 
 SAMPLES = 3
 SECONDS_BETWEEN_SAMPLES = 1.0
 _FACT = "parents[].bytes"
+_HANDED_ON = "handed_on"
 _ADD_UP = "write 1 to memory.use_hierarchy at the top before any cgroup is made; a newer kernel knows no other way"
 
 # file, shmem, anon, unevictable, swap: plain tuples, for a host may have ten thousand live cgroups. Swap is last and may be absent.
@@ -56,6 +57,42 @@ def read_residuals(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes] | 
     uses = {path: _memory_use(parent.residual) for path, parent in found.items()}
     if hierarchy.version is HierarchyVersion.V2 and any(any(parent.residual) for parent in found.values()):
         uses = _without_pages_handed_on(host, uses)
+    return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
+
+
+def read_handed_on(host: Host, hierarchy: Hierarchy, tree: LiveTree | Gap) -> HandedOn | Gap:
+    """What a v2 directory without a process of its own is charged, and none of its live children is, came from below: from children
+    that died, or from processes before they were moved to a child. Swap entries stay with the dead and are not in it."""
+    happens = is_told_to_hand_on(host)
+    if happens is None:
+        return Gap(
+            _HANDED_ON, "the recording does not tell whether its kernel hands a dead cgroup's memory on", "record again"
+        )
+    if not happens:
+        return HandedOn(happens=False, by_parent={})
+    if isinstance(tree, Gap):
+        return tree.about(_HANDED_ON)
+    if hierarchy.version is HierarchyVersion.V1:
+        return Gap(_HANDED_ON, "cgroup v1 does not tell what was left to a parent from what its own processes use")
+    found = _own_of_parents(host, hierarchy, tree.paths)  # leaves, too: all that was below one may have died
+    if isinstance(found, Gap):
+        return found.about(_HANDED_ON)
+    left = {path: use._replace(swap=0) for path, use in found.by_parent.items()}
+    return HandedOn(
+        happens=True,
+        by_parent={path: use for path, use in left.items() if use.bytes_held},
+        unsplit=len((found.unsplit | found.garbled).difference(tree.leaves)),
+    )
+
+
+def _own_of_parents(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> Residuals | Gap:
+    """The same on v2 for any live directories, whoever left it to them: the lower of two samples, one right after the other."""
+    reader = _V2(host, hierarchy)
+    try:
+        found = {path: reader.lower(path, parent) for path, parent in reader.search(parents).items()}
+    except OSError as error:
+        return refusal(_FACT, error.filename or hierarchy.mount_point, error)
+    uses = {path: _memory_use(parent.residual) for path, parent in found.items() if parent}
     return Residuals(uses, frozenset(reader.unsplit), frozenset(reader.garbled))
 
 

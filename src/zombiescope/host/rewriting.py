@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file's content in a new inode under the same name: nothing of it changes but who its memory is charged to.
+
+The copy has no name until it is whole. It then trades places with the file in one call, so whoever opens the name gets either of
+them, whole; what came out is looked at where nobody else can reach it, and traded back if it is not the very file (record 14).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from zombiescope.host import removal
+from zombiescope.host.attributes import read_attributes, write_attributes
+from zombiescope.host.removal import Held, InUseError
+
+_RENAME_EXCHANGE = 2
+_PART = 1 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def nameless(folder: int) -> int:
+    """A file that goes with its descriptor, on the file system of the folder."""
+    return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=folder)
+
+
+def copy_whole(old: int, new: int) -> None:
+    """Content alone, holes kept; read back and compared. Raises OSError."""
+    size, at = os.fstat(old).st_size, 0
+    os.ftruncate(new, size)
+    while at < size:
+        try:
+            start = os.lseek(old, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            break  # nothing but a hole
+        at = os.lseek(old, start, os.SEEK_HOLE)
+        _copy_part(old, new, start, at)
+    os.fsync(new)
+    if not _is_same(old, new, size):
+        raise OSError(errno.EIO, "the copy is not the same as the file")
+
+
+def _copy_part(old: int, new: int, start: int, end: int) -> None:
+    while start < end:
+        part = os.pread(old, min(_PART, end - start), start)
+        if not part:
+            raise OSError(errno.EIO, "the file became shorter")
+        while part:
+            written = os.pwrite(new, part, start)
+            start, part = start + written, part[written:]
+
+
+def _is_same(old: int, new: int, size: int) -> bool:
+    if os.fstat(old).st_size != size or os.fstat(new).st_size != size:
+        return False
+    return all(os.pread(old, _PART, at) == os.pread(new, _PART, at) for at in range(0, size, _PART))
+
+
+def take_after(file: Held, new: int) -> None:
+    """Owner, mode, access lists and other attributes, times. In this order: a new owner takes away capabilities and set-id bits."""
+    status = file.status
+    os.fchown(new, status.st_uid, status.st_gid)
+    os.fchmod(new, stat.S_IMODE(status.st_mode))
+    write_attributes(new, read_attributes(file.descriptor))
+    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = os.fstat(new)
+    kept = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
+    if any(getattr(now, name) != getattr(status, name) for name in kept):
+        raise OSError(errno.EIO, "the copy did not take the file's mode, owner and times", file.name)
+
+
+def name_copy(new: int, place: int, number: int) -> None:
+    os.link(b"/proc/self/fd/%d" % new, b"%d" % number, dst_dir_fd=place, follow_symlinks=True)
+
+
+def trade_places(folder: int, file: Held, place: int, number: int) -> None:
+    """The copy gets the name, and the file lies in the folder of ours. Raises InUseError or ESTALE with everything as it was."""
+    if not file.still_alone():
+        raise InUseError(file.name)
+    _exchange(folder, file.name, place, number)
+    copy_is_in, still_alone = inode_of(place, number) == file.status.st_ino, file.still_alone()
+    if copy_is_in and still_alone:
+        return
+    _trade_back(folder, file.name, place, number)
+    if copy_is_in:
+        raise InUseError(file.name)
+    raise OSError(errno.ESTALE, "another file has its name by now", file.name)
+
+
+def _trade_back(folder: int, name: bytes, place: int, number: int) -> None:
+    """What came out goes back under its name; where that is gone meanwhile, as after any deletion that was not ours."""
+    try:
+        _exchange(folder, name, place, number)
+    except FileNotFoundError:
+        removal.put_back(folder, name, place, number)
+
+
+def inode_of(place: int, number: int) -> int:
+    return os.stat(b"%d" % number, dir_fd=place, follow_symlinks=False).st_ino
+
+
+def clear(folder: int, name: bytes, place: int, number: int, pair: tuple[int, int]) -> None:
+    """Empties a place in the folder of ours. `pair`: the inodes of the file and of its copy. The copy goes, and so does the file
+    once the copy has its name; anything else is put back."""
+    old, copy = pair
+    with suppress(FileNotFoundError):
+        inode = inode_of(place, number)
+        if inode == copy or (inode == old and _has_name(folder, name, copy)):
+            os.unlink(b"%d" % number, dir_fd=place)
+        else:
+            removal.put_back(folder, name, place, number)
+
+
+def _has_name(folder: int, name: bytes, inode: int) -> bool:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino == inode
+    except FileNotFoundError:
+        return False
+
+
+def _exchange(folder: int, name: bytes, place: int, number: int) -> None:
+    if not hasattr(_libc, "renameat2"):  # glibc before 2.28
+        raise OSError(errno.ENOSYS, "this C library cannot exchange two names", name)
+    if _libc.renameat2(folder, name, place, b"%d" % number, _RENAME_EXCHANGE) == 0:
+        return
+    code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code), name)
