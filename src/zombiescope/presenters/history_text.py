@@ -35,7 +35,7 @@ def render_history_text(
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
     parts: list[RenderableType] = [
         Text(f"{recall.samples:,} samples, {span}{boots}"),
-        Text(growth_sentence(recall.growth), style="bold"),
+        Text(growth_sentence(recall.growth, recall.risen), style="bold"),
     ]
     parts += [Text(line) for line in _clock(recall.growth)]
     parts += [_moment(moment)] if moment else [_series(recall), *_makers(recall)]
@@ -47,7 +47,7 @@ def render_history_text(
     return parts
 
 
-def growth_sentence(growth: Growth | None) -> str:
+def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()) -> str:
     if growth is None or growth.total is None:
         return "too little is remembered to tell growth from noise"
     trend = growth.total
@@ -59,9 +59,22 @@ def growth_sentence(growth: Growth | None) -> str:
         if trend.is_since_seen
         else f"for at least {duration(growth.at - trend.since)}"
     )
-    who = f", most by {growth.makers[0].maker}" if growth.makers and growth.makers[0].maker else ""
+    who = _who(growth, risen)
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
     return f"{trend.now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+
+
+def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
+    """Who grows steadily, and who rose by more at once: neither is passed over for the other."""
+    first = next((trend for trend in growth.makers if trend.maker), None)
+    louder = next(iter(risen), None)
+    if first is None:
+        return f", most by {louder[0]} (+{louder[1]:,}, not steadily)" if louder else ""
+    if louder and louder[0] != first.maker and louder[1] > first.grown:
+        return (
+            f", steadily by {first.maker} (+{first.grown:,}); {louder[0]} rose by more, not steadily (+{louder[1]:,})"
+        )
+    return f", most by {first.maker} (+{first.grown:,})"
 
 
 def _moment_of(at: float, now: float) -> str:
@@ -170,7 +183,10 @@ def _moment(moment: Sample) -> Table:
     table = Table(title=f"as it was at {rfc3339(moment.at)}", box=None, pad_edge=False, title_justify="left")
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("series", overflow="fold")
-    for name, value in moment.values.items():
+    makers = {name for name in moment.values if name.startswith(MAKER_PREFIX)}
+    most_first = sorted(makers, key=lambda name: (-moment.values[name], name))
+    for name in [*(name for name in moment.values if name not in makers), *most_first]:
+        value = moment.values[name]
         table.add_row(figure(name, value), Text(name.removesuffix(_SECONDS)))
     return table
 
