@@ -44,7 +44,7 @@ class Answers(NamedTuple):
 
 def recordings() -> dict[str, Path]:
     machines = [file.parent for file in (TESTS / "machines").glob("**/MACHINE.toml")]
-    packed = [file for file in (TESTS / "scenarios").glob("**/*.tar.gz")]
+    packed = (TESTS / "scenarios").glob("**/*.tar.gz")
     return {each.name.removesuffix(".tar.gz"): each for each in sorted([*machines, *packed])}
 
 
