@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.growth import Forecast, Growth
-from zombiescope.analysis.recall import Pause, Recall, Series
+from zombiescope.analysis.recall import ALL, Pause, Recall, Series
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
@@ -35,7 +35,7 @@ def render_history_text(
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
     parts: list[RenderableType] = [
         Text(f"{recall.samples:,} samples, {span}{boots}"),
-        Text(growth_sentence(recall.growth, recall.risen), style="bold"),
+        Text(growth_sentence(recall.growth, recall.risen, _last_total(recall)), style="bold"),
     ]
     parts += [Text(line) for line in _clock(recall.growth)]
     parts += [_moment(moment)] if moment else [_series(recall), *_makers(recall)]
@@ -47,13 +47,15 @@ def render_history_text(
     return parts
 
 
-def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()) -> str:
+def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = (), last: int | None = None) -> str:
+    """`last`: the number of zombies in the last sample, which stands in the rows below as well."""
     if growth is None or growth.total is None:
         return "too little is remembered to tell growth from noise"
     trend = growth.total
+    now = trend.now if last is None else last
     per_hour = trend.slope.per_second * 3600
     if trend.slope.low <= 0:
-        return f"{trend.now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
+        return f"{now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
     began = (
         f"since {_moment_of(trend.since, growth.at)}"
         if trend.is_since_seen
@@ -61,7 +63,7 @@ def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()
     )
     who = _who(growth, risen)
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
-    return f"{trend.now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+    return f"{now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
 
 
 def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
@@ -70,11 +72,14 @@ def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
     louder = next(iter(risen), None)
     if first is None:
         return f", most by {louder[0]} (+{louder[1]:,}, not steadily)" if louder else ""
-    if louder and louder[0] != first.maker and louder[1] > first.grown:
-        return (
-            f", steadily by {first.maker} (+{first.grown:,}); {louder[0]} rose by more, not steadily (+{louder[1]:,})"
-        )
-    return f", most by {first.maker} (+{first.grown:,})"
+    rise = dict(risen).get(first.maker or "", first.grown)
+    if louder and louder[0] != first.maker and louder[1] > rise:
+        return f", steadily by {first.maker} (+{rise:,}); {louder[0]} rose by more, not steadily (+{louder[1]:,})"
+    return f", most by {first.maker} (+{rise:,})"
+
+
+def _last_total(recall: Recall) -> int | None:
+    return next((round(series.last) for series in recall.series if series.name == ALL), None)
 
 
 def _moment_of(at: float, now: float) -> str:
