@@ -36,6 +36,8 @@ class Cell:
     mglru: bool = False
     required: bool = False
     memory_megabytes: int = 1024
+    cpus: int = 2
+    """More than two only on demand (`tests.vm.run --cpus`): one thread emulates them all."""
 
     @property
     def memory_is_v1(self) -> bool:

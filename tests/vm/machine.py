@@ -195,7 +195,7 @@ def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
         "-cpu",
         "max",
         "-smp",
-        "2",
+        str(cell.cpus),
         *_memory(cell),
         "-nodefaults",
         "-display",
@@ -221,13 +221,13 @@ def _memory(cell: Cell) -> list[str]:
     arguments = ["-m", str(cell.memory_megabytes)]
     if cell.numa_nodes == 1:
         return arguments
-    share = cell.memory_megabytes // cell.numa_nodes
+    share, cpus = cell.memory_megabytes // cell.numa_nodes, cell.cpus // cell.numa_nodes
     for node in range(cell.numa_nodes):
         arguments += [
             "-object",
             f"memory-backend-ram,id=m{node},size={share}M",
             "-numa",
-            f"node,nodeid={node},memdev=m{node},cpus={node}",
+            f"node,nodeid={node},memdev=m{node},cpus={node * cpus}-{(node + 1) * cpus - 1}",
         ]
     return arguments
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.vm.archive import BuildError
@@ -19,15 +20,22 @@ from tests.vm.job import stage
 from tests.vm.machine import run_job
 from tests.vm.recipe import REPOSITORY
 
+_MEGABYTES_A_CPU = 16
+"""Beside what two have: the kernel's own memory for each."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.vm.run", description="Runs a command in a test machine.")
     parser.add_argument("--cell", required=True, choices=[cell.name for cell in CELLS])
     parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS")
+    parser.add_argument("--cpus", type=int, default=2, help="so many CPUs, all emulated by one thread: 96 boot slowly")
     parser.add_argument("--out", type=Path, help="folder for what comes back (build/vm/run/CELL)")
     parser.add_argument("command", nargs="+")
     asked = parser.parse_args()
-    cell = cell_named(asked.cell)
+    named = cell_named(asked.cell)
+    cell = replace(
+        named, cpus=asked.cpus, memory_megabytes=named.memory_megabytes + _MEGABYTES_A_CPU * (asked.cpus - 2)
+    )
     store = Store()
     try:
         store.ensure([cell.image], [cell.kernel])

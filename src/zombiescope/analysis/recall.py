@@ -69,6 +69,8 @@ class Recall(NamedTuple):
     pauses: tuple[Pause, ...]
     growth: Growth | None
     boots: int
+    risen: tuple[tuple[str, int], ...] = ()
+    """By maker, how many more it has than when growth began to be watched, most first: also those that came in one step."""
 
 
 class Thinned:
@@ -133,17 +135,32 @@ def _recall(
 ) -> Recall | None:
     if not moments:
         return None
-    growth = _growth(by_boot(kept)[-1], marks)
+    present = by_boot(kept)[-1]
+    growth = _growth(present, marks)
+    risen: tuple[tuple[str, int], ...] = ()
     if growth is not None:
-        growth = growth._replace(onset=onset)
+        growth, risen = growth._replace(onset=onset), _risen(present, growth.at - growth.window_seconds)
     times = [sample.at for sample in moments]
-    return Recall(len(moments), min(times), max(times), series, pauses(moments), growth, len(by_boot(moments)))
+    return Recall(len(moments), min(times), max(times), series, pauses(moments), growth, len(by_boot(moments)), risen)
+
+
+def _risen(present: Sequence[Sample], begin: float) -> tuple[tuple[str, int], ...]:
+    found = []
+    for name in _makers_in(present):
+        points = [point for point in points_of(present, name, 0.0) if point[0] >= begin]
+        if points and points[-1][1] > points[0][1]:
+            found.append((name.removeprefix(MAKER_PREFIX), round(points[-1][1] - points[0][1])))
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+
+
+def _makers_in(samples: Iterable[Sample]) -> set[str]:
+    return {name for sample in samples for name in sample.values if name.startswith(MAKER_PREFIX)}
 
 
 def _growth(present: Sequence[Sample], marks: Iterable[tuple[str, float]]) -> Growth | None:
     """Of the present boot: as it is since it last changed, where there is enough of that."""
     total = points_of(present, ALL)
-    makers = {name for sample in present for name in sample.values if name.startswith(MAKER_PREFIX)}
+    makers = _makers_in(present)
     change = derive_change(settled(total)) if len(total) > 1 else None
     since = change if change is not None and sum(at >= change for at, _ in total) >= _LEAST_AFTER_A_CHANGE else None
     begin = float("-inf") if since is None else since
@@ -194,12 +211,18 @@ def by_boot(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def points_of(samples: Iterable[Sample], name: str, otherwise: float | None = None) -> list[Point]:
-    """With `otherwise` a sample that does not have the series has that value: a maker that is not listed has no zombies."""
+    """With `otherwise` a sample that does not have the series has that value: a maker that is not listed has no zombies. But where
+    there are zombies and no maker is listed nobody had looked whose they are: an agent that has just begun."""
     return [
         (sample.at, value)
         for sample in samples
-        if (value := sample.values.get(name, otherwise)) is not None and (otherwise is None or ALL in sample.values)
+        if (value := sample.values.get(name, otherwise)) is not None and (otherwise is None or _tells_makers(sample))
     ]
+
+
+def _tells_makers(sample: Sample) -> bool:
+    zombies = sample.values.get(ALL)
+    return zombies is not None and (not zombies or any(name.startswith(MAKER_PREFIX) for name in sample.values))
 
 
 def pauses(samples: Sequence[Sample]) -> tuple[Pause, ...]:

@@ -58,12 +58,24 @@ def _parents(
         return ()
     uses = residuals.by_parent if isinstance(residuals, Residuals) else {}
     if counts is not None:
-        shares = [ParentShare(path, zombies, uses.get(path)) for path, zombies in counts.items()]
+        settled = _within(population.zombies, counts)
+        shares = [ParentShare(path, zombies, uses.get(path)) for path, zombies in settled.items()]
         return tuple(sorted(shares, key=_largest_first))
     if isinstance(residuals, Gap):
         return residuals
     shares = [ParentShare(path, None, uses.get(path)) for path in {*uses, *residuals.garbled}]
     return tuple(sorted(shares, key=_largest_first)) or _NO_BYTES
+
+
+def _within(zombies: int, counts: Mapping[bytes, int]) -> Mapping[bytes, int]:
+    """No more than the total, which is read before them: who died in between is on its way and left out, where most die."""
+    over = sum(counts.values()) - zombies
+    if over <= 0:
+        return counts
+    found = dict(counts)
+    for path in sorted(found, key=lambda path: (-found[path], path)):
+        found[path], over = max(found[path] - over, 0), max(over - found[path], 0)
+    return {path: count for path, count in found.items() if count}
 
 
 def _largest_first(share: ParentShare) -> tuple[int, int, bytes]:

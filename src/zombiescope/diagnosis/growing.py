@@ -16,6 +16,7 @@ from zombiescope.facts.gap import Gap
 BY_EVENTS = "by events: died and not released"
 BY_WALK = "born in the window, by a walk of the zombies"
 BY_DEATHS = "likely: died in the window while the count rose; no release can be seen here"
+BY_LAST = "likely: nobody else left one that was born in the window"
 BY_COUNT = "by the count alone"
 
 
@@ -71,7 +72,20 @@ def growing_of(case: Case) -> Growing | None:
         died = _most(((flow.maker, flow.deaths) for flow in flows.makers), least)
         if died:
             return Growing(seconds, change, tuple((maker, min(n, change)) for maker, n in died), BY_DEATHS)
+    alone = _alone_lately(case)
+    if alone:
+        return Growing(seconds, change, ((alone[0], min(alone[1], change)),), BY_LAST)
     return Growing(seconds, change, (), BY_COUNT)
+
+
+def _alone_lately(case: Case) -> tuple[str, int] | None:
+    """The one maker whose last zombie was born in the window, where a walk did not count those born in it: an older recording."""
+    if isinstance(case.remains, Gap) or case.remains.lately:
+        return None
+    began = case.first.snapshot.taken_at
+    found = [left for left in case.remains.makers if left.last_born_at is not None and left.last_born_at >= began]
+    is_one = len(found) == 1 and found[0].zombies >= case.thresholds.growth_least
+    return (found[0].maker, found[0].zombies) if is_one else None
 
 
 def _left(flows: FlowsSeen, least: int) -> tuple[tuple[str, int], ...]:

@@ -13,6 +13,7 @@ from zombiescope.host.access import NOT_RECORDED, READ_LIMIT_BYTES, DirectoryWal
 from zombiescope.host.recording import Answer, bytes_of
 
 _Key = tuple[str, bytes]
+_CLOCK: _Key = ("wall_clock", b"")
 
 
 class _Track:
@@ -22,20 +23,32 @@ class _Track:
         self.times: list[float] = []
         self.answers: list[list[Answer]] = []
         self.asked: list[int] = []
+        self.orders: list[list[int]] = []
+        """Of each answer, how many of all questions were asked before."""
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: Answer, order: int) -> None:
         if not self.times or answer.at > self.times[-1]:
             self.times.append(answer.at)
             self.answers.append([])
             self.asked.append(0)
+            self.orders.append([])
         self.answers[-1].append(answer)
+        self.orders[-1].append(order)
 
     def at(self, now: float) -> Answer:
         """The next one of the latest instant not after now; the last one of it again and again. The first, before all of them."""
-        instant = max(bisect_right(self.times, now + 0.0005) - 1, 0)
+        instant = self._instant(now)
         row, count = self.answers[instant], self.asked[instant]
         self.asked[instant] = count + 1
         return row[min(count, len(row) - 1)]
+
+    def skip_to(self, order: int, now: float) -> None:
+        """The last one of this instant that was given before that question comes next."""
+        instant = self._instant(now)
+        self.asked[instant] = max(bisect_right(self.orders[instant], order) - 1, self.asked[instant])
+
+    def _instant(self, now: float) -> int:
+        return max(bisect_right(self.times, now + 0.0005) - 1, 0)
 
 
 class ReplayHost:
@@ -45,8 +58,8 @@ class ReplayHost:
         self.label = label
         self._now = 0.0
         self._tracks: dict[_Key, _Track] = {}
-        for answer in answers:
-            self._tracks.setdefault((answer.operation, answer.path), _Track()).add(answer)
+        for order, answer in enumerate(answers):
+            self._tracks.setdefault((answer.operation, answer.path), _Track()).add(answer, order)
 
     def read(self, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
         content = bytes_of(self._ask("read", path))
@@ -72,8 +85,23 @@ class ReplayHost:
     def wait(self, seconds: float) -> None:
         self._now = round(self._now + seconds, 3)
 
+    def go_to(self, path: bytes) -> None:
+        """To when this file was first read, and to what the clock said then: before that nobody looked, and a file that stands
+        still there did not stand still."""
+        track, clock = self._tracks.get(("read", path)), self._tracks.get(_CLOCK)
+        if track is None or track.times[0] <= self._now:
+            return
+        self._now = track.times[0]
+        if clock is not None:
+            clock.skip_to(track.orders[0][0], self._now)
+
+    def seconds_left(self, path: bytes) -> float | None:
+        """For which this file goes on being read; None where it never was."""
+        track = self._tracks.get(("read", path))
+        return None if track is None else max(track.times[-1] - self._now, 0.0)
+
     def wall_clock(self) -> float:
-        track = self._tracks.get(("wall_clock", b""))
+        track = self._tracks.get(_CLOCK)
         if track is None:
             return 0.0
         answer = track.at(self._now)

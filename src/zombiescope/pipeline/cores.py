@@ -14,7 +14,8 @@ from zombiescope.facts.cores import NOT_SAMPLED, CoreLook, CoresSeen, CoreTime, 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
+from zombiescope.host.replay import ReplayHost
+from zombiescope.probes.readers.cpu_time import FACT, PATH, read_cpu_time
 from zombiescope.probes.readers.kernel_stacks import KernelStacks, open_kernel_stacks
 from zombiescope.probes.readers.node import read_identity
 
@@ -33,12 +34,15 @@ class CoresAnswer(NamedTuple):
 def watch_cores(
     host: Host, seconds: float, progress: Callable[[float], None] = lambda _: None, *, with_blame: bool = True
 ) -> CoresAnswer:
-    """`cores`: for so many seconds."""
+    """`cores`: for so many seconds; of a recording for as long as it looked at the cores."""
+    if isinstance(host, ReplayHost):
+        host.go_to(PATH)
+    seconds = watchable(host, seconds)
     window = CoresWindow(host, with_blame=with_blame)
-    taken_at, identity = host.wall_clock(), read_identity(host)
     steps = max(round(seconds * LOOKS_PER_SECOND), 1)
     try:
         window.look()
+        taken_at, identity = host.wall_clock(), read_identity(host)
         for step in range(1, steps + 1):
             host.wait(seconds / steps)
             window.look()
@@ -46,6 +50,12 @@ def watch_cores(
         return CoresAnswer(taken_at, identity, window.seen())
     finally:
         window.close()
+
+
+def watchable(host: Host, seconds: float) -> float:
+    """Of a recording no longer than it looked: afterwards its counters stand still, which says nothing of the machine."""
+    left = host.seconds_left(PATH) if isinstance(host, ReplayHost) else None
+    return min(seconds, left) if left else seconds
 
 
 class CoresWindow:

@@ -15,7 +15,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.pipeline.cores import LOOKS_PER_SECOND, CoresWindow
+from zombiescope.pipeline.cores import LOOKS_PER_SECOND, CoresWindow, watchable
 from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.services import ServicesWatch
 from zombiescope.pipeline.starvation import StarvationWindow
@@ -100,6 +100,7 @@ class Window:
 
     def let_pass(self, seconds: float, progress: Callable[[float], None]) -> None:
         """Ten looks a second: a short stretch must not fall between two. Always the same waits, so that a replay meets them."""
+        seconds = watchable(self._host, seconds)
         steps = max(round(seconds * LOOKS_PER_SECOND), 1)
         self._look()
         for step in range(1, steps + 1):

@@ -73,11 +73,13 @@ def _headline(autopsy: Autopsy) -> str:
             f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages, but they could not be seen one by one"
         )
     parents = len({body.zombie.parent for body in autopsy.bodies})
+    swapped = sum(body.zombie.pages.swap or 0 for body in autopsy.bodies)
+    beside = f" and {swapped:,} in swap" if swapped else ""
     first = totals.by_maker[0]
     below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
     return (
-        f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * autopsy.page_bytes)}) "
-        f"below {below}; {first.share:.0%} are of {first.maker}"
+        f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * autopsy.page_bytes)})"
+        f"{beside} below {below}; {first.share:.0%} are of {first.maker}"
     )
 
 

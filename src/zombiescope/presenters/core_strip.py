@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zombiescope.facts.cores import CoreTime, CoreUse, CoreWindow
+from zombiescope.facts.cores import CoresSeen, CoreTime, CoreUse, CoreWindow
 
 LEGEND = (
     ("K", "bold red", "saturated in the kernel"),
@@ -21,6 +21,8 @@ LEGEND = (
 STYLES = {letter: style for letter, style, _ in LEGEND}
 _SATURATED = 0.75
 _BUSY = 0.5
+_MOSTLY = 0.5
+"""Of the time: a window of which most is unknown has not shown that nothing happened."""
 
 
 def letter_of(time: CoreTime) -> str:
@@ -67,6 +69,16 @@ def summed(times: Sequence[CoreTime]) -> CoreTime:
     for time in times:
         total = total.plus(time)
     return total
+
+
+def lost_share(seen: CoresSeen) -> float:
+    """Of the time of all cores: accounted to nobody, neither busy nor idle."""
+    time = summed([use.time for use in seen.uses])
+    return time.lost / time.total if time.total > 0 else 0.0
+
+
+def is_mostly_lost(seen: CoresSeen) -> bool:
+    return lost_share(seen) >= _MOSTLY
 
 
 def folded(uses: Sequence[CoreUse]) -> tuple[CoreWindow, ...]:

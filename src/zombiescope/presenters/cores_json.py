@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from zombiescope.facts.blame import Blame, Blamed, Share
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.core_strip import strip
+from zombiescope.presenters.core_strip import is_mostly_lost, strip
 from zombiescope.presenters.document import Dated, Json, document, rfc3339
 
+_UNTOLD = Gap("saturated", "most of the time has no account: neither busy nor idle", "watch again, on the host itself")
 _WINDOW = ("began_at", "seconds", "interval_seconds", "cores")
 
 
@@ -28,6 +29,12 @@ def render_cores(dated: Dated, seen: CoresSeen | Gap) -> Json:
     by_mode = {
         mode.value: round(sum(each.seconds for each in seen.stretches if each.mode is mode), 3) for mode in CoreMode
     }
+    untold = not seen.stretches and is_mostly_lost(seen)
+    saturated = {
+        "seconds": round(seen.saturated_seconds, 3),
+        "longest_seconds": round(seen.longest.seconds, 3) if seen.longest else 0.0,
+        "by_mode": by_mode,
+    }
     body = {
         "window": {
             "began_at": rfc3339(seen.began_at),
@@ -35,16 +42,13 @@ def render_cores(dated: Dated, seen: CoresSeen | Gap) -> Json:
             "interval_seconds": round(seen.interval_seconds, 3),
             "cores": seen.cores,
         },
-        "saturated": {
-            "seconds": round(seen.saturated_seconds, 3),
-            "longest_seconds": round(seen.longest.seconds, 3) if seen.longest else 0.0,
-            "by_mode": by_mode,
-        },
+        "saturated": dict.fromkeys(saturated) if untold else saturated,
         "stretches": [_stretch(stretch, seen.blame) for stretch in seen.stretches],
         "cores": [_core(use, seen) for use in seen.uses],
     }
     unblamed = [seen.blame] if isinstance(seen.blame, Gap) and seen.stretches else []
-    return document("cores/1", dated, body, [*seen.gaps, *unblamed])
+    unknown = [_UNTOLD.about(f"saturated.{name}") for name in saturated] if untold else []
+    return document("cores/1", dated, body, [*seen.gaps, *unblamed, *unknown])
 
 
 def _stretch(stretch: Stretch, blame: Blame | Gap) -> Json:

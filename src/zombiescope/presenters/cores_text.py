@@ -11,7 +11,16 @@ from rich.text import Text
 from zombiescope.facts.blame import Blame, Share
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreUse, CoreWindow, Stretch
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.core_strip import LEGEND, STYLES, folded, letter_of, strip, summed
+from zombiescope.presenters.core_strip import (
+    LEGEND,
+    STYLES,
+    folded,
+    is_mostly_lost,
+    letter_of,
+    lost_share,
+    strip,
+    summed,
+)
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.scan_text import gap_lines
 
@@ -22,7 +31,6 @@ _MOST_STRETCHES = 12
 _MOST_NAMES = 4
 _LEAST_COLUMNS = 10
 _WORTH_TELLING = 0.05
-_MOSTLY = 0.5
 _HELD_BY = {
     CoreMode.SYSTEM: "in the kernel",
     CoreMode.SOFTIRQ: "in softirqs",
@@ -66,20 +74,16 @@ def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
     return [*parts, *gap_lines([*seen.gaps, *unblamed])]
 
 
-def lost_share(seen: CoresSeen) -> float:
-    """Of the time of all cores: accounted to nobody, neither busy nor idle."""
-    time = summed([use.time for use in seen.uses])
-    return time.lost / time.total if time.total > 0 else 0.0
-
-
 def _verdict(seen: CoresSeen) -> Text:
     longest = seen.longest
     watched = f"{seen.seconds:.0f} s on {seen.cores:,} {'core' if seen.cores == 1 else 'cores'}"
     if longest is None:
         lost = lost_share(seen)
+        if is_mostly_lost(seen):
+            words = f"whether a core was saturated is not known: {lost:.0%} of {watched} has no account"
+            return Text(words, style="magenta")
         untold = f", of which {lost:.0%} has no account" if lost >= _WORTH_TELLING else ""
-        style = "green" if lost < _MOSTLY else "magenta"
-        return Text(f"no saturated core: not seen in {watched}{untold}", style=style)
+        return Text(f"no saturated core: not seen in {watched}{untold}", style="green")
     least = "at least " if longest.is_cut else ""
     text = f"core {longest.core} was {least}{longest.seconds:.1f} s {_HELD_BY[longest.mode]} without a break"
     style = "bold red" if longest.seconds >= 1 else "yellow"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.growth import Forecast, Growth
-from zombiescope.analysis.recall import Pause, Recall, Series
+from zombiescope.analysis.recall import ALL, Pause, Recall, Series
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
@@ -36,7 +36,7 @@ def render_history_text(
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
     parts: list[RenderableType] = [
         Text(f"{recall.samples:,} samples, {span}{boots}"),
-        Text(growth_sentence(recall.growth), style="bold"),
+        Text(growth_sentence(recall.growth, recall.risen, _last_total(recall)), style="bold"),
     ]
     parts += [Text(line) for line in _clock(recall.growth)]
     parts += [_moment(moment)] if moment else [_series(recall), *_makers(recall)]
@@ -51,21 +51,39 @@ def _gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
     return [Text(f"gap: {gap.fact}: {gap.reason}") for gap in gaps]
 
 
-def growth_sentence(growth: Growth | None) -> str:
+def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = (), last: int | None = None) -> str:
+    """`last`: the number of zombies in the last sample, which stands in the rows below as well."""
     if growth is None or growth.total is None:
         return "too little is remembered to tell growth from noise"
     trend = growth.total
+    now = trend.now if last is None else last
     per_hour = trend.slope.per_second * 3600
     if trend.slope.low <= 0:
-        return f"{trend.now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
+        return f"{now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
     began = (
         f"since {_moment_of(trend.since, growth.at)}"
         if trend.is_since_seen
         else f"for at least {duration(growth.at - trend.since)}"
     )
-    who = f", most by {growth.makers[0].maker}" if growth.makers and growth.makers[0].maker else ""
+    who = _who(growth, risen)
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
-    return f"{trend.now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+    return f"{now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+
+
+def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
+    """Who grows steadily, and who rose by more at once: neither is passed over for the other."""
+    first = next((trend for trend in growth.makers if trend.maker), None)
+    louder = next(iter(risen), None)
+    if first is None:
+        return f", most by {louder[0]} (+{louder[1]:,}, not steadily)" if louder else ""
+    rise = dict(risen).get(first.maker or "", first.grown)
+    if louder and louder[0] != first.maker and louder[1] > rise:
+        return f", steadily by {first.maker} (+{rise:,}); {louder[0]} rose by more, not steadily (+{louder[1]:,})"
+    return f", most by {first.maker} (+{rise:,})"
+
+
+def _last_total(recall: Recall) -> int | None:
+    return next((round(series.last) for series in recall.series if series.name == ALL), None)
 
 
 def _moment_of(at: float, now: float) -> str:
@@ -174,7 +192,10 @@ def _moment(moment: Sample) -> Table:
     table = Table(title=f"as it was at {rfc3339(moment.at)}", box=None, pad_edge=False, title_justify="left")
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("series", overflow="fold")
-    for name, value in moment.values.items():
+    makers = {name for name in moment.values if name.startswith(MAKER_PREFIX)}
+    most_first = sorted(makers, key=lambda name: (-moment.values[name], name))
+    for name in [*(name for name in moment.values if name not in makers), *most_first]:
+        value = moment.values[name]
         table.add_row(figure(name, value), Text(name.removesuffix(_SECONDS)))
     return table
 

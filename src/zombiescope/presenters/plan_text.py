@@ -148,6 +148,8 @@ def _frees(step: Step) -> str:
     assert expected is not None
     if expected.zombies_freed is None:
         return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
+    if not expected.up_to:
+        return "none by itself: something else holds the same zombies"
     return f"{count(expected.zombies_freed)} zombies, {size(expected.bytes_freed)}"
 
 

@@ -87,3 +87,13 @@ def test_without_a_census_nothing_is_derived_from_it() -> None:
     scan = derive_scan(snapshot(census=gap))
     assert (scan.population, scan.parents, scan.kernel_cost) == (gap, gap, gap)
     assert not isinstance(scan.sweep, Gap)
+
+
+def test_parents_never_sum_to_more_than_the_total() -> None:
+    """A cgroup that dies between the total and its parent's count is on its way, as one gone in the other look is."""
+    found = derive_scan(snapshot(13, parents={b"/a": 12, b"/b": 2})).parents
+    assert not isinstance(found, Gap)
+    assert [(share.path, share.zombies) for share in found] == [(b"/a", 11), (b"/b", 2)]
+    found = derive_scan(snapshot(1, parents={b"/a": 2, b"/b": 1})).parents
+    assert not isinstance(found, Gap)
+    assert [(share.path, share.zombies) for share in found] == [(b"/b", 1)]

@@ -13,6 +13,7 @@ import pytest
 from tests.nobody import as_nobody
 
 from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.recall import derive_recall, points_of
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
@@ -182,3 +183,40 @@ def test_sparklines_and_sentences() -> None:
     assert sparkline([(0.0, 5.0)], 4) == "▁   "
     assert sparkline([(0.0, 0.0), (50.0, 1.0), (100.0, 2.0)], 3) == "▁▅█"
     assert "too little" in growth_sentence(None)
+
+
+def two_makers(folder: Path, *, restart: bool = False) -> None:
+    """One leaks evenly, 21 in all; the other left 159 at once, late. With `restart`, the agent
+    began again and knows no maker yet."""
+    store = Store(str(folder))
+    for number in range(120):
+        small, large = number * 21 // 119, 159 if number >= 80 else 0
+        values = {"zombies": 50.0 + small + large, "maker.unit:even.service": float(small)}
+        values |= {"maker.unit:sudden.service": float(large)} if large else {}
+        if restart and number >= 112:
+            values = {"zombies": values["zombies"]}
+        store.add_sample(1.7e9 + number * 60, "b", values)
+    store.close()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_no_maker_is_named_over_one_that_left_more(tmp_path: Path, capsys: Capture, restart: bool) -> None:
+    two_makers(tmp_path, restart=restart)
+    assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "2023-11-15T00:13"]) == 0
+    said = capsys.readouterr().out
+    sentence = said.splitlines()[1]
+    assert "sudden.service" in sentence, "159 of 180 are its own"
+    assert "most by unit:even" not in sentence
+    if not restart:
+        lines = [line for line in said.splitlines() if "maker." in line]
+        assert [line.split()[0] for line in lines] == ["159", "21"], "most first"
+
+
+def test_an_agent_that_has_just_begun_does_not_turn_makers_to_nought() -> None:
+    told = [Sample(n, n * 60.0, "b", {"zombies": 9.0 + n, "maker.unit:a.service": 9.0 + n}) for n in range(30)]
+    begun = [Sample(n, n * 60.0, "b", {"zombies": 9.0 + n}) for n in range(30, 36)]
+    whole, cut = (derive_recall(samples, []) for samples in (told, [*told, *begun]))
+    assert whole and cut and whole.growth and cut.growth
+    assert [trend.maker for trend in cut.growth.makers] == [trend.maker for trend in whole.growth.makers]
+    none = Sample(1, 0.0, "b", {"zombies": 0.0})
+    assert points_of([none], "maker.unit:a.service", 0.0) == [(0.0, 0.0)], "no zombies: nobody has any"

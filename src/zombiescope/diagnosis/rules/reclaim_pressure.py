@@ -23,9 +23,10 @@ def judge_reclaim_pressure(case: Case) -> Finding:
     if isinstance(seen, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, seen.reason, ())
     share, stall = _share(seen, reclaim), seen.stall("memory.some")
-    severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
-    words = f"reclaim took {share:.0%} of a core"
-    words += f", and some task stalled on memory {stall:.0%} of the time" if stall is not None else ""
+    severity = case.thresholds.of_reclaim_share(share or 0.0, seen.cores, stall)
+    told = [] if share is None else [f"reclaim took {share:.0%} of a core"]
+    told += [] if stall is None else [f"some task stalled on memory {stall:.0%} of the time"]
+    words = ", and ".join(told)
     evidence = _evidence(seen, reclaim, share, stall, case.last.snapshot.taken_at)
     if severity is not Severity.OK:
         return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, words, evidence)
@@ -33,32 +34,27 @@ def judge_reclaim_pressure(case: Case) -> Finding:
     if gap is None and stall is None:
         gap = next(iter(seen.gaps), Gap("pressure.stalls", "nothing tells how long tasks stalled"))
     if gap is not None:
-        told = f"{words}, as far as it is known: {gap.reason}"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, told, evidence)
+        known = f"{words}; more is not known: {gap.reason}" if words else gap.reason
+        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, known, evidence)
     return Finding(
         ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, f"not seen in {seen.seconds:,.0f} s: {words}", evidence
     )
 
 
-def _share(seen: PressureSeen, reclaim: ReclaimSeen | Gap) -> float:
-    """Of one core: kswapd, and the tasks that had to reclaim themselves."""
-    own = 0.0 if isinstance(reclaim, Gap) or reclaim.seconds <= 0 else reclaim.cpu_seconds / reclaim.seconds
-    return own + (seen.mean("kswapd_share") or 0.0)
+def _share(seen: PressureSeen, reclaim: ReclaimSeen | Gap) -> float | None:
+    """Of one core: kswapd, and the tasks that had to reclaim themselves; None where neither was seen."""
+    own = None if isinstance(reclaim, Gap) or reclaim.seconds <= 0 else reclaim.cpu_seconds / reclaim.seconds
+    kswapd = seen.mean("kswapd_share")
+    return None if own is None and kswapd is None else (own or 0.0) + (kswapd or 0.0)
 
 
 def _evidence(
-    seen: PressureSeen, reclaim: ReclaimSeen | Gap, share: float, stall: float | None, end: float
+    seen: PressureSeen, reclaim: ReclaimSeen | Gap, share: float | None, stall: float | None, end: float
 ) -> tuple[Evidence, ...]:
     found = [Evidence("watched", round(seen.seconds, 1), "seconds", "/proc/vmstat", end)]
-    found.append(
-        Evidence(
-            "reclaim.share",
-            round(share, 4),
-            "of one core",
-            "bpf" if isinstance(reclaim, ReclaimSeen) else "kswapd",
-            end,
-        )
-    )
+    if share is not None:
+        source = "bpf" if isinstance(reclaim, ReclaimSeen) else "kswapd"
+        found.append(Evidence("reclaim.share", round(share, 4), "of one core", source, end))
     for field, name in _RATES:
         rate = seen.mean(field)
         if rate is not None:

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No two lines disagree between scan, check, cores and doctor of one scenario: its text, its document, its severity."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from datetime import date
+
+import pytest
+from rich.console import Console, RenderableType
+from tests.scenarios.asked import case_of
+from tests.scenarios.labels import read_labels
+
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.engine import diagnose
+from zombiescope.diagnosis.gate import judge_gate, judge_population
+from zombiescope.diagnosis.limits import Limits
+from zombiescope.facts.gap import Gap
+from zombiescope.presenters.cores_json import render_cores
+from zombiescope.presenters.cores_text import render_cores_text
+from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.gate_formats import render_nagios, render_npd, render_text
+from zombiescope.presenters.scan_json import render_scan
+from zombiescope.presenters.scan_text import render_scan_text
+
+
+def drawn(parts: Iterable[RenderableType]) -> str:
+    console = Console(file=io.StringIO(), width=300, color_system=None)
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+def seen_of(name: str) -> Case:
+    seen = case_of(name)
+    assert seen is not None
+    return seen
+
+
+@pytest.mark.parametrize("name", read_labels())
+def test_a_scan_and_a_check_call_the_stock_by_one_name(name: str) -> None:
+    seen = seen_of(name)
+    found = diagnose(seen)
+    document = render_scan(seen.last, found, seen.thresholds)
+    text = drawn(render_scan_text(seen.last, found, seen.thresholds, explain=True))
+    gate = judge_gate(judge_population(seen.last.scan.population, Limits()), (), date(2026, 1, 1))
+    assert f"severity {document['severity']}" in text
+    assert gate.verdict.value == document["severity"].upper()
+    for form in (render_text(gate, "here"), render_npd(gate), render_nagios(gate, Limits())):
+        assert document["severity"].upper() in form.splitlines()[0]
+    counts = document["memcg"]
+    if counts["zombies"] is None:
+        assert "= counted" not in text
+        return
+    assert f"zombies {counts['zombies']:,} = counted {counts['counted']:,} - live {counts['live']:,}" in text
+    told = {reason.what: reason.value for reason in gate.reasons}
+    assert (told["zombies"], told["ratio"]) == (counts["zombies"], counts["ratio"])
+    parents = [row["zombies"] for row in document["parents"] if row["zombies"] is not None]
+    assert sum(parents) <= counts["zombies"]
+
+
+@pytest.mark.parametrize("name", read_labels())
+def test_the_doctors_text_is_its_document(name: str) -> None:
+    seen = seen_of(name)
+    found = diagnose(seen)
+    document, text = render_doctor(seen, found), drawn(render_doctor_text(seen, found))
+    assert text.startswith(" ".join(document["verdict"].split()))
+    for each in document["findings"]:
+        if each["verdict"] == "present":
+            assert f"present {each['id']} ({each['severity']}): {' '.join(each['summary'].split())}" in text
+        grown = [chain for chain in document["chains"] if chain[0] == "zombie-growth" and len(chain) > 1]
+        if grown:
+            assert "by whom is not known" not in each["summary"]
+
+
+@pytest.mark.parametrize("name", read_labels())
+def test_the_cores_of_a_scenario_add_up(name: str) -> None:
+    seen = seen_of(name)
+    if isinstance(seen.cores, Gap) or not seen.cores.uses:
+        return
+    document, text = render_cores(seen.last.snapshot, seen.cores), drawn(render_cores_text(seen.cores))
+    for use in seen.cores.uses:
+        assert use.time.total == pytest.approx(seen.cores.seconds, rel=0.2)
+    verdict = diagnose(seen).finding("saturated-core").verdict
+    if document["saturated"]["seconds"] is None:
+        assert text.startswith("whether a core was saturated is not known")
+        assert verdict == "unknown"
+    else:
+        assert text.startswith("no saturated core") == (not seen.cores.stretches)
+        assert document["saturated"]["seconds"] == pytest.approx(
+            sum(document["saturated"]["by_mode"].values()), abs=0.01
+        )
