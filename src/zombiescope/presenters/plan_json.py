@@ -48,6 +48,8 @@ def render_plan(plan: Plan) -> Json:
 
 
 def render_step(step: Step) -> Json:
+    """What is freed is predicted once: a step that stands in for a later one says apart what it frees in its place."""
+    expected = None if step.expected is None else _expected(step.expected)
     return {
         "n": step.n,
         "name": step.name,
@@ -59,9 +61,10 @@ def render_step(step: Step) -> Json:
         "risk": step.risk,
         "undo": step.undo,
         "check": step.check,
-        "expected": None if step.expected is None else _expected(step.expected),
+        "expected": None if step.instead_of else expected,
         "needs_consent": step.needs_consent,
         "instead_of": list(step.instead_of),
+        "expected_instead": expected if step.instead_of else None,
     }
 
 

@@ -211,7 +211,7 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
         assert "nothing to do" not in text
         return
     there = said.documents["autopsy"]["totals"]["zombies"]
-    assert document["zombies"] in (there, 0), "below the limits a plan is about none"
+    assert document["zombies"] <= there, "below the limits a plan is about those that still grow, or none"
     assert document["zombies"] or not steps
     assert freed + document["out_of_reach"] <= document["zombies"]
     assert sum(each["up_to"] for each in known) <= document["zombies"]
