@@ -10,7 +10,10 @@ from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Dated, Json, document
 from zombiescope.remedies.plan import KINDS, Change, Expected, NamedFile, PlaceFile, Plan, Step
 
-_NOT_OF_ZOMBIES = Gap("steps[].expected", "this step frees no zombie by itself, or people do it: nothing is predicted")
+_NOT_OF_ZOMBIES = Gap(
+    "steps[].expected",
+    "this step frees no zombie by itself, stands in for a later one, or people do it: nothing is predicted",
+)
 _UNSEEN = Gap(
     "zombies",
     "the zombies could not be seen one by one",
@@ -31,7 +34,7 @@ def plan_gaps(plan: Plan, prefix: str = "") -> list[Gap]:
         found += [
             Gap(f"{prefix}steps[].expected.{name}", expected.why_unknown) for name in ("zombies_freed", "bytes_freed")
         ]
-    if any(step.expected is None for step in plan.steps):
+    if any(step.expected is None or step.instead_of for step in plan.steps):
         found.append(_NOT_OF_ZOMBIES.about(f"{prefix}{_NOT_OF_ZOMBIES.fact}"))
     return found
 
@@ -64,7 +67,7 @@ def render_step(step: Step) -> Json:
         "expected": None if step.instead_of else expected,
         "needs_consent": step.needs_consent,
         "instead_of": list(step.instead_of),
-        "expected_instead": expected if step.instead_of else None,
+        **({"expected_instead": expected} if step.instead_of else {}),
     }
 
 
