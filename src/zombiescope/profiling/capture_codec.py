@@ -33,6 +33,9 @@ _PROBED_BYTES = 1 << 14
 _LEAD = struct.Struct("<8sI")
 _MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
 _MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
+_DAMAGE = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
+)  # fmt: skip
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
@@ -180,17 +183,7 @@ def decode(raw: bytes | memoryview) -> Capture:
         heading, at = _heading(buffer)
         columns, texts = _unpack_all(buffer, heading, at)
         return _capture(heading["about"], columns, texts)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        zlib.error,
-        struct.error,
-        RecursionError,
-    ) as error:
+    except _DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
@@ -199,7 +192,7 @@ def read_about(raw: bytes | memoryview) -> About:
     try:
         heading, _ = _heading(memoryview(raw))
         return _about(heading["about"])
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+    except _DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
