@@ -27,6 +27,8 @@ def test_a_link_of_our_own_leads_to_it(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "state").symlink_to("private")
     ensure_folder(bytes(tmp_path / "state"))
+    assert (tmp_path / "state").is_symlink()
+    assert list((tmp_path / "private").iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
