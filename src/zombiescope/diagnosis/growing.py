@@ -6,18 +6,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.ledger import label_of
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.flows import FlowsSeen
 from zombiescope.facts.gap import Gap
+
+if TYPE_CHECKING:
+    from zombiescope.facts.services import ServiceLoop
 
 BY_EVENTS = "by events: died and not released"
 BY_WALK = "born in the window, by a walk of the zombies"
 BY_DEATHS = "likely: died in the window while the count rose; no release can be seen here"
 BY_LAST = "likely: nobody else left one that was born in the window"
+BY_RHYTHM = "likely: the count rose as often as it restarts, and it was restarted about as often as there are zombies"
 BY_COUNT = "by the count alone"
+_LIVES_SHARE = 0.5
+"""Of the zombies, which a unit's restarts must come to for it to have made most of them."""
+_RHYTHM = 0.5
+"""How far, as a share, the count may be from a unit's restarts in the window: both are counted at ends that do not meet."""
 
 
 class Growing(NamedTuple):
@@ -62,9 +71,18 @@ def growing_of(case: Case) -> Growing | None:
             return Growing(flows.seconds, total, left, BY_EVENTS)
         if not flows.lost:
             return None  # every death of the window was seen, and its release
-    if change is None or change < least:
-        return None
+    return None if change is None else _by_count(case, change)
+
+
+def _by_count(case: Case, change: int) -> Growing | None:
+    """The count rose and events do not tell for whom: named by what else is known."""
+    least, flows = case.thresholds.growth_least, case.flows
     seconds = case.last.snapshot.taken_at - case.first.snapshot.taken_at
+    looping = _in_rhythm(case, change, seconds)
+    if looping:
+        return Growing(seconds, change, ((looping, change),), BY_RHYTHM)
+    if change < least:
+        return None
     born = _most(case.remains.lately.items(), least) if not isinstance(case.remains, Gap) else ()
     if born:
         return Growing(seconds, change, born, BY_WALK)
@@ -86,6 +104,28 @@ def _alone_lately(case: Case) -> tuple[str, int] | None:
     found = [left for left in case.remains.makers if left.last_born_at is not None and left.last_born_at >= began]
     is_one = len(found) == 1 and found[0].zombies >= case.thresholds.growth_least
     return (found[0].maker, found[0].zombies) if is_one else None
+
+
+def has_lived(case: Case, loop: ServiceLoop) -> bool:
+    """It was restarted about as often as there are zombies."""
+    population = case.last.scan.population
+    return not isinstance(population, Gap) and loop.restarts >= _LIVES_SHARE * population.zombies
+
+
+def _in_rhythm(case: Case, change: int, seconds: float) -> str:
+    """Where neither deaths nor the dead can be seen: the one unit that restarts as fast as the count rises, and has as often as
+    there are zombies. A handful is enough then, as in a row: the stock says the same."""
+    is_blind = isinstance(case.remains, Gap) and isinstance(case.flows, Gap)
+    if isinstance(case.services, Gap) or not is_blind or change < case.thresholds.growth_least_in_a_row:
+        return ""
+    found = set()
+    for loop in case.services.loops:
+        if loop.kind != "unit" or not loop.every_seconds or not has_lived(case, loop):
+            continue
+        restarts = seconds / loop.every_seconds
+        if abs(change - restarts) <= _RHYTHM * restarts:
+            found.add(unit_maker(loop.name))
+    return found.pop() if len(found) == 1 else ""
 
 
 def _left(flows: FlowsSeen, least: int) -> tuple[tuple[str, int], ...]:

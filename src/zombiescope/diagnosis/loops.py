@@ -8,15 +8,13 @@ from typing import NamedTuple
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence
-from zombiescope.diagnosis.growing import Growing, growing_of
+from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
 
 _NAMED = 5
-_LIVES_SHARE = 0.5
-"""Of the zombies, which a unit's restarts must come to for it to have made most of them."""
 
 
 class Suspect(NamedTuple):
@@ -79,12 +77,12 @@ def _suspect(case: Case, loop: ServiceLoop, now: Growing | None) -> Suspect:
 
 def has_lived_them(case: Case, suspect: Suspect) -> bool:
     """Without a walk: it was restarted about as often as there are zombies, and no death of its in the window was released."""
-    population, flows = case.last.scan.population, case.flows
-    if not isinstance(case.remains, Gap) or isinstance(population, Gap) or suspect.loop.kind != "unit":
+    flows = case.flows
+    if not isinstance(case.remains, Gap) or suspect.loop.kind != "unit":
         return False
     flow = None if isinstance(flows, Gap) else flows.of(suspect.maker)
     is_released = flow is not None and bool(flow.deaths) and (flow.releases or 0) >= flow.deaths
-    return not is_released and suspect.loop.restarts >= _LIVES_SHARE * population.zombies
+    return not is_released and has_lived(case, suspect.loop)
 
 
 def told(found: list[Suspect]) -> str:

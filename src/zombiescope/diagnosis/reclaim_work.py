@@ -7,6 +7,7 @@ from zombiescope.analysis.scan import ParentShare
 from zombiescope.analysis.zombie_cost import Below, ReclaimWork, Walking, derive_works
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.cores import CoreMode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import ReclaimSeen
@@ -51,8 +52,17 @@ def harmful_walk(case: Case, walking: Walking) -> tuple[ReclaimWork, Severity] |
     for work in works:
         severity = case.thresholds.of_walk(core_share(seen, work), longest(seen, work))
         if work.walking is walking and severity is not Severity.OK:
-            return work, severity
+            return work, Severity.CRITICAL if _holds_a_core(case, work) else severity
     return None
+
+
+def _holds_a_core(case: Case, work: ReclaimWork) -> bool:
+    """A core had no time but for the kernel, without a break, and this work took long enough to be most of that: many short calls
+    hold it as one long call does, whatever their share of a longer window."""
+    if isinstance(case.cores, Gap):
+        return False
+    held = max((each.seconds for each in case.cores.stretches if each.mode is CoreMode.SYSTEM), default=0.0)
+    return case.thresholds.of_stretch(held) is not Severity.OK and 2 * work.cpu_seconds >= held
 
 
 def core_share(seen: ReclaimSeen, work: ReclaimWork) -> float:

@@ -9,7 +9,7 @@ from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.growing import growing_of, makers_that_grow
+from zombiescope.diagnosis.growing import BY_RHYTHM, growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
@@ -110,11 +110,18 @@ def _unseen(case: Case, suspect: Suspect) -> str:
     assert isinstance(case.remains, Gap)
     population = case.last.scan.population
     stock = "" if isinstance(population, Gap) else f"; {population.zombies:,} dead memory cgroups are in the kernel"
-    if suspect.grown:
+    now = growing_of(case)
+    if suspect.grown and now and now.source != BY_RHYTHM:
         return f" and left {suspect.grown:,} dead memory cgroups while we looked{stock}"
+    if suspect.grown:
+        then = f"their number rose by {suspect.grown:,} while we looked, about one for each restart"
+    elif isinstance(case.flows, Gap):
+        then = "whether its deaths are released could not be watched"
+    else:
+        then = "no death of its was seen to be released"
     return (
-        f"{stock}, and most likely they are its own: it was restarted {suspect.loop.restarts:,} times, and no death of its was "
-        f"seen to be released (the zombies themselves could not be seen: {case.remains.reason})"
+        f"{stock}, and most likely they are its own: it was restarted {suspect.loop.restarts:,} times, and {then} (the zombies "
+        f"themselves could not be seen: {case.remains.reason})"
     )
 
 
@@ -145,6 +152,9 @@ def _is_told(case: Case, root: str) -> bool:
     """A loop that is named with what it left while we looked: growth needs no words of its own."""
     if root not in LOOP_KINDS:
         return False
+    now = growing_of(case)
+    if now and now.source == BY_RHYTHM:
+        return any(each.grown for each in leaking(case, root))
     return any(each.grown >= case.thresholds.growth_least for each in leaking(case, root))
 
 

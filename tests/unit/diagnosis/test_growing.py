@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenarios.facts import case, flows, remains
+from tests.scenarios.facts import case, flows, loop, remains, services
 
+from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.growing import BY_COUNT, BY_DEATHS, BY_EVENTS, BY_WALK, growing_of, makers_that_grow
+from zombiescope.diagnosis.growing import (
+    BY_COUNT,
+    BY_DEATHS,
+    BY_EVENTS,
+    BY_RHYTHM,
+    BY_WALK,
+    growing_of,
+    makers_that_grow,
+)
 from zombiescope.diagnosis.rules.zombie_growth import judge_zombie_growth
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
@@ -68,3 +77,35 @@ def test_a_slow_leak_is_told_by_what_its_maker_left_before(deaths: int, releases
     seen = flows(("unit:a.service", deaths, deaths, releases))
     now = growing_of(case(stock, flows=seen)._replace(remains=remains({"unit:a.service": ("page_cache", stock)})))
     assert (now is not None and now.makers == (("unit:a.service", deaths),)) == grows
+
+
+def blind_loop(every: float, *, grown: int, restarts: int = 2_300) -> Case:
+    seen = services(loop("shipper.service", restarts, every_seconds=every))
+    return case(2_310, grown=grown, flows=GAP, services=seen)._replace(remains=GAP.about("remains"))
+
+
+def test_without_events_and_a_walk_a_loop_in_step_with_the_count_is_named_as_likely() -> None:
+    now = growing_of(blind_loop(2.0, grown=5))
+    assert now is not None
+    assert (now.makers, now.source, now.is_sure) == ((("unit:shipper.service", 5),), BY_RHYTHM, False)
+    said = diagnose(blind_loop(2.0, grown=5)).verdict
+    assert "most likely they are its own" in said
+    assert "their number rose by 5 while we looked" in said
+    assert "by whom is not known" not in diagnose(blind_loop(0.5, grown=20)).verdict, (
+        "above the noise it is the same unit"
+    )
+
+
+def test_a_loop_out_of_step_or_with_too_few_restarts_is_not_named_for_the_count() -> None:
+    assert growing_of(blind_loop(1_200.0, grown=5)) is None, "it restarted not once in the window"
+    assert growing_of(blind_loop(2.0, grown=2)) is None, "two are noise"
+    assert growing_of(blind_loop(2.0, grown=5, restarts=300)) is None, "the stock is of somebody else"
+    now = growing_of(blind_loop(2.0, grown=40))
+    assert now is not None
+    assert (now.maker, now.source) == ("", BY_COUNT)
+
+
+def test_a_loop_whose_deaths_nobody_watched_is_not_said_to_release_none() -> None:
+    said = diagnose(blind_loop(2.0, grown=0)).verdict
+    assert "whether its deaths are released could not be watched" in said
+    assert "seen to be released" not in said

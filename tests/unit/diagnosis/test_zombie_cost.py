@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 from tests.build import case, snapshot
+from tests.scenarios.facts import case as built
+from tests.scenarios.facts import cores, stretch
 
 from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_sweepers, derive_works
 from zombiescope.diagnosis.finding import Verdict
@@ -12,6 +14,7 @@ from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim
 from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import Sweep
+from zombiescope.facts.cores import CoreMode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, Sweeper, SweepersSeen
 
@@ -175,3 +178,13 @@ def test_reclaim_that_somebody_asked_for_has_no_limit_to_go_by() -> None:
     seen = seen._replace(groups=(seen.groups[0]._replace(limits=()),))
     (work,) = derive_works(seen, 4_000, 30, lambda _: 0)
     assert (work.walking, work.is_placed) == (Walking.MAYBE, False)
+
+
+def test_many_short_calls_that_hold_a_core_without_a_break_are_critical() -> None:
+    walk = built(4_000, reclaim=reclaim(1_900, 250_000, 4.1, 0.021))
+    assert judge_costly_reclaim_walk(walk).severity is Severity.WARNING, "41 % of a core, in pieces"
+    held = walk._replace(cores=cores(stretch(4.4), system=4.4))
+    assert judge_costly_reclaim_walk(held).severity is Severity.CRITICAL
+    for other in (stretch(9.5), stretch(4.4, CoreMode.STEAL), stretch(0.4)):
+        seen = walk._replace(cores=cores(other, system=4.4))
+        assert judge_costly_reclaim_walk(seen).severity is Severity.WARNING, "it is not what held the core"
