@@ -100,8 +100,8 @@ def test_a_whole_machine_has_only_the_gaps_of_a_folder(tmp_path_factory: pytest.
     for name, machine in MACHINES.items():
         found, _ = documents(write_machine(tmp_path_factory.mktemp(name), machine))
         facts = {gap["fact"] for gap in found["gaps"] if not gap["fact"].startswith("growth.")}
-        ordinary = {"cost.sweep_seconds", "cost.sweep_cgroups_read", "cost.reclaim_pass_seconds"}
-        assert facts == ordinary | (set() if name == "v2" else {"parents[].zombies"})
+        ordinary = {"cost.sweep_seconds", "cost.sweep_cgroups_read", "cost.reclaim_pass_seconds", "handed_on"}
+        assert facts == ordinary | (set() if name == "v2" else {"parents[].zombies"}), name
         assert found["memcg"]["zombies"] == 5
         assert found["parents"][0]["bytes"]["shmem"] == 4096
 

@@ -34,6 +34,8 @@ class Attention:
         self.heard: str | None = None
         self._is_waiting = False
         self._was_raised = False
+        self._under_way = self._raised_in = ""
+        """The change that was begun, and the one in which a signal was heard at once."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -52,7 +54,11 @@ class Attention:
         self._fault(name)
         moment, _, what = name.partition(":")
         self._is_waiting = moment == "before" and what.split()[0] in _MAY_BLOCK
-        if self.heard and (not self._was_raised or name in _BETWEEN_STEPS):
+        if moment == "before":
+            self._under_way, self._raised_in = what, ""
+        # A change that ended well although a signal was raised in it: some callback of Python's swallowed that.
+        was_swallowed = moment == "after" and what == self._raised_in
+        if self.heard and (not self._was_raised or was_swallowed or name in _BETWEEN_STEPS):
             self._raise()
 
     @contextmanager
@@ -77,6 +83,7 @@ class Attention:
     def _hear(self, number: int, _: FrameType | None) -> None:
         self.heard = self.heard or signal.Signals(number).name
         if self._is_waiting and not self._was_raised:
+            self._raised_in = self._under_way
             self._raise()
 
     def _raise(self) -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -18,17 +20,36 @@ def run_in_child(work: Callable[[], object], seconds: float) -> int | None:
     """0, or the error number with which it failed; negative where a signal ended it; None when it was interrupted in the end."""
     us, libc = os.getpid(), ctypes.CDLL(None)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # a handler of ours must not run in the child
-    child = os.fork()
+    with _noted() as noted:
+        child = os.fork()
     if child == 0:
         _do_and_end(work, us, libc, mask)
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in noted:
+            signal.raise_signal(number)
         status = _wait(child, seconds)
     except BaseException:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         raise
     return None if status is None else os.waitstatus_to_exitcode(status)
+
+
+@contextmanager
+def _noted() -> Iterator[list[int]]:
+    """Signals that another thread takes meanwhile: what a handler raises in the hooks of a fork is swallowed, so it runs later."""
+    noted: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in _ENDING if callable(signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _do_and_end(

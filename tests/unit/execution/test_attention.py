@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -108,6 +108,19 @@ def test_what_a_reader_swallowed_is_raised_when_it_is_done() -> None:
             time.sleep(SECONDS)
         except InterruptedActionError:
             pass
+
+
+def test_what_a_callback_swallowed_is_raised_when_the_change_is_done() -> None:
+    """Such as one of Python's own hooks: the change ends as if nothing had happened."""
+    with Attention() as attention:
+        attention.point("before:set_file")
+        with suppress(InterruptedActionError):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(SECONDS)
+        with pytest.raises(InterruptedActionError):
+            attention.point("after:set_file")
+        attention.point("before:set_file")  # on the way back
+        attention.point("after:set_file")
 
 
 def test_while_it_looks_a_signal_is_heard_at_once() -> None:
