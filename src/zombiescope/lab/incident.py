@@ -34,7 +34,7 @@ NIC_LINES = (
 RECOVERED = 0.9
 _SUFFERS = 0.8
 _SATURATED = 0.9
-_TRIES = 4
+_TRIES = 12
 _PRESENT = re.compile(r"^present\s+([a-z-]+) \(", re.MULTILINE)
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
