@@ -15,7 +15,7 @@ from tests.hostile.neighbour import INSTALLED, Neighbour, zombiescope
 
 STACKS = "main;work 10\n"
 SHARED = 0o1777
-REFUSED = "user 64999"
+REFUSED = "uid 64999"
 
 
 @pytest.fixture

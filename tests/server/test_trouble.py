@@ -80,7 +80,7 @@ def has_more_than(state: Path, count: int) -> bool:
 
 def test_a_folder_that_may_not_be_written_and_then_may(tmp_path: Path) -> None:
     state, log = tmp_path / "state", tmp_path / "agent.err"
-    with mounted(state, "-t", "tmpfs", "-o", "ro", "tmpfs"), running_agent(tmp_path, QUICK) as (address, _):
+    with mounted(state, "-t", "tmpfs", "-o", "ro,mode=0700", "tmpfs"), running_agent(tmp_path, QUICK) as (address, _):
         assert wait_for(lambda: "history: cannot keep a history" in health(address))
         assert "read-only file system" in health(address)
         assert not succeeds(address, "history")

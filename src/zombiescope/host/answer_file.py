@@ -68,5 +68,5 @@ def _mode(old: os.stat_result | None) -> int:
 def _open_trusted(folder: int, name: bytes) -> int:
     owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
     if owner not in (0, os.geteuid()):
-        raise PermissionError(errno.EPERM, f"it is a link, pipe or device of user {owner}")
+        raise PermissionError(errno.EPERM, f"it is a link, pipe or device of uid {owner}")
     return os.open(name, _AS_IT_IS, _MODE, dir_fd=folder)
