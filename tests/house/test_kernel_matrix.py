@@ -11,8 +11,9 @@ from tests.vm.archive import BuildError, mirrors
 from tests.vm.build import NEWEST, newest_of
 from tests.vm.cells import CELLS
 from tests.vm.kernel_tier import TIER
-from tests.vm.machine import Listener
+from tests.vm.machine import Listener, Outcome
 from tests.vm.mutations import MUTATIONS, Mutation, mutate
+from tests.vm.recipe import CRASHING_KERNELS
 from tools.write_kernels_page import PAGE, TABLE, render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +78,28 @@ def test_the_newest_of_a_series_by_number_not_by_letters() -> None:
     assert newest_of(NEWEST, OFFERED) == OFFERED[3]
     with pytest.raises(BuildError, match=r"kernel 5\.4: none of"):
         newest_of("5.4", OFFERED)
+
+
+def test_a_version_that_crashes_is_passed_over() -> None:
+    offered = [("linux-image-6.1.0-54-cloud-amd64", "6.1.190-1"), ("linux-image-6.1.0-55-cloud-amd64", "6.1.192-1")]
+    assert newest_of("6.1", offered) == offered[1]
+    assert newest_of("6.1", offered, CRASHING_KERNELS) == offered[0]
+    with pytest.raises(BuildError, match=r"kernel 6\.1: none of"):
+        newest_of("6.1", offered, {"6.1.190-1", "6.1.192-1"})
+
+
+def test_a_crash_of_the_guest_kernel_is_told_with_its_place(tmp_path: Path) -> None:
+    outcome = Outcome(CELLS[0], 1, "finished", tmp_path, 1.0, 1.0, 1)
+    assert outcome.crash() is None, "no console at all"
+    (tmp_path / "console").write_text("[    3.6] systemd[1]: Failed to find module 'autofs4'\nVM-JOB-END 9 status=1\n")
+    assert outcome.crash() is None, "a test that failed is not a kernel that crashed"
+    (tmp_path / "console").write_text(
+        "[  192.8] BUG: kernel NULL pointer dereference, address: 0000000000000000\n"
+        "[  192.8] Oops: 0000 [#1] PREEMPT SMP NOPTI\n[  192.8] RIP: 0010:ext4_mb_load_buddy_gfp+0xbc/0x380\n"
+    )
+    said = outcome.crash()
+    assert said is not None
+    assert said.endswith("NULL pointer dereference, address: 0000000000000000 in ext4_mb_load_buddy_gfp+0xbc/0x380")
 
 
 def test_a_machine_that_hangs_is_told_from_one_that_is_starved(tmp_path: Path) -> None:

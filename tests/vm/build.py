@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.vm.archive import BuildError, PrivateApt
 from tests.vm.image import finish, unpack, write_disk
-from tests.vm.recipe import IMAGES, KERNEL_PACKAGES, KERNEL_SUITES, image_hash, kernel_hash
+from tests.vm.recipe import CRASHING_KERNELS, IMAGES, KERNEL_PACKAGES, KERNEL_SUITES, image_hash, kernel_hash
 
 NEWEST = "newest"
 _UNUSED_SECONDS = 30 * 86_400
@@ -90,14 +90,33 @@ class Store:
             for leftover in (root, folder / "apt"):
                 shutil.rmtree(leftover)
 
-    def _build_kernels(self, wanted: Sequence[str]) -> None:
+    def replace_kernel(self, series: str, crashed: str) -> str | None:
+        """The next older kernel in the place of the version that crashed; None where there is no older one."""
+        with self._locked():
+            facts = self._kernel_facts(series)
+            if facts["version"] == crashed:  # else another machine has met it already
+                try:
+                    self._build_kernels([series], {*facts.get("crashed", []), crashed})
+                except BuildError:
+                    return None
+            return self.kernel_version(series)
+
+    def kernel_version(self, series: str) -> str:
+        return str(self._kernel_facts(series)["version"])
+
+    def _kernel_facts(self, series: str) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads((self.kernel(series).parent / "part.json").read_text())
+        return facts
+
+    def _build_kernels(self, wanted: Sequence[str], crashed: Collection[str] = ()) -> None:
         with _scratch(self.folder) as scratch:
             apt = PrivateApt(scratch / "apt", KERNEL_SUITES)
             index_bytes = apt.update()
             offered = apt.versions(KERNEL_PACKAGES)
             for series in wanted:
                 with self._part(self.kernel(series).parent.name) as (folder, facts):
-                    package, version = newest_of(series, offered)
+                    package, version = newest_of(series, offered, {*CRASHING_KERNELS, *crashed})
+                    facts["crashed"] = sorted(crashed)
                     archive = apt.download_one(package)
                     facts.update(
                         package=package, version=version, download_bytes=archive.stat().st_size, index_bytes=index_bytes
@@ -142,10 +161,12 @@ def _scratch(parent: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def newest_of(series: str, offered: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The newest package of a kernel series such as 6.12, or of all."""
+def newest_of(series: str, offered: Sequence[tuple[str, str]], passed_over: Collection[str] = ()) -> tuple[str, str]:
+    """The newest package of a kernel series such as 6.12, or of all, without the versions that crash."""
     prefix = "" if series == NEWEST else re.escape(series) + r"[.~+-]"
-    matching = [row for row in offered if re.match(rf"linux-(image|binary)-{prefix}", row[0])]
+    matching = [
+        row for row in offered if re.match(rf"linux-(image|binary)-{prefix}", row[0]) and row[1] not in passed_over
+    ]
     if not matching:
         raise BuildError(
             f"kernel {series}", f"none of {', '.join(KERNEL_SUITES)} offers it", "apt-cache search linux-image"

@@ -53,6 +53,15 @@ class Outcome:
     def cost(self) -> str:
         return f"{self.wall_seconds:.0f} s, {self.processor_seconds:.0f} s of a CPU"
 
+    def crash(self) -> str | None:
+        """What the kernel itself said when it crashed, and where; None if it did not."""
+        console = self.folder / "console"
+        said = console.read_text(errors="replace") if console.exists() else ""
+        if not (crashed := re.search(r"^.*?(BUG: |Oops: |kernel BUG at ).*$", said, re.MULTILINE)):
+            return None
+        where = re.search(r"RIP: \S*?:(\S+)", said[crashed.start() :])
+        return crashed.group(0).strip() + (f" in {where.group(1)}" if where else "")
+
     def log(self) -> str:
         """What the job said, or what it had said by the time it was cut off."""
         for name in ("log", "live", "console"):

@@ -80,14 +80,24 @@ def run_cell(store: Store, cell: Cell, *, is_second: bool = False) -> Outcome:
     shutil.rmtree(job)
     say(f"{cell.name}: status {outcome.status} in {outcome.cost()}, {outcome.reason}")
     if outcome.status != 0 and not is_second and not STOP.is_set():
+        crash = outcome.crash()
         kept = keep_first(outcome)
         with (REPOSITORY / "build" / "retried").open(
             "a", encoding="utf-8"
         ) as file:  # for the last words of `make test`
             file.write(f"the machine {cell.name}\n")
-        say(f"{cell.name}: once more, for a moment may be too short under emulation; what fails twice fails ({kept})")
+        say(f"{cell.name}: once more, {why_once_more(store, cell, crash)}; what fails twice fails ({kept})")
         return run_cell(store, cell, is_second=True)
     return outcome
+
+
+def why_once_more(store: Store, cell: Cell, crash: str | None) -> str:
+    """A kernel that crashed is replaced by the next older one: nothing that we test may crash one, so say it aloud."""
+    if crash is None:
+        return "for a moment may be too short under emulation"
+    version = store.kernel_version(cell.kernel)
+    older = store.replace_kernel(cell.kernel, version)
+    return f"for its kernel {version} crashed ({crash}), now with {older or 'the same: no older one is offered'}"
 
 
 def keep_first(outcome: Outcome) -> str:
