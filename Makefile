@@ -13,7 +13,7 @@ BESIDE   := lint test-unit test-packages fuzz-short
 ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -91,6 +91,9 @@ fuzz-short: $(READY) $(PACKAGES) ## the first 300 of them
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 	@for b in bench/bench_*.py; do echo "== $$b"; PYTHONPATH=. $(BIN)/python $$b || exit 1; done
+
+size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
+	@$(PYTHON) tools/house_size.py
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py
