@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from tests.open_ways import open_ways
+
 NOBODY = 65534
 
 
@@ -22,6 +24,7 @@ def as_nobody(work: Callable[[], int]) -> tuple[int, str, str]:
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
                 if os.geteuid() == 0:
+                    open_ways()
                     os.setgroups([])
                     os.setresgid(NOBODY, NOBODY, NOBODY)
                     os.setresuid(NOBODY, NOBODY, NOBODY)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.open_ways import open_ways
+
 CAP_PERFMON, CAP_BPF = 38, 39
 _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 8, 38, 22
 _SECCOMP_MODE_FILTER = 2
@@ -46,6 +48,7 @@ def answer_of_child(work: Callable[[], Any]) -> Any:
 
 def keep_only(*capabilities: int, user: int = 65534) -> None:
     """Become `user` with these capabilities and no others."""
+    open_ways()
     _libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
     os.setresgid(user, user, user)
