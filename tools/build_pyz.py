@@ -24,7 +24,7 @@ def main() -> None:
         sys.exit(f"compiled modules do not belong in the one file: {', '.join(compiled)}")
     for leftover in (*staging.glob("bin"), *staging.rglob("__pycache__")):
         shutil.rmtree(leftover)
-    zipapp.create_archive(staging, target, "/usr/bin/env python3", "zombiescope.cli.main:run", compressed=True)
+    zipapp.create_archive(staging, target, "/usr/bin/env python3", "zombiescope.__main__:main", compressed=True)
     print(f"{target.relative_to(TOP)}: {target.stat().st_size:,} bytes")
 
 

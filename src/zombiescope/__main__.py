@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m zombiescope` is the same as `zombiescope`."""
+"""`python -m zombiescope` is the same as `zombiescope`. A Python that is too old can read this file, and says so."""
 
-from zombiescope.cli.main import run
+import sys
+
+NEEDED = (3, 11)
+
+
+def main() -> None:
+    if sys.version_info < NEEDED:
+        sys.stderr.write(
+            "zombiescope needs Python %s.%s or newer, and this is Python %s.%s (%s)\n"
+            "hint: run it with a newer one, for example: python3.11 -m zombiescope, or python3.11 zombiescope.pyz\n"
+            % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
+        )
+        sys.exit(3)
+    from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)
+
+    run()
+
 
 if __name__ == "__main__":
-    run()
+    main()
