@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One profile for all laws: no deadline, for the machine is shared, and no files left behind. And golden files."""
+"""One profile for all laws: no deadline, for the machine is shared, and no files left behind. Signals as a terminal gives them,
+and golden files."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,13 @@ from hypothesis import settings
 
 settings.register_profile("house", deadline=None, database=None)
 settings.load_profile("house")
+
+# Whoever is started in the background or by nohup ignores SIGINT or SIGHUP, and hands that on to all that it starts: the commands
+# under test keep ignoring what was ignored before them, so a test would wait forever for one to be interrupted.
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+for _each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    if signal.getsignal(_each) is signal.SIG_IGN:
+        signal.signal(_each, signal.default_int_handler if _each is signal.SIGINT else signal.SIG_DFL)
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 
