@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.build import observed
 from tests.scenarios.facts import (
+    NOW,
     case,
     flows,
     incident_facts,
@@ -18,8 +20,9 @@ from tests.scenarios.facts import (
 )
 
 from zombiescope.diagnosis.case import Case
+from zombiescope.facts.cgroups import LiveTree
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.reclaim import ReclaimSeen
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
 
 UNSEEN = Gap("remains", "BPF is refused, and this kernel has no BTF for /proc/kcore", "run it where BPF is allowed")
 AGENT = {"unit:unused-agent.service": ("tmpfs", 2_000)}
@@ -38,6 +41,37 @@ def walk_undecided() -> Case:
     known = at_its_limit("/node", "/node")
     assert isinstance(known.reclaim, ReclaimSeen)
     return known._replace(reclaim=known.reclaim._replace(groups=()))
+
+
+def beside_another(elsewhere: tuple[int, int, float]) -> Case:
+    """Two jobs at their limits: one above 20,000 dead, 10 ms a call for 32 pages; the other where none are."""
+    calls, pages, seconds = elsewhere
+    groups = (
+        ReclaimGroup("/node/job", ("/node",), 400, 12_800, 4.0),
+        ReclaimGroup("/swapper/job", ("/swapper",), calls, pages, seconds),
+    )
+    took = 4.0 + seconds
+    kind = ReclaimCalls(ReclaimKind.LIMIT, 400 + calls, 0, 12_800 + pages, took, took, 0.02, NOW + 2)
+    held = remains({"unit:unused-agent.service": ("tmpfs", 20_000)})._replace(parents={"/node": 20_000})
+    seen = ReclaimSeen(5.0, (kind,), groups=groups)
+    return case(20_000, live=27, pressure=pressure(stall=0.4), reclaim=seen)._replace(remains=held)
+
+
+def among_many_live(dead: int, live_there: int | None) -> Case:
+    """5,000 live on the host; below the limit that is reached as many as `live_there`, or nobody counted them."""
+    held = remains({"unit:unused-agent.service": ("tmpfs", dead)})._replace(parents={"/kubepods": dead})
+    seen = placed_reclaim("/kubepods", 1_000, 32_000, 4.0)
+    found = case(dead, live=5_000, pressure=pressure(stall=0.4), reclaim=seen)._replace(remains=held)
+    if live_there is None:
+        return found
+    paths = (b"/", b"/kubepods", *(b"/kubepods/pod%d" % number for number in range(1, live_there)))
+    paths += tuple(b"/system.slice/u%d" % number for number in range(5_000 - len(paths)))
+    looks = []
+    for look in found.observations:
+        assert not isinstance(look.snapshot.census, Gap)
+        census = look.snapshot.census._replace(tree=LiveTree(paths, paths[2:]))
+        looks.append(observed(look.snapshot._replace(census=census)))
+    return found._replace(observations=tuple(looks))
 
 
 def small_harm() -> Case:
@@ -110,6 +144,12 @@ BUILT_VERDICTS: dict[str, Callable[[], Case]] = {
     "quiet-walk": lambda: at_its_limit("/node", "/node"),
     "short-beside-zombies": lambda: at_its_limit("/other", "/node"),
     "walk-undecided": walk_undecided,
+    "walk-beside-swapper": lambda: beside_another((200, 640, 0.8)),
+    "walk-beside-equal": lambda: beside_another((200, 6_400, 2.0)),
+    "walk-beside-quick": lambda: beside_another((200, 6_400, 0.2)),
+    "dead-uncounted-live": lambda: among_many_live(4_000, None),
+    "dead-beside-few-live": lambda: among_many_live(4_000, 60),
+    "dead-among-live": lambda: among_many_live(1_200, 4_800),
     "small-harm": small_harm,
     "small-stock": small_stock,
     "few-live": lambda: case(210, live=3),
