@@ -112,6 +112,25 @@ def old_leak(grown: int) -> Case:
     return case(3_000 + grown, left=held, grown=grown, flows=seen)
 
 
+def handful(deaths: int, releases: int, stock: int) -> Case:
+    """In ten seconds, by one maker, beside 200 old ones of others."""
+    left = {"unit:leaky.service": ("page_cache", stock), "unit:old.service": ("page_cache", 200)}
+    seen = flows(("unit:leaky.service", deaths, deaths, releases))
+    return case(200 + stock, left=left, grown=deaths - releases, flows=seen)
+
+
+def handful_unseen(releases: int) -> Case:
+    seen = flows(("unit:leaky.service", 8, 8, releases), tier="tracefs")
+    return case(900, grown=8 - releases, flows=seen)._replace(remains=UNSEEN)
+
+
+def busy(left: int, grown: int) -> Case:
+    held = {"container:containerd": ("page_cache", 5 + left), "unit:old.service": ("page_cache", 75)}
+    return case(
+        80 + left, left=held, grown=grown, flows=flows(("container:containerd", 300, 300, 300 - left), seconds=10.0)
+    )
+
+
 def new_flood() -> Case:
     maker = "path:/batch/job-*"
     held = remains({maker: ("tmpfs", 1_529)}, days=5 / 86_400)
@@ -161,6 +180,13 @@ BUILT_VERDICTS: dict[str, Callable[[], Case]] = {
     "pod-leak": pod_leak,
     "old-leak-grows": lambda: old_leak(25),
     "old-stock": lambda: old_leak(0),
+    "handful-left": lambda: handful(10, 1, 380),
+    "handful-fresh": lambda: handful(9, 0, 9),
+    "handful-released": lambda: handful(10, 6, 380),
+    "handful-unseen": lambda: handful_unseen(0),
+    "handful-unseen-released": lambda: handful_unseen(5),
+    "busy-churn": lambda: busy(12, 1),
+    "busy-leak": lambda: busy(30, 29),
     "new-flood": new_flood,
     "template": lambda: template("unit:job@.service"),
     "template-clean": lambda: template("unit:old.service"),

@@ -83,7 +83,7 @@ def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
 def leaking(case: Case, finding: str) -> list[Suspect]:
     """Of the loops behind a finding, those that left something, or must have; most first."""
     suspects = suspects_of(case, LOOP_KINDS[finding])
-    return [each for each in suspects if each.is_leaking(case.thresholds) or has_lived_them(case, each)]
+    return [each for each in suspects if each.is_leaking(case.thresholds) or each.grown or has_lived_them(case, each)]
 
 
 def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
@@ -112,10 +112,9 @@ def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -
 def _loop_fits(case: Case, effect: str, cause: str) -> bool:
     """It left zombies of this kind, a fair share of all; who merely loops beside them is innocent."""
     if isinstance(case.remains, Gap):
-        suspects = suspects_of(case, LOOP_KINDS[cause])
-        return any(each.is_leaking(case.thresholds) or has_lived_them(case, each) for each in suspects)
+        return bool(leaking(case, cause))
     for suspect in leaking(case, cause):
-        if effect == "zombie-growth" and suspect.grown >= case.thresholds.growth_least:
+        if effect == "zombie-growth" and suspect.grown:
             return True
         if suspect.share < case.thresholds.blame_share or suspect.left is None:
             continue

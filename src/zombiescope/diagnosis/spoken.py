@@ -91,7 +91,7 @@ def _loop(case: Case, root: str) -> str:
         return f"`{first.name}` {how}{_unseen(case, first)}"
     left = first.zombies or first.grown
     text = f"`{first.name}` {how} and has left {left:,} dead memory cgroups{_span(case, first)}"
-    if first.grown >= case.thresholds.growth_least:
+    if first.grown and first.zombies:
         text += f", {first.grown:,} of them while we looked"
     if len(guilty) > 1:
         second = guilty[1]

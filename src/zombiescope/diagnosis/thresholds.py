@@ -45,8 +45,12 @@ class Thresholds(NamedTuple):
     growth_least: int = 10
     """Zombies more than at the start of the window, below which a slope is noise."""
     growth_least_in_a_row: int = 3
-    """Deaths of one maker in a window, none released, beside `growth_least` zombies that it left before: the stock says the same,
-    so that three are enough, at any speed of the maker and of the machine."""
+    """Left by one maker in a window, hardly one released, beside `growth_least` zombies that it left before: the stock says the
+    same, so that three are enough, at any speed of the maker and of the machine."""
+    growth_least_alone: int = 5
+    """The same without such a stock: more than one service leaves that is stopped with its helpers, half of what a slope needs."""
+    unreleased_share: float = 0.8
+    """Of a maker's deaths in a window, not released: churn releases most of them, and a leak may let a few go."""
     growth_least_seconds: float = 180
     """A rise that is shorter may be a wave: many deaths at once, released within a minute or two."""
     saturated_warning_seconds: float = 1.0
