@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.scenarios.built import BUILT
 from tests.scenarios.facts import case, cores, loop, real_time, services, stretch
 
@@ -73,6 +74,14 @@ def test_what_is_in_vain_fits_what_was_found() -> None:
     assert reclaim in named("both-diseases"), "shared memory: swap is no cure"
     assert reclaim not in named("sockets")
     assert {"huge pages", "another allocator", "CPU affinity", "adding nodes"} <= named("incident")
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_what_is_in_vain_against_a_walk_is_said_only_where_one_was_seen(name: str) -> None:
+    found = diagnose(BUILT[name]())
+    named, present = {advice.what for advice in found.in_vain}, {finding.id for finding in found.present}
+    is_seen = bool(present & {"costly-sweep", "costly-reclaim-walk"}) and "zombie-population" in present
+    assert bool(named & {"huge pages", "another allocator", "CPU affinity"}) == is_seen
 
 
 def test_a_look_at_a_glance_is_the_same_disease() -> None:
