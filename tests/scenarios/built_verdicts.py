@@ -149,6 +149,12 @@ def no_walk(restarts: int, releases: int, zombies: int) -> Case:
     return found._replace(remains=UNSEEN, **incident_facts() if not releases else {})
 
 
+def blind(zombies: int, *restarts: tuple[str, int, float]) -> Case:
+    """Neither the dead nor deaths can be seen: restarts and the count are all there is."""
+    loops = [loop(name, count, every_seconds=every) for name, count, every in restarts]
+    return case(zombies, services=services(*loops), flows=UNSEEN.about("flows"))._replace(remains=UNSEEN)
+
+
 def no_walk_grows() -> Case:
     seen = flows(("unit:leaky.service", 40, 40, 0), tier="tracefs")
     return case(4_000, grown=40, flows=seen)._replace(remains=UNSEEN)
@@ -193,5 +199,8 @@ BUILT_VERDICTS: dict[str, Callable[[], Case]] = {
     "no-walk": lambda: no_walk(70_000, 0, 68_440),
     "no-walk-innocent": lambda: no_walk(300, 1, 5_000),
     "no-walk-grows": no_walk_grows,
+    "blind-loud": lambda: blind(1_000, ("clean.service", 600_000, 0.1)),
+    "blind-fits": lambda: blind(1_000, ("clean.service", 600_000, 0.1), ("ecs.service", 1_100, 60.0)),
+    "blind-two-fit": lambda: blind(68_440, ("loud.service", 90_000, 1.0), ("ecs.service", 70_000, 10.0)),
     "loop-left-ten": loop_left_ten,
 }

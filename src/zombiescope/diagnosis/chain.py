@@ -86,6 +86,12 @@ def leaking(case: Case, finding: str) -> list[Suspect]:
     return [each for each in suspects if each.is_leaking(case.thresholds) or each.grown or has_lived_them(case, each)]
 
 
+def rivals(case: Case, finding: str) -> list[Suspect]:
+    """Without a walk: several loops that each were restarted as often as there are zombies, and nothing tells which left them."""
+    found = leaking(case, finding) if isinstance(case.remains, Gap) else []
+    return found if len(found) > 1 and not any(each.grown for each in found) else []
+
+
 def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
     found = [cause for cause in _CANDIDATES.get(effect, ()) if cause in present and _fits(case, effect, cause, present)]
     if effect == "zombie-population" and not isinstance(case.remains, Gap):

@@ -23,7 +23,8 @@ BY_LAST = "likely: nobody else left one that was born in the window"
 BY_RHYTHM = "likely: the count rose as often as it restarts, and it was restarted about as often as there are zombies"
 BY_COUNT = "by the count alone"
 _LIVES_SHARE = 0.5
-"""Of the zombies, which a unit's restarts must come to for it to have made most of them."""
+"""Of the zombies, which a unit's restarts must come to for it to have made most of them; and of its restarts, which must have left
+a zombie for it to be a leak."""
 _RHYTHM = 0.5
 """How far, as a share, the count may be from a unit's restarts in the window: both are counted at ends that do not meet."""
 
@@ -112,9 +113,11 @@ def _alone_lately(case: Case) -> tuple[str, int] | None:
 
 
 def has_lived(case: Case, loop: ServiceLoop) -> bool:
-    """It was restarted about as often as there are zombies."""
+    """It was restarted about as often as there are zombies: not half as often, nor so often that most of its dead must be gone."""
     population = case.last.scan.population
-    return not isinstance(population, Gap) and loop.restarts >= _LIVES_SHARE * population.zombies
+    if isinstance(population, Gap):
+        return False
+    return _LIVES_SHARE * population.zombies <= loop.restarts <= population.zombies / _LIVES_SHARE
 
 
 def _in_rhythm(case: Case, change: int, seconds: float) -> str:

@@ -140,3 +140,12 @@ def test_a_loop_whose_deaths_nobody_watched_is_not_said_to_release_none() -> Non
     said = diagnose(blind_loop(2.0, grown=0)).verdict
     assert "whether its deaths are released could not be watched" in said
     assert "seen to be released" not in said
+
+
+def test_of_two_loops_that_both_fit_the_verdict_names_both_and_blames_neither() -> None:
+    loud, quiet = loop("loud.service", 90_000, every_seconds=1.0), loop("ecs.service", 70_000)
+    seen = case(68_440, flows=GAP, services=services(loud, quiet))._replace(remains=GAP.about("remains"))
+    found = diagnose(seen)
+    assert found.maker == ""
+    assert "one of `loud.service` (restarted 90,000 times) and `ecs.service` (restarted 70,000 times)" in found.verdict
+    assert "its own" not in found.verdict
