@@ -12,15 +12,16 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimGroup, ReclaimKind, ReclaimSeen, Sweeper
 
 HEALTHY_READ_SECONDS = 0.002
-"""For one cgroup's statistics: a kernel that does not walk the dead takes 30 microseconds, one that walks 68,000 of them half a
-second; this lies between, sixty times from the one and two hundred from the other."""
+"""For one cgroup's statistics. To print its counters is work of a fixed size, tens of microseconds wherever Linux runs servers; a
+read that takes 2 ms did something for thousands of others (at 30 to 300 ns, the cost of a visit, 7,000 to 70,000 of them)."""
 LEAST_VISIT_SECONDS = 3e-8
 """To look into one dead cgroup: a read of memory that no cache holds takes longer on any machine (here it takes 350 ns in all:
 bench/bench_reclaim_walk.py). A call that is over sooner did not visit them."""
 SURE_VISIT_SECONDS = 1e-7
 """Two or three such reads, the least a visit consists of: below it the pages may have taken the time."""
 VISITS_OF_A_PAGE = 10.0
-"""A visit costs what giving back ten clean pages does (eight in that bench), and a tenth of a page that must be written first."""
+"""A ratio, which a faster machine does not change: a visit reads some ten lines of memory that no cache holds (a cgroup's
+structures for each node), giving back a clean page one or two (measured: eight to one). As much again if it must be written."""
 SLOWDOWN = 2.0
 """A page that takes twice as long beside zombies as apart from them: half of the time is theirs."""
 _TELLING_CALLS = 10
@@ -104,9 +105,7 @@ LiveBelow = Callable[[str], int | None]
 class _Weight(IntEnum):
     """Of the dead beside the live that a call visits as well: where they are the fewer, they are not what it takes long for."""
 
-    FEW = 0
-    UNSURE = 1
-    MANY = 2
+    FEW, UNSURE, MANY = range(3)
 
 
 def derive_works(
