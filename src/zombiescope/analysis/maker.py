@@ -104,12 +104,14 @@ def _unit(path: bytes) -> str | None:
     return "unit:" + shown(fold_unit(slice_name)) if slice_name else None
 
 
-def instance_of(path: bytes) -> str | None:
-    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others."""
+def instance_of(path: bytes, maker: str | None = None) -> str | None:
+    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others. `maker`: what
+    it is counted for, where that is known."""
     for name in reversed(path.split(b"/")):
         plain = name.removeprefix(b"_")
         if _UNIT.fullmatch(plain) and not plain.endswith(b".slice"):
-            return shown(plain) if fold_unit(plain) != plain else None
+            known = unit_maker(shown(plain)) if maker is None else maker
+            return shown(plain) if known != f"unit:{shown(plain)}" else None
     return None
 
 
