@@ -19,6 +19,8 @@ from tests.scenarios.facts import (
     unneeded,
 )
 
+from zombiescope.analysis.growth import Growth, Trend
+from zombiescope.analysis.trend import Slope
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.cgroups import LiveTree
 from zombiescope.facts.gap import Gap
@@ -131,6 +133,15 @@ def busy(left: int, grown: int) -> Case:
     )
 
 
+def watched(per_hour: float) -> Case:
+    """By an agent, for six hours, and nothing happens in the ten seconds of the window itself."""
+    slope, grown = Slope(per_hour / 3_600, 0.9 * per_hour / 3_600, 1.1 * per_hour / 3_600, 1.0), round(4 * per_hour)
+    total = Trend(None, 900, grown, slope, NOW - 21_600, is_since_seen=False)
+    makers = (total._replace(maker="unit:slow.service"),) if grown else ()
+    seen = Growth(NOW, 21_600.0, total, makers, are_makers_known=True)
+    return case(900, left={"unit:slow.service": ("page_cache", 900)}, growth=seen)
+
+
 def new_flood() -> Case:
     maker = "path:/batch/job-*"
     held = remains({maker: ("tmpfs", 1_529)}, days=5 / 86_400)
@@ -193,6 +204,8 @@ BUILT_VERDICTS: dict[str, Callable[[], Case]] = {
     "handful-unseen-released": lambda: handful_unseen(5),
     "busy-churn": lambda: busy(12, 1),
     "busy-leak": lambda: busy(30, 29),
+    "watched-leak": lambda: watched(120.0),
+    "watched-steady": lambda: watched(0.0),
     "new-flood": new_flood,
     "template": lambda: template("unit:job@.service"),
     "template-clean": lambda: template("unit:old.service"),
