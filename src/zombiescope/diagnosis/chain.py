@@ -6,7 +6,7 @@ The candidates of each finding stand in the order in which they are believed; wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
@@ -46,6 +46,8 @@ _CANDIDATES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(PIN_RULES, (*_LOOPS, "zombie-growth")),
 }  # fmt: skip
 _EXPLAIN_THEMSELVES = ("cpu-throttling",)
+_TAKEN_NOW = ("real-time-hog", "cpu-shortage", "cpu-steal")
+"""CPU time that somebody was seen to take: told before a stock, no worse, that nobody adds to and nobody was seen to pay for."""
 _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
 _SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
 
@@ -63,9 +65,18 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     effects = {cause for finding in present.values() for cause in finding.explained_by}
     heads = [finding for finding in present.values() if finding.id not in effects]
-    heads.sort(key=lambda each: (_SEVERITIES.index(each.severity), _ROLES.index(each.role)))
     found = [_down(head.id, present) for head in heads]
-    return tuple(sorted(found, key=lambda chain: is_riddle(present[chain[-1]])))
+    return tuple(sorted(found, key=lambda chain: (is_riddle(present[chain[-1]]), *_rank(chain, present))))
+
+
+def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, float]:
+    head, root = present[chain[0]], chain[-1]
+    role = float(_ROLES.index(head.role))
+    if root in _TAKEN_NOW and head.role is Role.ORIGIN:
+        role = _ROLES.index(Role.MECHANISM) + 0.3
+    elif head.id == "zombie-population" and (root in PIN_RULES or root == head.id):
+        role += 0.6
+    return _SEVERITIES.index(head.severity), role
 
 
 def is_riddle(root: Finding) -> bool:

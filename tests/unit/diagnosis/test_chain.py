@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.scenarios.built import BUILT
 from tests.scenarios.facts import case, cores, loop, real_time, services, stretch
@@ -106,3 +108,19 @@ def test_times_are_spelled_as_they_are_said() -> None:
         "30 hours",
         "8 days",
     ]
+
+
+@pytest.mark.parametrize(
+    ("taken", "origin"),
+    [
+        ({"real_time": real_time(RealTimeTask(7, "mix", "rr", 80, 9.4, 2))}, "real-time-hog"),
+        ({"cores": cores(user=9.9)}, "cpu-shortage"),
+    ],
+)
+def test_what_is_taken_now_is_told_before_a_stock_that_nobody_pays_for(taken: dict[str, Any], origin: str) -> None:
+    found = diagnose(case(2_000, **taken))
+    assert found.origin == origin
+    assert "the 2,000 zombies beside it were not seen to cause it" in found.verdict
+    assert "page cache holds the dead" in found.verdict
+    worse = diagnose(case(20_000, **taken))
+    assert worse.origin == "pinned-page-cache", "a critical stock is worse than a warning"
