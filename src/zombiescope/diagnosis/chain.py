@@ -74,8 +74,8 @@ def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, fl
     role = float(_ROLES.index(head.role))
     if root in _TAKEN_NOW and head.role is Role.ORIGIN:
         role = _ROLES.index(Role.MECHANISM) + 0.3
-    elif head.id == "zombie-population" and (root in PIN_RULES or root == head.id):
-        role += 0.6
+    elif head.id == "zombie-growth" or (head.id == "zombie-population" and (root in PIN_RULES or root == head.id)):
+        role += 0.6  # growth is in the first line in any case
     return _SEVERITIES.index(head.severity), role
 
 

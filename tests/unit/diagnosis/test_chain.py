@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.built import BUILT
-from tests.scenarios.facts import case, cores, loop, real_time, services, stretch
+from tests.scenarios.facts import case, cores, flows, loop, real_time, services, stretch
 
 from zombiescope.diagnosis.engine import diagnose, glance
 from zombiescope.diagnosis.spoken import spell
@@ -124,3 +124,10 @@ def test_what_is_taken_now_is_told_before_a_stock_that_nobody_pays_for(taken: di
     assert "page cache holds the dead" in found.verdict
     worse = diagnose(case(20_000, **taken))
     assert worse.origin == "pinned-page-cache", "a critical stock is worse than a warning"
+
+
+def test_a_wave_beside_an_old_stock_of_another_does_not_come_before_it() -> None:
+    left = {"unit:spool.service": ("tmpfs", 3_000), "pod:a": ("page_cache", 30)}
+    found = diagnose(case(3_030, left=left, grown=30, flows=flows(("pod:a", 30, 30, 0))))
+    assert (found.origin, found.maker) == ("pinned-shared-memory", "unit:spool.service")
+    assert "grew by 30 in 10 s, made by pod:a" in found.verdict
