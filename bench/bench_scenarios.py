@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.scenarios.asked import Outcome, outcomes
-from tests.scenarios.labels import read_labels
+from tests.scenarios.labels import read_first_asked, read_labels
 
 
 def confusion(half: str, told: list[Outcome]) -> None:
@@ -34,7 +34,12 @@ def main() -> int:
             f"{'; '.join(each.wrong_findings) or 'right'}"
         )
     confusion("ours", [each for each in told if not each.label.held_out])
-    confusion("held out from who wrote the rules", [each for each in told if each.label.held_out])
+    confusion("held out while the rules were tuned", [each for each in told if each.label.held_out])
+    first = read_first_asked()
+    print("\nheld out, when first asked:")
+    for name, score in first.items():
+        print(f"  {name:<10}{score.right:>3} right of {score.of:<4}{score.note}")
+    print(f"  {'all':<10}{sum(s.right for s in first.values()):>3} right of {sum(s.of for s in first.values())}")
     right = sum(each.is_right for each in told)
     real = sum(each.is_recorded for each in told)
     waiting = [each.label.name for each in told if each.label.real and not each.is_recorded]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.kernel.lab_driver import LabDriver, leftovers
 
-COUNT = 800
+COUNT = 1000
+"""From here on doctor must name the origin, whatever else it sees."""
 KILLS = 4
 
 
@@ -28,6 +29,8 @@ def test_the_incident_is_reproduced_and_healed(lab: LabDriver, tmp_path: Path) -
     assert stages["an unused agent crash-loops"]["zombies"] == COUNT
     assert stages["the neighbour beside the zombies"]["work_share"] < 0.8
     assert "nic-reset" in stages["doctor"]["present"]
+    assert stages["doctor"]["origin"] == "pinned-shared-memory"
+    assert stages["doctor"]["first_remedy"] == "delete-file"
     assert stages["apply"]["foreseen"] == COUNT
     assert stages["apply"]["freed"] >= 0.9 * COUNT
     assert stages["verify"]["verdict"] == "held"

@@ -167,7 +167,6 @@ STAND_INS: dict[str, Callable[[], Case]] = {
     "swap": lab("swap"),
     "swap-few": lab("swap", 30),
     "visible-leak": visible_leak,
-    "pressure": lambda: case(pressure=pressure(stall=0.4), reclaim=reclaim(40, 900_000, 2.0, 0.1)),
     "pages-handed-on": case,
 }
 """The facts of real scenarios, for as long as their recording is not there: `tests/scenarios/runs.py` makes them."""
@@ -176,6 +175,7 @@ BUILT: dict[str, Callable[[], Case]] = {
     "incident": incident,
     "incident-needed": incident_needed,
     "other-zone": other_zone,
+    "pressure": lambda: case(pressure=pressure(stall=0.4), reclaim=reclaim(40, 900_000, 2.0, 0.1)),
     "reclaim-walk": reclaim_walk,
     "steal": steal,
     "steal-and-zombies": steal_and_zombies,

@@ -29,6 +29,23 @@ class Label(NamedTuple):
         return self.origin, self.maker, self.first_remedy
 
 
+class FirstAsked(NamedTuple):
+    """What a file of held-out patients scored when the doctor was first asked about it."""
+
+    right: int
+    of: int
+    note: str
+
+
+def read_first_asked() -> dict[str, FirstAsked]:
+    return {name: FirstAsked(**entry) for name, entry in _read(FOLDER / "first_asked.toml").items()}
+
+
+def held_out_files() -> dict[str, int]:
+    """With how many patients."""
+    return {file.stem: len(_read(file)) for file in sorted(FOLDER.glob("held_out/*.toml"))}
+
+
 def read_labels() -> dict[str, Label]:
     ours = _read(FOLDER / "labels.toml")
     theirs = [name for file in sorted(FOLDER.glob("held_out/*.toml")) for name in _read(file).items()]

@@ -138,11 +138,6 @@ def transient(name: str, settings: list[str], *command: str) -> Iterator[None]:
 
 
 HOG = (sys.executable, "-c", "while True: pass")
-EATER = (
-    "import mmap,os\n"
-    "f=os.open('/var/tmp/eaten',os.O_RDWR|os.O_CREAT)\nos.truncate(f,96<<20)\n"
-    "while True:\n os.lseek(f,0,0)\n while os.read(f,1<<20): pass\n"
-)
 SCENARIOS: dict[str, Callable[[], object]] = {
     "idle": nothing,
     "page-cache": lambda: lab("page-cache"),
@@ -157,7 +152,6 @@ SCENARIOS: dict[str, Callable[[], object]] = {
     "user-hog": lambda: hogs(2 * (os.cpu_count() or 1)),
     "real-time": lambda: hogs(1, real_time=True),
     "throttled": lambda: transient("capped", ["CPUQuota=20%"], *HOG),
-    "pressure": lambda: transient("squeezed", ["MemoryHigh=24M"], sys.executable, "-c", EATER),
     "loop-leaks": loop(LEAVE, files_left),
     "inner-loop-leaks": inner("leak", ZOMBIES, files_left),
     "pages-handed-on": lambda: lab("page-cache"),

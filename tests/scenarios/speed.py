@@ -30,14 +30,16 @@ def machine(case: Case, factor: float) -> Case:
     )
 
 
-_STRETCHED = ("cores", "services", "real_time", "softirq", "sweepers", "pressure", "flows")
+_STRETCHED = ("cores", "services", "real_time", "softirq", "sweepers", "pressure", "flows", "growth")
 _SECONDS = frozenset(
     {
         "seconds", "every_seconds", "longest_seconds", "waited_seconds", "user_seconds", "system_seconds", "user", "nice", "system",
-        "idle", "iowait", "irq", "softirq_time", "steal", "guest", "lost",
+        "idle", "iowait", "irq", "softirq_time", "steal", "guest", "lost", "window_seconds", "soonest_seconds", "latest_seconds",
     }
 )  # fmt: skip
 _COUNTED_TIMES = frozenset({"CoreTime"})
+_PER_SECOND = {"Slope": frozenset({"per_second", "low", "high"})}
+"""By record: what becomes less where times become longer."""
 
 
 def _stretched(fact: Any, factor: float) -> Any:
@@ -51,6 +53,8 @@ def _stretched(fact: Any, factor: float) -> Any:
         is_time = name in _SECONDS if type(fact).__name__ not in _COUNTED_TIMES else True
         if is_time and isinstance(value, int | float) and not isinstance(value, bool):
             changed[name] = value * factor
+        elif name in _PER_SECOND.get(type(fact).__name__, ()):
+            changed[name] = value / factor
         else:
             changed[name] = _stretched(value, factor)
     return type(fact)(**changed)

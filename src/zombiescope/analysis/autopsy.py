@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
 from zombiescope.analysis.maker import Makers, instance_of
+from zombiescope.analysis.numbered import folding
 from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
@@ -89,6 +90,9 @@ def derive_autopsy(walk: Walk, population: Population | None, residuals: Residua
             for zombie in walk.zombies
         ]
     )
+    patterns = folding(Counter(body.maker for body in bodies))
+    if patterns:
+        bodies = tuple(body._replace(maker=patterns.get(body.maker, body.maker)) for body in bodies)
     return Autopsy(bodies, derive_totals(bodies), reconcile(walk, population, residuals), walk.page_bytes)
 
 
@@ -96,7 +100,7 @@ def instances_of(bodies: Iterable[Body], maker: str) -> list[tuple[str, int]]:
     """Of a maker that stands for many units: each of them with its zombies, most first."""
     if not maker.startswith("unit:") or not ("@." in maker or "*" in maker):
         return []
-    names = (instance_of(body.zombie.path) for body in bodies if body.maker == maker)
+    names = (instance_of(body.zombie.path, maker) for body in bodies if body.maker == maker)
     return Counter(name for name in names if name is not None).most_common()
 
 

@@ -36,6 +36,8 @@ _HEX_ID = re.compile(
     rb"(?<![0-9A-Za-z])(?:(?:" + _UID + rb")|(?=[a-f]*[0-9])[0-9a-f]{6,})(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}"
 )
 _DIGITS = re.compile(rb"[0-9]+")
+_UNIT_DIGITS = re.compile(rb"(\\x[0-9a-f]{2})|[0-9]+")
+"""Not those of a character that systemd has escaped."""
 _TRANSIENT = re.compile(rb"run-[rupi]?\*?[0-9a-f]+(?:-i[0-9]+)?(?=\.)")
 _STARS = re.compile(rb"\*(?:[-_.]?\*)+")
 _ZEROES = bytes.maketrans(b"123456789", b"000000000")
@@ -104,12 +106,14 @@ def _unit(path: bytes) -> str | None:
     return "unit:" + shown(fold_unit(slice_name)) if slice_name else None
 
 
-def instance_of(path: bytes) -> str | None:
-    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others."""
+def instance_of(path: bytes, maker: str | None = None) -> str | None:
+    """The unit of a path under its own name, where its maker is a template or a pattern of many; None for all others. `maker`: what
+    it is counted for, where that is known."""
     for name in reversed(path.split(b"/")):
         plain = name.removeprefix(b"_")
         if _UNIT.fullmatch(plain) and not plain.endswith(b".slice"):
-            return shown(plain) if fold_unit(plain) != plain else None
+            known = unit_maker(shown(plain)) if maker is None else maker
+            return shown(plain) if known != f"unit:{shown(plain)}" else None
     return None
 
 
@@ -127,7 +131,7 @@ def fold_unit(name: bytes) -> bytes:
         return prefix + at + dot + kind
     folded = _HEX_ID.sub(b"*", stem)
     if _TRANSIENT.match(name) or kind == b"scope":
-        folded = _DIGITS.sub(b"*", folded)
+        folded = _UNIT_DIGITS.sub(lambda found: found[1] or b"*", folded)
     return _STARS.sub(b"*", folded) + dot + kind
 
 

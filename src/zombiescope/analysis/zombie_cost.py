@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Sweep
@@ -12,19 +12,18 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimGroup, ReclaimKind, ReclaimSeen, Sweeper
 
 HEALTHY_READ_SECONDS = 0.002
-"""For one cgroup's statistics: a kernel that does not walk the dead takes 30 microseconds, one that walks 68,000 of them half a
-second; this lies between, sixty times from the one and two hundred from the other."""
+"""For one cgroup's statistics. To print its counters is work of a fixed size, tens of microseconds wherever Linux runs servers; a
+read that takes 2 ms did something for thousands of others (at 30 to 300 ns, the cost of a visit, 7,000 to 70,000 of them)."""
 LEAST_VISIT_SECONDS = 3e-8
 """To look into one dead cgroup: a read of memory that no cache holds takes longer on any machine (here it takes 350 ns in all:
 bench/bench_reclaim_walk.py). A call that is over sooner did not visit them."""
 SURE_VISIT_SECONDS = 1e-7
 """Two or three such reads, the least a visit consists of: below it the pages may have taken the time."""
 VISITS_OF_A_PAGE = 10.0
-"""A visit costs what giving back ten clean pages does (eight in that bench), and a tenth of a page that must be written first."""
+"""A ratio, which a faster machine does not change: a visit reads some ten lines of memory that no cache holds (a cgroup's
+structures for each node), giving back a clean page one or two (measured: eight to one). As much again if it must be written."""
 SLOWDOWN = 2.0
 """A page that takes twice as long beside zombies as apart from them: half of the time is theirs."""
-LEAST_SLOWDOWN = 1.2
-"""Less is within what two jobs on one host differ by anyway."""
 _TELLING_CALLS = 10
 """Fewer calls apart from zombies are no measure for the others."""
 _REST_SHARE = 0.1
@@ -73,6 +72,8 @@ class ReclaimWork(NamedTuple):
     walking: Walking = Walking.NO
     is_placed: bool = False
     """It is known that these lie below the limit that was reached; else they are all there are."""
+    are_few: bool = False
+    """Fewer than the live ones that each call visits as well."""
     slowdown: float | None = None
     """How many times as long a page took as where no zombies are, on this host, in this window."""
 
@@ -97,47 +98,80 @@ class ReclaimWork(NamedTuple):
 
 Below = Callable[[str], int]
 """How many zombies have their nearest live ancestor at or below a path."""
+LiveBelow = Callable[[str], int | None]
+"""How many live memory cgroups are at or below a path; None where nobody counted them."""
+
+
+class _Weight(IntEnum):
+    """Of the dead beside the live that a call visits as well: where they are the fewer, they are not what it takes long for."""
+
+    FEW, UNSURE, MANY = range(3)
 
 
 def derive_works(
-    seen: ReclaimSeen, zombies: int, live: int, below: Below | None = None, least: int = 0
+    seen: ReclaimSeen,
+    zombies: int,
+    live: int,
+    below: Below | None = None,
+    least: int = 0,
+    live_below: LiveBelow = lambda _: None,
 ) -> tuple[ReclaimWork, ...]:
-    """By kind, and the calls at a limit by whether zombies lie below it, where that is known; the dearest first. Dead ones are
-    visited as live ones are: where they are the fewer, or fewer than `least`, they are not what a walk is long for."""
+    """By kind, and the calls at a limit by how many zombies lie below it, where that is known; the dearest first. Fewer than
+    `least` are never what a walk is long for."""
     works = []
     for kind in seen.kinds:
         if not kind.calls:
             continue
         rest = ReclaimWork(kind.kind, kind.calls, kind.pages, kind.cpu_seconds, zombies)
         if kind.kind is ReclaimKind.LIMIT and below is not None and seen.groups:
-            beside, apart, rest = _split(seen.groups, rest, below, max(live, least, 1))
-            works += [_judged_beside(work, apart) for work in [beside] if work.calls]
-            works += [work for work in [apart] if work.calls]
-        works += [_judged(work, max(live, least, 1)) for work in [rest] if work.calls]
+            placed, rest = _split(
+                seen.groups, rest, below, lambda limit, dead: _weight(dead, live, least, live_below(limit))
+            )
+            apart = placed[_Weight.FEW]
+            works += [_judged_beside(placed[weight], apart, weight) for weight in placed if placed[weight].calls]
+        if (
+            rest.calls
+        ):  # a full machine reclaims from every cgroup; what lies below a limit that nobody knows is not known either
+            weight = _weight(zombies, live, least, live if kind.kind is ReclaimKind.DIRECT else None)
+            is_one_place = kind.kind is ReclaimKind.DIRECT or below is not None or _places(seen.groups) <= 1
+            works.append(_judged(rest, weight if is_one_place else min(weight, _Weight.UNSURE)))
     return tuple(sorted(works, key=lambda work: -work.cpu_seconds))
 
 
+def _weight(dead: int, live: int, least: int, live_there: int | None) -> _Weight:
+    """`live`: of the whole host, which no part of it exceeds."""
+    if dead < max(least, 1):
+        return _Weight.FEW
+    if live_there is None:
+        return _Weight.MANY if dead >= live else _Weight.UNSURE
+    return _Weight.MANY if dead >= live_there else _Weight.FEW
+
+
 def _split(
-    groups: Sequence[ReclaimGroup], whole: ReclaimWork, below: Below, least: int
-) -> tuple[ReclaimWork, ReclaimWork, ReclaimWork]:
-    """Calls with many zombies below their limit, calls with hardly any, and the rest: by whom or at which limit is not known."""
-    beside = ReclaimWork(whole.kind, 0, 0, 0.0, 0, is_placed=True)
-    apart, rest = beside, whole
+    groups: Sequence[ReclaimGroup], whole: ReclaimWork, below: Below, weigh: Callable[[str, int], _Weight]
+) -> tuple[dict[_Weight, ReclaimWork], ReclaimWork]:
+    """Calls by the zombies below the limit that they reached, and the rest: by whom or at which limit is not known. Of several
+    limits the one with most weight counts: which of them was reached is not known."""
+    none = ReclaimWork(whole.kind, 0, 0, 0.0, 0, is_placed=True)
+    placed, rest = dict.fromkeys(_Weight, none), whole
     for group in groups:
         if not group.limits:
             continue
-        dead = max(below(limit) for limit in group.limits)
-        if dead >= least:
-            beside = _plus(beside, group)._replace(zombies=max(beside.zombies, dead))
-        else:
-            apart = _plus(apart, group)._replace(zombies=max(apart.zombies, dead))
+        weight, dead = max((weigh(limit, below(limit)), below(limit)) for limit in group.limits)
+        known = placed[weight]
+        placed[weight] = _plus(known, group)._replace(zombies=max(known.zombies, dead))
         rest = rest._replace(
             calls=rest.calls - group.calls,
             pages=rest.pages - group.pages,
             cpu_seconds=rest.cpu_seconds - group.cpu_seconds,
         )
     is_left = rest.calls > 0 and rest.cpu_seconds > _REST_SHARE * whole.cpu_seconds
-    return beside, apart, rest._replace(pages=max(rest.pages, 0)) if is_left else rest._replace(calls=0)
+    return placed, rest._replace(pages=max(rest.pages, 0)) if is_left else rest._replace(calls=0)
+
+
+def _places(groups: Sequence[ReclaimGroup]) -> int:
+    """Limits that were reached apart from each other: below which of them the dead lie, and who walks, is two questions."""
+    return len({min(group.limits, key=len) for group in groups if group.limits})
 
 
 def _plus(work: ReclaimWork, group: ReclaimGroup) -> ReclaimWork:
@@ -146,28 +180,36 @@ def _plus(work: ReclaimWork, group: ReclaimGroup) -> ReclaimWork:
     )
 
 
-def _judged_beside(work: ReclaimWork, apart: ReclaimWork) -> ReclaimWork:
-    """Each of these calls had zombies to visit: against those that had none, else by how many visits a page took."""
+def _judged_beside(work: ReclaimWork, apart: ReclaimWork, weight: _Weight) -> ReclaimWork:
+    """Each of these calls had zombies to visit: against those that had none, else by how many visits a page took. Only a page
+    that takes longer than elsewhere proves something: others may pay as much for theirs for a reason of their own."""
+    if weight is _Weight.FEW:
+        return work._replace(are_few=True)
     if work.visit_seconds < LEAST_VISIT_SECONDS:
         return work
     ours, theirs = work.pages_per_second, apart.pages_per_second if apart.calls >= _TELLING_CALLS else None
-    if ours and theirs:
-        slowdown = theirs / ours
-        walking = Walking.YES if slowdown >= SLOWDOWN else Walking.NO if slowdown < LEAST_SLOWDOWN else Walking.MAYBE
-        return work._replace(walking=walking, slowdown=slowdown)
-    visits = work.zombies / work.pages_per_call if work.pages else float("inf")
-    if visits * VISITS_OF_A_PAGE < 1.0:
+    slowdown, visits = theirs / ours if ours and theirs else None, _visits_of_a_page(work)
+    is_slower = slowdown is not None and slowdown >= SLOWDOWN
+    if not is_slower and visits * VISITS_OF_A_PAGE < 1.0:
         return work
-    return work._replace(walking=Walking.YES if visits >= 1.0 else Walking.MAYBE)
+    is_sure = is_slower or (slowdown is None and visits >= 1.0)
+    walking = Walking.YES if is_sure and weight is _Weight.MANY else Walking.MAYBE
+    return work._replace(walking=walking, slowdown=slowdown)
 
 
-def _judged(work: ReclaimWork, least: int) -> ReclaimWork:
+def _judged(work: ReclaimWork, weight: _Weight) -> ReclaimWork:
     """Whether these calls had zombies to visit is not known: sure only where pages cannot have taken the time."""
-    visits = work.zombies / work.pages_per_call if work.pages else float("inf")
-    if work.zombies < least or work.visit_seconds < LEAST_VISIT_SECONDS or visits * VISITS_OF_A_PAGE < 1.0:
+    visits = _visits_of_a_page(work)
+    if weight is _Weight.FEW:
+        return work._replace(are_few=True)
+    if work.visit_seconds < LEAST_VISIT_SECONDS or visits * VISITS_OF_A_PAGE < 1.0:
         return work
-    is_sure = visits >= VISITS_OF_A_PAGE and work.visit_seconds >= SURE_VISIT_SECONDS
+    is_sure = visits >= VISITS_OF_A_PAGE and work.visit_seconds >= SURE_VISIT_SECONDS and weight is _Weight.MANY
     return work._replace(walking=Walking.YES if is_sure else Walking.MAYBE)
+
+
+def _visits_of_a_page(work: ReclaimWork) -> float:
+    return work.zombies / work.pages_per_call if work.pages else float("inf")
 
 
 def derive_payer(sweep: Sweep | Gap, works: tuple[ReclaimWork, ...] | Gap) -> Payer:

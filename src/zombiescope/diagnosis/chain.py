@@ -6,7 +6,7 @@ The candidates of each finding stand in the order in which they are believed; wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
@@ -46,6 +46,8 @@ _CANDIDATES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(PIN_RULES, (*_LOOPS, "zombie-growth")),
 }  # fmt: skip
 _EXPLAIN_THEMSELVES = ("cpu-throttling",)
+_TAKEN_NOW = ("real-time-hog", "cpu-shortage", "cpu-steal")
+"""CPU time that somebody was seen to take: told before a stock, no worse, that nobody adds to and nobody was seen to pay for."""
 _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
 _SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
 
@@ -63,9 +65,18 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     effects = {cause for finding in present.values() for cause in finding.explained_by}
     heads = [finding for finding in present.values() if finding.id not in effects]
-    heads.sort(key=lambda each: (_SEVERITIES.index(each.severity), _ROLES.index(each.role)))
     found = [_down(head.id, present) for head in heads]
-    return tuple(sorted(found, key=lambda chain: is_riddle(present[chain[-1]])))
+    return tuple(sorted(found, key=lambda chain: (is_riddle(present[chain[-1]]), *_rank(chain, present))))
+
+
+def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, float]:
+    head, root = present[chain[0]], chain[-1]
+    role = float(_ROLES.index(head.role))
+    if root in _TAKEN_NOW and head.role is Role.ORIGIN:
+        role = _ROLES.index(Role.MECHANISM) + 0.3
+    elif head.id == "zombie-growth" or (head.id == "zombie-population" and (root in PIN_RULES or root == head.id)):
+        role += 0.6  # growth is in the first line in any case
+    return _SEVERITIES.index(head.severity), role
 
 
 def is_riddle(root: Finding) -> bool:
@@ -83,7 +94,13 @@ def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
 def leaking(case: Case, finding: str) -> list[Suspect]:
     """Of the loops behind a finding, those that left something, or must have; most first."""
     suspects = suspects_of(case, LOOP_KINDS[finding])
-    return [each for each in suspects if each.is_leaking(case.thresholds) or has_lived_them(case, each)]
+    return [each for each in suspects if each.is_leaking(case.thresholds) or each.grown or has_lived_them(case, each)]
+
+
+def rivals(case: Case, finding: str) -> list[Suspect]:
+    """Without a walk: several loops that each were restarted as often as there are zombies, and nothing tells which left them."""
+    found = leaking(case, finding) if isinstance(case.remains, Gap) else []
+    return found if len(found) > 1 and not any(each.grown for each in found) else []
 
 
 def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
@@ -112,10 +129,9 @@ def _fits(case: Case, effect: str, cause: str, present: Mapping[str, Finding]) -
 def _loop_fits(case: Case, effect: str, cause: str) -> bool:
     """It left zombies of this kind, a fair share of all; who merely loops beside them is innocent."""
     if isinstance(case.remains, Gap):
-        suspects = suspects_of(case, LOOP_KINDS[cause])
-        return any(each.is_leaking(case.thresholds) or has_lived_them(case, each) for each in suspects)
+        return bool(leaking(case, cause))
     for suspect in leaking(case, cause):
-        if effect == "zombie-growth" and suspect.grown >= case.thresholds.growth_least:
+        if effect == "zombie-growth" and suspect.grown:
             return True
         if suspect.share < case.thresholds.blame_share or suspect.left is None:
             continue

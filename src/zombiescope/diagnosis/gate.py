@@ -152,6 +152,10 @@ def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
         summary += (
             f": {max(grown, 0):,} more are too few to tell growth from noise, which takes {limits.growth_least:,.10g}"
         )
+    least = limits.thresholds.growth_least_seconds
+    if reason.verdict is GateVerdict.CRITICAL and growth.seconds < least:
+        reason = replace(reason, verdict=GateVerdict.WARNING, threshold=limits.growth_warning)
+        summary += f": too short to tell a wave from a leak, which takes {least:.0f} s (check --for {least:.0f}s)"
     return replace(reason, summary=summary)
 
 

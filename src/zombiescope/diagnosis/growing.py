@@ -4,14 +4,13 @@ alone. Also without a walk: then births, deaths and restarts are all there is, a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.ledger import label_of
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
-from zombiescope.facts.flows import FlowsSeen
+from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.gap import Gap
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ BY_LAST = "likely: nobody else left one that was born in the window"
 BY_RHYTHM = "likely: the count rose as often as it restarts, and it was restarted about as often as there are zombies"
 BY_COUNT = "by the count alone"
 _LIVES_SHARE = 0.5
-"""Of the zombies, which a unit's restarts must come to for it to have made most of them."""
+"""Of the zombies, which a unit's restarts must come to for it to have made most of them; and of its restarts, which must have left
+a zombie for it to be a leak."""
 _RHYTHM = 0.5
 """How far, as a share, the count may be from a unit's restarts in the window: both are counted at ends that do not meet."""
 
@@ -36,6 +36,8 @@ class Growing(NamedTuple):
     """Each with how many it left in the window, most first; none where nobody could be named."""
     source: str
     """How it is known."""
+    is_short: bool = False
+    """A handful, told because hardly any of the maker's dead were released: a warning at most, whatever its pace."""
 
     @property
     def maker(self) -> str:
@@ -51,7 +53,7 @@ class Growing(NamedTuple):
 
 def is_old_leak(case: Case, now: Growing) -> bool:
     """Who grows now had left as much long before: what a wave leaves is released within a minute or two."""
-    if isinstance(case.remains, Gap) or not now.makers:
+    if isinstance(case.remains, Gap) or not now.makers or now.is_short:
         return False
     left = case.remains.of(now.maker)
     if left is None or left.first_born_at is None:
@@ -65,10 +67,14 @@ def growing_of(case: Case) -> Growing | None:
     least, change = case.thresholds.growth_least, _change(case)
     flows = case.flows
     if not isinstance(flows, Gap) and _sees_releases(flows):
-        total = sum(flow.left or 0 for flow in flows.makers)
-        left = _left(flows, least) or _in_a_row(case, flows)
+        leaving = [flow for flow in flows.makers if not _is_on_its_way(flow, change)]
+        total = sum(flow.left or 0 for flow in leaving)
+        left = _left(leaving, least)
         if left or total >= least:
             return Growing(flows.seconds, total, left, BY_EVENTS)
+        left = _in_a_row(case, leaving)
+        if left:
+            return Growing(flows.seconds, sum(each for _, each in left), left, BY_EVENTS, is_short=True)
         if not flows.lost:
             return None  # every death of the window was seen, and its release
     return None if change is None else _by_count(case, change)
@@ -107,9 +113,11 @@ def _alone_lately(case: Case) -> tuple[str, int] | None:
 
 
 def has_lived(case: Case, loop: ServiceLoop) -> bool:
-    """It was restarted about as often as there are zombies."""
+    """It was restarted about as often as there are zombies: not half as often, nor so often that most of its dead must be gone."""
     population = case.last.scan.population
-    return not isinstance(population, Gap) and loop.restarts >= _LIVES_SHARE * population.zombies
+    if isinstance(population, Gap):
+        return False
+    return _LIVES_SHARE * population.zombies <= loop.restarts <= population.zombies / _LIVES_SHARE
 
 
 def _in_rhythm(case: Case, change: int, seconds: float) -> str:
@@ -128,27 +136,40 @@ def _in_rhythm(case: Case, change: int, seconds: float) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _left(flows: FlowsSeen, least: int) -> tuple[tuple[str, int], ...]:
+def _is_on_its_way(flow: MakerFlow, change: int | None) -> bool:
+    """Churn: most of the dead of a maker were released in the window, and the count did not rise by those that were not."""
+    return 2 * (flow.releases or 0) >= flow.deaths and 2 * (change or 0) < (flow.left or 0)
+
+
+def _left(flows: Iterable[MakerFlow], least: int) -> tuple[tuple[str, int], ...]:
     """By maker; where each leaves a handful, pods and sessions together."""
-    by_maker = _most(((flow.maker, flow.left or 0) for flow in flows.makers), least)
-    if by_maker:
-        return by_maker
-    together: Counter[str] = Counter()
-    for flow in flows.makers:
-        together[label_of(flow.maker)] += flow.left or 0
-    return _most(together.items(), least)
+    by_maker = _most(((flow.maker, flow.left or 0) for flow in flows), least)
+    return by_maker or _most(((maker, left) for maker, (left, _) in _together(flows).items()), least)
 
 
-def _in_a_row(case: Case, flows: FlowsSeen) -> tuple[tuple[str, int], ...]:
-    """A slow leak: all that a maker let die in the window are still there, beside as many of its own as count."""
-    if isinstance(case.remains, Gap):
-        return ()
-    left = {}
-    for flow in flows.makers:
-        before = case.remains.of(flow.maker)
-        if before is not None and before.zombies >= case.thresholds.growth_least and flow.left == flow.deaths:
-            left[flow.maker] = flow.deaths
-    return _most(left.items(), case.thresholds.growth_least_in_a_row)
+def _together(flows: Iterable[MakerFlow]) -> dict[str, tuple[int, int]]:
+    """By what people call them, such as all pods: left and died."""
+    found: dict[str, tuple[int, int]] = {}
+    for flow in flows:
+        left, died = found.get(label_of(flow.maker), (0, 0))
+        found[label_of(flow.maker)] = (left + (flow.left or 0), died + flow.deaths)
+    return found
+
+
+def _in_a_row(case: Case, flows: Iterable[MakerFlow]) -> tuple[tuple[str, int], ...]:
+    """A slow leak, or a short look at any: of those that a maker let die in the window hardly one was released. Three are enough
+    beside as many of its own as count, else a few more; a wave looks the same for a minute."""
+    limits, found = case.thresholds, {}
+    for maker, (left, died) in {
+        **_together(flows),
+        **{each.maker: (each.left or 0, each.deaths) for each in flows},
+    }.items():
+        before = None if isinstance(case.remains, Gap) else case.remains.of(maker)
+        has_stock = before is not None and before.zombies >= limits.growth_least
+        least = limits.growth_least_in_a_row if has_stock else limits.growth_least_alone
+        if left >= least and left >= limits.unreleased_share * died:
+            found[maker] = left
+    return _most(found.items(), 1)
 
 
 def _sees_releases(flows: FlowsSeen) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _ZOMBIES = frozenset({"zombie-population"})
-_CORES = frozenset({"saturated-core", "starved-softirq", "nic-reset", "costly-sweep", "costly-reclaim-walk"})
+_WALKS = frozenset({"costly-sweep", "costly-reclaim-walk"})
+"""Where the time was seen to go into cgroups: a core that is held, or a card that is reset, may be so for another reason."""
 _LOOPS = frozenset({"crash-looping-unit", "looping-container", "image-risk"})
 _NOT_CACHE = frozenset({"pinned-shared-memory", "pinned-swap"})
 
@@ -40,17 +41,17 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], InVain], ...] = (
     ),
     (
         _ZOMBIES,
-        _CORES,
+        _WALKS,
         InVain("huge pages", "the time goes into walking cgroups, not pages: a zombie costs the same with large ones"),
     ),
     (
         _ZOMBIES,
-        _CORES,
+        _WALKS,
         InVain("another allocator", "what the dead hold is cache and shared memory, which no allocator manages"),
     ),
     (
         _ZOMBIES,
-        _CORES,
+        _WALKS,
         InVain(
             "CPU affinity", "the walk runs on whichever core asks, and softirqs follow the network card, not the job"
         ),

@@ -10,8 +10,11 @@ from typing import NamedTuple
 from zombiescope.facts.vitals import Vitals
 
 LEAST_SECONDS = 10.0
+"""An ordinary death is over within a second, and a maker that loops is restarted within ten by the usual settings."""
 _NOISE = 2
+"""One ordinary death on its way at each end of the window."""
 _NOISE_SHARE = 0.05
+"""Of those that were left: counts are read one after another on a host at work, and a twentieth is less than any lever frees."""
 
 
 class Held(StrEnum):

@@ -26,7 +26,9 @@ def works_of(case: Case) -> tuple[ReclaimWork, ...] | Gap:
     if isinstance(population, Gap):
         return population
     least = case.thresholds.reclaim_walk_least_zombies
-    return derive_works(case.reclaim, population.zombies, population.live, _below(case), least)
+    return derive_works(
+        case.reclaim, population.zombies, population.live, _below(case), least, lambda path: _live_below(case, path)
+    )
 
 
 def _below(case: Case) -> Below | None:
@@ -37,6 +39,17 @@ def _below(case: Case) -> Below | None:
     if isinstance(case.remains, Gap) or not case.remains.parents:
         return None
     return case.remains.below
+
+
+def _live_below(case: Case, path: str) -> int | None:
+    """By the directories, where the census listed them (v1) and this one among them."""
+    census = case.last.snapshot.census
+    tree = None if isinstance(census, Gap) else census.tree
+    if tree is None:
+        return None
+    name = path.rstrip("/")
+    inside = [found for found in map(shown, tree.paths) if (found.rstrip("/") + "/").startswith(name + "/")]
+    return len(inside) if any(found.rstrip("/") == name for found in inside) else None
 
 
 def _counted_below(parents: tuple[ParentShare, ...], path: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking
+from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking, rivals
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.growing import BY_RHYTHM, growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
@@ -50,7 +50,8 @@ def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others
 def maker_of(case: Case, root: str) -> str:
     """Who is to be named for a root: the unit that loops or nobody needs, or whose zombies are held; else nobody."""
     if root in LOOP_KINDS:
-        return (leaking(case, root) or suspects_of(case, LOOP_KINDS[root]))[0].maker
+        found = leaking(case, root) or suspects_of(case, LOOP_KINDS[root])
+        return "" if rivals(case, root) else found[0].maker
     if root in PIN_RULES and not isinstance(case.remains, Gap):
         return next((maker for maker, _ in makers_of(PIN_RULES[root], case.remains)), "")
     if root in ("zombie-population", "zombie-growth"):
@@ -88,10 +89,11 @@ def _loop(case: Case, root: str) -> str:
     if not guilty:
         return f"`{first.name}` {how} and {_little(case, first)}: a crash loop, not a leak; {_not_zombies(case)}"
     if isinstance(case.remains, Gap):
-        return f"`{first.name}` {how}{_unseen(case, first)}"
+        several = rivals(case, root)
+        return _one_of(case, several) if several else f"`{first.name}` {how}{_unseen(case, first)}"
     left = first.zombies or first.grown
     text = f"`{first.name}` {how} and has left {left:,} dead memory cgroups{_span(case, first)}"
-    if first.grown >= case.thresholds.growth_least:
+    if first.grown and first.zombies:
         text += f", {first.grown:,} of them while we looked"
     if len(guilty) > 1:
         second = guilty[1]
@@ -103,6 +105,18 @@ def _little(case: Case, suspect: Suspect) -> str:
     if isinstance(case.remains, Gap):
         return "what it leaves could not be seen"
     return f"has left {suspect.zombies:,} zombies, too few to matter" if suspect.zombies else "leaves nothing behind"
+
+
+def _one_of(case: Case, several: Sequence[Suspect]) -> str:
+    """Nobody is blamed for being the louder."""
+    assert isinstance(case.remains, Gap)
+    population = case.last.scan.population
+    stock = "the" if isinstance(population, Gap) else f"the {population.zombies:,}"
+    units = [f"`{each.name}` (restarted {each.loop.restarts:,} times)" for each in several]
+    return (
+        f"one of {_and(units)} has most likely left {stock} dead memory cgroups that are in the kernel: each was restarted about "
+        f"as often; which one could not be seen (the zombies themselves could not be seen: {case.remains.reason})"
+    )
 
 
 def _unseen(case: Case, suspect: Suspect) -> str:

@@ -26,6 +26,7 @@ class Thresholds(NamedTuple):
     ratio_warning: float = 5.0
     """Counted per live: a share, whatever the size of the host."""
     ratio_critical: float = 50.0
+    """Ten times that, as for the number: 98 of 100 counted are dead, and whoever visits all of them works for the dead alone."""
     ratio_least_zombies: int = 200
     """Below this many zombies the ratio says nothing: a small host with a handful is well."""
     ratio_critical_zombies: int = 5_000
@@ -37,16 +38,22 @@ class Thresholds(NamedTuple):
     empty_directories_warning: int = 1_000
     """As for zombies: a directory costs the kernel what a zombie does."""
     empty_directories_critical: int = 10_000
+    """As for zombies."""
     growth_warning_per_hour: float = 100
     """A thousand more in ten hours: found in one working day."""
     growth_slow_per_hour: float = 20
     """What an hour's watch may call a leak; a shorter one needs `growth_warning_per_hour`."""
     growth_critical_per_hour: float = 1_000
+    """`zombies_warning` within the hour, and `zombies_critical` within ten: before the next shift looks."""
     growth_least: int = 10
     """Zombies more than at the start of the window, below which a slope is noise."""
     growth_least_in_a_row: int = 3
-    """Deaths of one maker in a window, none released, beside `growth_least` zombies that it left before: the stock says the same,
-    so that three are enough, at any speed of the maker and of the machine."""
+    """Left by one maker in a window, hardly one released, beside `growth_least` zombies that it left before: the stock says the
+    same, so that three are enough, at any speed of the maker and of the machine."""
+    growth_least_alone: int = 5
+    """The same without such a stock: more than one service leaves that is stopped with its helpers, half of what a slope needs."""
+    unreleased_share: float = 0.8
+    """Of a maker's deaths in a window, not released: churn releases most of them, and a leak may let a few go."""
     growth_least_seconds: float = 180
     """A rise that is shorter may be a wave: many deaths at once, released within a minute or two."""
     saturated_warning_seconds: float = 1.0
@@ -62,16 +69,20 @@ class Thresholds(NamedTuple):
     steal_warning: float = 0.1
     """Of all CPU time: a tenth is more than neighbours of a host that is not overcommitted take."""
     steal_critical: float = 0.3
+    """Nearly a third: four cores do the work of less than three, which no reserve of a host at work makes good."""
     shortage_most_idle: float = 0.05
-    """Shares of all CPU time: next to nothing left, and most of it spent by programs."""
+    """Of all CPU time: one core in twenty idle for a moment is what a scheduler leaves of a full machine."""
     shortage_least_user: float = 0.6
+    """Of all CPU time, by programs: clearly more than half, so that the kernel is not what fills the machine."""
     real_time_share: float = 0.5
     """Of a core, taken by one real-time task; the kernel lets it have 0.95."""
     oom_reports_warning: int = 3
     """One is a bad day of one program; three within the hour come back."""
     oom_recent_seconds: float = 3600
+    """The hour that the count is for: older reports belong to another incident."""
     memory_share: float = 0.05
-    """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast."""
+    """Kernel memory held by zombies, as a share of the machine's, to which growth is forecast: a twentieth is what hosts keep free
+    as a reserve, so that it is the last that goes unnoticed."""
     nic_reset_recent_seconds: float = 86_400
     """A reset of the network card that is older is history, not a finding."""
     nic_resets_critical: int = 3
@@ -81,13 +92,16 @@ class Thresholds(NamedTuple):
     softirq_wait_critical_seconds: float = 1.0
     """A fifth of what a driver bears before it resets the card."""
     reclaim_share: float = 0.15
-    """Of one core a warning, of the whole machine critical: kswapd and the tasks that reclaim themselves."""
+    """Of one core a warning, of the whole machine critical: kswapd and the tasks that reclaim themselves. Reclaim in step with its
+    work takes a few hundredths; three times `walk_share` is no part of that."""
     memory_stall_share: float = 0.15
-    """Of the time, in which some task waited for memory."""
+    """Of the time, in which some task waited for memory: `reclaim_share`, as whoever waits for reclaim sees it."""
     memory_stall_critical_share: float = 0.5
+    """Somebody waits as often as nobody does."""
     throttled_share: float = 0.25
-    """Of a cgroup's periods, in which its quota ran out."""
+    """Of a cgroup's periods, in which its quota ran out: where the usual alert of Kubernetes (CPUThrottlingHigh) begins."""
     throttled_critical_share: float = 0.75
+    """Three of four: it is held by its quota as its ordinary state, and runs free only as an exception."""
     throttled_least_periods: int = 10
     """A second of the usual periods of 0.1 s: fewer say nothing."""
     sweep_warning_seconds: float = 0.5

@@ -38,8 +38,8 @@ _TRIES = 12
 _PRESENT = re.compile(r"^present\s+([a-z-]+) \(", re.MULTILINE)
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
-_WRONG = frozenset({"memory-shortage", "costly-sweep"})
-"""What it is not, at any size."""
+_UNTOLD = frozenset({"none", "unknown", "nic-reset", "starved-softirq", "saturated-core", "reclaim-pressure"})
+"""No origin is named: nothing, or what hurts without a cause, such as the driver's line that is simulated here."""
 
 
 class IncidentOrder(NamedTuple):
@@ -150,13 +150,13 @@ class Incident:
         return f"{verdict} ({', '.join(present)})", figures, {_typed(words): text}
 
     def _must_be_right(self, document: dict[str, Any], verdict: str) -> None:
-        """The same origin, maker and first remedy at every size; a stock too small to be judged may be told as none."""
-        found = [str(document[name]) for name in ("origin", "maker", "first_remedy")]
-        is_judged = self._order.zombies >= _LARGE or self._order.real_unit or found[0] in _WRONG
-        if is_judged:
-            right = self.scene.truth
-            is_right = found[0] == right.origin and right.maker in found[1] and found[2] in right.first_remedies
-            _must(is_right, f"doctor named {' / '.join(found)} for {right.origin}", verdict)
+        """The same origin, maker and first remedy at every size. Of a stock too small to be judged no origin need be named, but
+        never another."""
+        origin, maker, remedy = (str(document[name]) for name in ("origin", "maker", "first_remedy"))
+        right, may_be_untold = self.scene.truth, self._order.zombies < _LARGE and not self._order.real_unit
+        is_right = origin == right.origin and right.maker in maker and remedy in right.first_remedies
+        is_right = is_right or (may_be_untold and origin in _UNTOLD)
+        _must(is_right, f"doctor named {origin} / {maker} / {remedy} for {right.origin}", verdict)
 
     def _apply(self) -> Told:
         """The plan's own words of consent are given: all of it is the lab's, and nobody wants it kept."""

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from zombiescope.analysis.numbered import fold_flows
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.flows import FlowsSeen
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remains import Remains
 from zombiescope.host.access import Host
 from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.remains import Examination
@@ -62,6 +65,9 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
         later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
         observations.append(Observation(later, derive_scan(later)))
         facts["remains"] = examination.remains()
+    held, seen = facts.get("remains"), facts.get("flows")
+    if isinstance(seen, FlowsSeen):
+        facts["flows"] = fold_flows(seen, (left.maker for left in held.makers) if isinstance(held, Remains) else ())
     growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
     case = Case(tuple(observations), thresholds, growth, **facts)
     judged = getattr(window.watch("services"), "judged", None)

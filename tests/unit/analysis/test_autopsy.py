@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.autopsy import derive_autopsy
+from zombiescope.analysis.autopsy import derive_autopsy, instances_of
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy
 from zombiescope.facts.cgroups import CountSource, MemoryUse, Residuals
@@ -84,3 +84,12 @@ def test_pages_of_v2_parents_that_cannot_be_split_are_not_compared() -> None:
     unsplit = Residuals({}, frozenset({b"/a"}))
     found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(1), unsplit).reconciliation
     assert (found.residual_pages, found.agree, found.by_parent[0].residual_pages) == (None, True, None)
+
+
+def test_services_numbered_for_each_run_are_one_maker_with_their_instances_below_it() -> None:
+    jobs = [zombie(number, b"/system.slice/job-%d.service" % number, tmpfs()) for number in range(1, 9)]
+    other = zombie(90, b"/system.slice/postgresql-14.service", tmpfs())
+    found = derive_autopsy(walk(*jobs, other), population(9), residuals(27))
+    made = {share.maker: share.zombies for share in found.totals.by_maker}
+    assert made == {"unit:job-*.service": 8, "unit:postgresql-14.service": 1}
+    assert ("job-3.service", 1) in instances_of(found.bodies, "unit:job-*.service")

@@ -27,6 +27,7 @@ TASK = "0123456789abcdef0123456789abcdef"
         (f"/system.slice/run-r{TASK}.scope", "unit:run-r*.scope"),
         ("/system.slice/run-u1234.service", "unit:run-u*.service"),
         ("/system.slice/run-p1234-i5678.service", "unit:run-p*-i*.service"),
+        (r"/machine.slice/machine-qemu\x2d3\x2dvm20.scope", r"unit:machine-qemu\\x2d*\\x2dvm*.scope"),
         ("/system.slice", "unit:system.slice"),
         (f"/docker/{ID}", "container:docker"),
         (f"/system.slice/docker-{ID}.scope", "container:docker"),

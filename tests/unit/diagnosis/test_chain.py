@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.scenarios.built import BUILT
-from tests.scenarios.facts import case, cores, loop, real_time, services, stretch
+from tests.scenarios.facts import case, cores, flows, loop, real_time, services, stretch
 
 from zombiescope.diagnosis.engine import diagnose, glance
 from zombiescope.diagnosis.spoken import spell
@@ -75,6 +78,14 @@ def test_what_is_in_vain_fits_what_was_found() -> None:
     assert {"huge pages", "another allocator", "CPU affinity", "adding nodes"} <= named("incident")
 
 
+@pytest.mark.parametrize("name", BUILT)
+def test_what_is_in_vain_against_a_walk_is_said_only_where_one_was_seen(name: str) -> None:
+    found = diagnose(BUILT[name]())
+    named, present = {advice.what for advice in found.in_vain}, {finding.id for finding in found.present}
+    is_seen = bool(present & {"costly-sweep", "costly-reclaim-walk"}) and "zombie-population" in present
+    assert bool(named & {"huge pages", "another allocator", "CPU affinity"}) == is_seen
+
+
 def test_a_look_at_a_glance_is_the_same_disease() -> None:
     for build in BUILT.values():
         assert glance(build()).disease is diagnose(build()).disease
@@ -97,3 +108,26 @@ def test_times_are_spelled_as_they_are_said() -> None:
         "30 hours",
         "8 days",
     ]
+
+
+@pytest.mark.parametrize(
+    ("taken", "origin"),
+    [
+        ({"real_time": real_time(RealTimeTask(7, "mix", "rr", 80, 9.4, 2))}, "real-time-hog"),
+        ({"cores": cores(user=9.9)}, "cpu-shortage"),
+    ],
+)
+def test_what_is_taken_now_is_told_before_a_stock_that_nobody_pays_for(taken: dict[str, Any], origin: str) -> None:
+    found = diagnose(case(2_000, **taken))
+    assert found.origin == origin
+    assert "the 2,000 zombies beside it were not seen to cause it" in found.verdict
+    assert "page cache holds the dead" in found.verdict
+    worse = diagnose(case(20_000, **taken))
+    assert worse.origin == "pinned-page-cache", "a critical stock is worse than a warning"
+
+
+def test_a_wave_beside_an_old_stock_of_another_does_not_come_before_it() -> None:
+    left = {"unit:spool.service": ("tmpfs", 3_000), "pod:a": ("page_cache", 30)}
+    found = diagnose(case(3_030, left=left, grown=30, flows=flows(("pod:a", 30, 30, 0))))
+    assert (found.origin, found.maker) == ("pinned-shared-memory", "unit:spool.service")
+    assert "grew by 30 in 10 s, made by pod:a" in found.verdict

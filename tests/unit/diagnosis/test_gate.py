@@ -81,6 +81,14 @@ def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
     assert blind.verdict is GateVerdict.UNKNOWN
 
 
+def test_a_short_rise_is_a_warning_and_says_why_as_doctor_does() -> None:
+    short = judge_growth(Growth(10, 12, 42, 10_800), LIMITS)
+    assert (short.verdict, short.threshold) == (GateVerdict.WARNING, LIMITS.growth_warning)
+    assert "too short to tell a wave from a leak, which takes 180 s (check --for 180s)" in short.summary
+    assert judge_growth(Growth(180, 12, 542, 10_600), LIMITS).verdict is GateVerdict.CRITICAL
+    assert "too short" not in judge_growth(Growth(10, 12, 13, 360), LIMITS).summary, "it is noise, which is said"
+
+
 def test_growth_needs_more_than_noise() -> None:
     assert judge_growth(Growth(600, 10, 13, 5000), LIMITS).verdict is GateVerdict.OK
     assert "3 more are too few" in judge_growth(Growth(600, 10, 13, 5000), LIMITS).summary

@@ -69,14 +69,45 @@ def test_a_short_window_is_a_warning_at_most_however_fast_it_grows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deaths", "releases", "stock", "grows"),
-    [(5, 0, 40, True), (3, 0, 40, True), (2, 0, 40, False), (5, 1, 40, False), (5, 0, 6, False)],
-)
-def test_a_slow_leak_is_told_by_what_its_maker_left_before(deaths: int, releases: int, stock: int, grows: bool) -> None:
-    """Few in the window, on a slow machine: none of them released, and many of the same maker's are there already."""
-    seen = flows(("unit:a.service", deaths, deaths, releases))
-    now = growing_of(case(stock, flows=seen)._replace(remains=remains({"unit:a.service": ("page_cache", stock)})))
-    assert (now is not None and now.makers == (("unit:a.service", deaths),)) == grows
+    ("deaths", "releases", "stock", "left"),
+    [
+        (5, 0, 40, 5), (3, 0, 40, 3), (2, 0, 40, 0), (5, 1, 40, 4), (10, 1, 380, 9), (10, 6, 380, 0),
+        (5, 0, 6, 5), (9, 0, 9, 9), (4, 0, 6, 0), (8, 0, None, 8), (8, 2, None, 0), (4, 0, None, 0),
+    ],
+)  # fmt: skip
+def test_a_handful_counts_where_hardly_one_is_released(
+    deaths: int, releases: int, stock: int | None, left: int
+) -> None:
+    """Few in the window: enough beside many of the same maker's, and a few more without them. `stock` None: nobody can walk."""
+    held = GAP.about("remains") if stock is None else remains({"unit:a.service": ("page_cache", stock)})
+    seen = case(40, flows=flows(("unit:a.service", deaths, deaths, releases)))._replace(remains=held)
+    now = growing_of(seen)
+    assert (now.makers if now else ()) == ((("unit:a.service", left),) if left else ())
+    if now:
+        finding = judge_zombie_growth(seen)
+        assert finding.severity is Severity.WARNING
+        assert "too short to tell a wave from a leak" in finding.summary
+
+
+def test_a_handful_of_pods_that_left_one_each_are_told_together() -> None:
+    pods = [(f"pod:0c1d2e3f-0000-4000-8000-{number:012d}", 1, 1, 0) for number in range(6)]
+    now = growing_of(case(40, flows=flows(*pods)))
+    assert now is not None
+    assert now.makers == (("pod:*", 6),)
+
+
+def test_churn_that_is_released_a_moment_later_is_no_growth_however_much_is_on_its_way() -> None:
+    seen = flows(("container:docker", 600, 600, 580))
+    assert growing_of(case(90, grown=1, flows=seen)) is None
+    assert growing_of(case(90, grown=20, flows=seen)) is not None, "the count rose by them"
+
+
+def test_a_loop_that_left_a_handful_while_we_looked_is_not_said_to_leave_nothing() -> None:
+    seen = flows(("unit:a.service", 6, 6, 0))
+    found = diagnose(case(20, grown=6, flows=seen, services=services(loop("a.service", 6, every_seconds=1.5))))
+    assert (found.origin, found.maker) == ("crash-looping-unit", "unit:a.service")
+    assert "not a leak" not in found.verdict
+    assert "grew by 6 in 10 s, made by unit:a.service; too short to tell" in found.verdict
 
 
 def blind_loop(every: float, *, grown: int, restarts: int = 2_300) -> Case:
@@ -109,3 +140,12 @@ def test_a_loop_whose_deaths_nobody_watched_is_not_said_to_release_none() -> Non
     said = diagnose(blind_loop(2.0, grown=0)).verdict
     assert "whether its deaths are released could not be watched" in said
     assert "seen to be released" not in said
+
+
+def test_of_two_loops_that_both_fit_the_verdict_names_both_and_blames_neither() -> None:
+    loud, quiet = loop("loud.service", 90_000, every_seconds=1.0), loop("ecs.service", 70_000)
+    seen = case(68_440, flows=GAP, services=services(loud, quiet))._replace(remains=GAP.about("remains"))
+    found = diagnose(seen)
+    assert found.maker == ""
+    assert "one of `loud.service` (restarted 90,000 times) and `ecs.service` (restarted 70,000 times)" in found.verdict
+    assert "its own" not in found.verdict

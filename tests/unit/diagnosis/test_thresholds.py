@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import ast
+import inspect
+from types import ModuleType
+
 import pytest
 
+from zombiescope.analysis import zombie_cost
 from zombiescope.analysis.census import Population
+from zombiescope.diagnosis import growing, outcome, thresholds
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 
@@ -57,3 +63,17 @@ def test_a_small_multiple_of_what_is_expected_is_a_warning_where_zombies_make_it
     counted = Population(live + zombies, live, CountSource.PROC_CGROUPS)
     assert Thresholds(expected_live=240, ratio_least_zombies=10_000).of_population(counted) is severity
     assert Thresholds(ratio_least_zombies=10_000).of_population(counted) is Severity.OK
+
+
+@pytest.mark.parametrize("module", [thresholds, zombie_cost, growing, outcome])
+def test_each_number_that_is_compared_with_is_argued(module: ModuleType) -> None:
+    """The line below it says what it rests on."""
+    body = ast.parse(inspect.getsource(module)).body
+    for block in [body, *(each.body for each in body if isinstance(each, ast.ClassDef))]:
+        for number, reason in zip(block, [*block[1:], ast.Pass()], strict=True):
+            if isinstance(number, ast.Assign | ast.AnnAssign) and _is_number(number.value):
+                assert isinstance(reason, ast.Expr), f"{ast.unparse(number)}: why?"
+
+
+def _is_number(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)

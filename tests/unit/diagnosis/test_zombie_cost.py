@@ -173,6 +173,44 @@ def test_a_few_hundred_below_the_limit_are_undecided_until_somebody_reclaims_wit
     assert walking(with_apart=True) is Walking.YES
 
 
+@pytest.mark.parametrize(("pages", "walking"), [(640, Walking.MAYBE), (6_400, Walking.MAYBE), (640_000, Walking.YES)])
+def test_pages_that_are_as_dear_elsewhere_do_not_acquit_the_dead(pages: int, walking: Walking) -> None:
+    rows = (
+        ReclaimGroup("/node/job", ("/node",), 400, 12_800, 4.0),
+        ReclaimGroup("/other/job", ("/other",), 200, pages, 2.0),
+    )
+    limit = ReclaimCalls(ReclaimKind.LIMIT, 600, 0, 12_800 + pages, 6.0, 6.0, 0.02, 1_700_000_000.0)
+    seen = ReclaimSeen(5.0, (limit,), groups=rows)
+    works = derive_works(seen, 20_000, 27, lambda path: 20_000 if path == "/node" else 0)
+    assert [(work.walking, work.are_few) for work in works] == [(walking, False), (Walking.NO, True)]
+
+
+@pytest.mark.parametrize(
+    ("dead", "live_below", "walking"),
+    [
+        (4_000, None, Walking.MAYBE),
+        (4_000, 60, Walking.YES),
+        (4_000, 4_500, Walking.NO),
+        (90, 3, Walking.NO),
+        (5_000, None, Walking.YES),
+    ],
+)
+def test_the_dead_are_weighed_against_the_live_below_the_same_limit(
+    dead: int, live_below: int | None, walking: Walking
+) -> None:
+    seen = placed(4_000)
+    (work,) = derive_works(seen, dead, 5_000, lambda _: dead, 100, lambda _: live_below)
+    assert work.walking is walking
+
+
+def test_a_full_machine_reclaims_from_all_that_live_and_a_limit_from_nobody_knows_how_many() -> None:
+    poor = POOR.kinds[1]
+    direct = ReclaimSeen(10.0, (poor._replace(kind=ReclaimKind.DIRECT),))
+    assert [work.walking for work in derive_works(direct, 10_000, 12_000, least=100)] == [Walking.NO]
+    assert [work.walking for work in derive_works(POOR, 10_000, 12_000, least=100)] == [Walking.MAYBE]
+    assert [work.walking for work in derive_works(POOR, 10_000, 9_000, least=100)] == [Walking.YES]
+
+
 def test_reclaim_that_somebody_asked_for_has_no_limit_to_go_by() -> None:
     seen = placed(4_000)
     seen = seen._replace(groups=(seen.groups[0]._replace(limits=()),))

@@ -72,8 +72,8 @@ def _calm(seen: ReclaimSeen, works: tuple[ReclaimWork, ...] = ()) -> str:
     text = f"not seen in {seen.seconds:,.0f} s: {_ran(seen)}"
     if any(work.walking is not Walking.NO for work in works):
         return f"{text}; it may walk over zombies, and took too little of a core to matter"
-    if works and all(work.is_placed for work in works):
-        text += "; whoever reclaimed has no zombies to walk over below its limit"
+    if works and all(work.is_placed and work.are_few for work in works):
+        text += "; whoever reclaimed has no zombies, or hardly any, to walk over below its limit"
     return text
 
 

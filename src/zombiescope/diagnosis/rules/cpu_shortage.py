@@ -12,6 +12,7 @@ from zombiescope.facts.gap import Gap
 ID = "cpu-shortage"
 TITLE = "All cores are busy with user programs"
 _WORTH_TELLING = 0.05
+"""Of all time, accounted to nobody: as much as `shortage_most_idle`, so that less cannot have changed the answer."""
 
 
 def judge_cpu_shortage(case: Case) -> Finding:

@@ -11,6 +11,8 @@ from zombiescope.facts.gap import Gap
 
 ID = "cpu-steal"
 TITLE = "The hypervisor takes the CPU away"
+_ONE_CORE = 0.5
+"""What the worst core alone counts: tasks can move to another, but interrupts and whatever is bound to it cannot."""
 
 
 def judge_cpu_steal(case: Case) -> Finding:
@@ -18,7 +20,7 @@ def judge_cpu_steal(case: Case) -> Finding:
     if isinstance(shares, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
     limits = case.thresholds
-    worst = max(shares.steal, shares.worst_steal / 2)
+    worst = max(shares.steal, _ONE_CORE * shares.worst_steal)
     severity = Severity.CRITICAL if worst >= limits.steal_critical else Severity.WARNING
     verdict = Verdict.PRESENT if worst >= limits.steal_warning else Verdict.ABSENT
     if verdict is Verdict.ABSENT:

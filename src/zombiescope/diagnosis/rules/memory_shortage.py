@@ -4,6 +4,7 @@ do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, 
 
 from __future__ import annotations
 
+from zombiescope.analysis.census import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
@@ -23,7 +24,7 @@ def judge_memory_shortage(case: Case) -> Finding:
     if isinstance(population, Gap):
         return _finding(Verdict.UNKNOWN, f"whether zombies are behind it is not known: {population.reason}")
     works = works_of(case)
-    are_few = population.zombies < max(population.live, case.thresholds.reclaim_walk_least_zombies)
+    are_few = _are_few(case, seen, population)
     if isinstance(works, Gap) and not are_few:
         return _finding(Verdict.UNKNOWN, f"what reclaim does is not known: {works.reason}")
     share, stall = _share(case, seen), seen.stall("memory.some")
@@ -46,7 +47,7 @@ def judge_memory_shortage(case: Case) -> Finding:
     if cause is Walking.MAYBE:
         why = f"{took}: for want of memory, or for a walk over {population.zombies:,} zombies; {DECIDES}"
         return _finding(Verdict.UNKNOWN, why, evidence)
-    summary = f"{took}; {_ruled_out(works, population.zombies, are_few=are_few)}"
+    summary = f"{took}; {_ruled_out(works, population, are_few=are_few)}"
     return _finding(Verdict.PRESENT, summary, evidence)._replace(severity=severity, remedies=("give-memory",))
 
 
@@ -59,26 +60,43 @@ def _share(case: Case, seen: PressureSeen) -> float:
 
 def _cause(case: Case, seen: PressureSeen, works: tuple[ReclaimWork, ...], *, are_few: bool) -> Walking:
     """What most of the time of reclaim went into. kswapd visits every zombie of the machine, and nobody times its calls."""
-    if are_few:
+    population = case.last.scan.population
+    if are_few or isinstance(population, Gap):
         return Walking.NO
     kswapd = seen.mean("kswapd_share") or 0.0
-    shares = {Walking.MAYBE: kswapd if kswapd >= case.thresholds.walk_share else 0.0}
+    is_theirs = population.zombies >= population.live and kswapd >= case.thresholds.walk_share
+    shares = {Walking.MAYBE: kswapd if is_theirs else 0.0}
     for work in works:
         assert not isinstance(case.reclaim, Gap)
         shares[work.walking] = shares.get(work.walking, 0.0) + core_share(case.reclaim, work)
-    if shares.get(Walking.NO, 0.0) >= case.thresholds.reclaim_share:
-        return Walking.NO  # enough of it is surely no walk, whatever the rest is
+    surely_not = shares.get(Walking.NO, 0.0)
+    if surely_not >= case.thresholds.reclaim_share and surely_not >= shares[Walking.MAYBE]:
+        return Walking.NO  # enough of it is surely no walk, and no less than what may be one
     felt = [each for each in (Walking.YES, Walking.MAYBE) if shares.get(each, 0.0) >= case.thresholds.walk_share]
     return felt[0] if felt else Walking.NO
 
 
-def _ruled_out(works: tuple[ReclaimWork, ...], zombies: int, *, are_few: bool) -> str:
+def _are_few(case: Case, seen: PressureSeen, population: Population) -> bool:
+    """Too few to be what any reclaim here takes its time for. The live ones of the whole host count only where the whole machine
+    is reclaimed: below the limit of one parent may lie all of the dead and hardly any of the living."""
+    if population.zombies < case.thresholds.reclaim_walk_least_zombies:
+        return True
+    if population.zombies >= population.live or not isinstance(case.reclaim, Gap):
+        return False
+    limit, rest = seen.mean("limit_pages"), (seen.mean("direct_pages") or 0.0) + (seen.mean("kswapd_pages") or 0.0)
+    return limit is not None and rest > limit
+
+
+def _ruled_out(works: tuple[ReclaimWork, ...], population: Population, *, are_few: bool) -> str:
     """Why it is not a walk over zombies."""
+    zombies = population.zombies
     work = next((work for work in works if work.walking is Walking.NO), None)
     if are_few or work is None:
         return f"{zombies:,} zombies are too few to be what it walks over"
-    if work.is_placed:
+    if work.are_few and work.is_placed:
         return f"below the limit that is reached lie {work.zombies:,} of the {zombies:,} zombies: it is not them that it walks over"
+    if work.are_few:
+        return f"{zombies:,} zombies beside {population.live:,} live cgroups are too few to be what it walks over"
     return (
         f"a call is over in {span(work.call_seconds)} and gives back {work.pages_per_call:,.0f} pages: too quick for a walk over "
         f"the {zombies:,} zombies"

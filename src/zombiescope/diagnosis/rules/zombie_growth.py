@@ -50,7 +50,7 @@ def _by_window(case: Case, growth: Growth | Gap, now: Growing | None) -> Finding
     is_leak = is_told_leak(case, now)
     per_hour = now.grown / max(now.seconds, 1e-9) * _HOUR
     is_fast = per_hour >= case.thresholds.growth_critical_per_hour
-    severity = Severity.CRITICAL if is_leak and is_fast else Severity.WARNING
+    severity = Severity.CRITICAL if is_leak and is_fast and not now.is_short else Severity.WARNING
     evidence = [
         Evidence("grown", now.grown, f"zombies in {now.seconds:.0f} s", now.source, case.last.snapshot.taken_at)
     ]

@@ -1,16 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """For people: whoever was seen to leave more zombies and is no unit that loops: the timer that starts it, a pod, a session. Until
-it is stopped what is freed comes back. Printed, never done: nobody here knows what it is for."""
+it is stopped what is freed comes back. Printed, never done: nobody here knows what it is for. Where a maker stands for many, what
+must be found out is said instead: a pattern is nothing to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
+from typing import NamedTuple
 
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
 _MOST_MAKERS = 3
+_LISTS = {
+    "docker": "docker ps --all --last 20",
+    "podman": "podman ps --all --last 20",
+    "ecs": "docker ps --all --last 20   # those that ECS started have its task in their labels",
+    "buildkit": "docker buildx ls   # whose builds run",
+    "lxc": "lxc-ls --fancy",
+}
+_CRI_LIST = "crictl ps --all --last 20"
+
+
+class _Advice(NamedTuple):
+    title: str
+    commands: tuple[str, ...]
 
 
 def propose_stop_maker(situation: Situation) -> Iterator[Draft]:
@@ -18,11 +34,11 @@ def propose_stop_maker(situation: Situation) -> Iterator[Draft]:
     for maker, timer in situation.activity.growing[:_MOST_MAKERS]:
         if maker in looping:
             continue
-        started = f", which {timer} starts" if timer else ""
+        advice = _advice(maker, timer)
         yield Draft(
             f"stop-maker:{maker}",
-            f"stop {maker.partition(':')[2]}{started}, before anything of it is freed",
-            AskHuman(_commands(maker, timer)),
+            f"{advice.title}, before anything of it is freed",
+            AskHuman(advice.commands),
             f"{maker} left more zombies while we looked: what is freed before it stops comes back",
             "zombie-growth",
             "zombiescope top",
@@ -32,19 +48,67 @@ def propose_stop_maker(situation: Situation) -> Iterator[Draft]:
         )
 
 
-def _commands(maker: str, timer: str | None) -> tuple[str, ...]:
+def _advice(maker: str, timer: str | None) -> _Advice:
     kind, _, name = maker.partition(":")
-    if kind == "unit" and timer:
-        return (f"systemctl stop {timer}   # then: {name} ends by itself, or systemctl stop {_typed(name)}",)
-    if kind == "unit":
-        return (f"systemctl stop {_typed(name)}",)
-    if kind == "pod":
-        return ("crictl pods -o json   # which one has this uid", "kubectl delete pod NAME, or scale its owner down")
-    if kind == "session":
-        return (f"loginctl terminate-user {name}",)
-    return ("zombiescope top   # whose births go on", "stop what makes them by whatever starts it")
+    match kind:
+        case "unit":
+            return _unit(name, timer)
+        case "pod":
+            return _pod(name)
+        case "session":
+            return _session(name)
+        case "container":
+            title = f"find out which containers {name} starts over and over, and stop what asks for them"
+            return _Advice(title, (_LISTS.get(name, _CRI_LIST), "zombiescope top   # whose births go on"))
+        case _:
+            title = f"find out what makes {name or maker}, and stop it by whatever starts it"
+            return _Advice(title, ("zombiescope top   # whose births go on",))
 
 
-def _typed(unit: str) -> str:
-    """As a shell takes it: all instances of a template, all units of a pattern."""
-    return f"'{unit.replace('@.', '@*.')}'" if "@." in unit or "*" in unit else unit
+def _unit(name: str, timer: str | None) -> _Advice:
+    is_one = name.endswith(".service") and "@." not in name and "*" not in name
+    if timer:
+        rest = f"{name} ends by itself" + (f", or systemctl stop {quote(name)}" if is_one else "")
+        return _Advice(f"stop {name}, which {timer} starts", (f"systemctl stop {quote(timer)}   # then: {rest}",))
+    if is_one:
+        return _Advice(f"stop {name}", (f"systemctl stop {quote(name)}",))
+    if name == "user@.service":
+        return _session("*")
+    if "@." not in name and "*" not in name:  # a slice or a scope: whoever put something into it
+        listed = f"systemd-cgls --unit {quote(name)}   # what runs in it"
+        return _Advice(f"find out what starts and ends in {name}, and stop that", (listed,))
+    many = quote(name.replace("@.", "@*."))
+    return _Advice(
+        f"find out what starts the units {name}, and stop that",
+        (
+            f"systemctl list-units --all {many}   # those of this moment",
+            f"journalctl --boot --lines 20 --unit {many}   # who started the last ones",
+        ),
+    )
+
+
+def _pod(name: str) -> _Advice:
+    if "*" in name:
+        latest = "crictl pods --last 20   # the latest: which names come again and again"
+        return _Advice(
+            "find out which workload's pods come and go, and scale it down", (latest, "kubectl get pods -A -o wide")
+        )
+    return _Advice(
+        f"stop the pod with the uid {name}",
+        ("crictl pods -o json   # which one has this uid", "kubectl delete pod NAME, or scale its owner down"),
+    )
+
+
+def _session(name: str) -> _Advice:
+    if "*" in name:
+        return _Advice(
+            "find out whose sessions come and go, and stop what logs in",
+            ("loginctl list-sessions", "journalctl --boot --lines 20 --unit systemd-logind   # who logged in last"),
+        )
+    return _Advice(
+        f"stop what logs in as user {name}",
+        (
+            f"loginctl user-status {quote(name)}",
+            f"loginctl terminate-user {quote(name)}   # ends everything of this user",
+        ),
+    )
