@@ -105,7 +105,9 @@ class Files:
     def exists(self, path: bytes) -> bool:
         try:
             self.tree.entry(self.resolve(path))
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                self.refuse(path, error.strerror or "cannot be looked at")
             return False
         return True
 

@@ -42,7 +42,7 @@ def audit(
 ) -> Answer:
     """Which services can loop for ever, which make cgroups, and which nothing needs: on this host, in a folder, in an image.
 
-    Reads only. Exit code 0, or 3 when nothing could be looked at; `zombiescope check` is the gate that fails.
+    Reads only. Exit code 0, or 3 when nobody can tell what starts; `zombiescope check` is the gate that fails.
     """
     base = auditing.read_knowledge(knowledge)
     is_watched = root is None and image is None
@@ -51,6 +51,7 @@ def audit(
         bytes_shown("reading", shown=image is not None) as reading,
     ):
         found = auditing.audit(auditing.Target(root, image), base, Window(seconds, window), reading)
+    code = 3 if found.audit.cannot_tell and not is_watched else 0
     if as_json:
         from zombiescope.presenters.audit_json import render_audit  # noqa: PLC0415 (each form loads only what it needs)
         from zombiescope.presenters.document import document  # noqa: PLC0415
@@ -58,7 +59,7 @@ def audit(
         services = found.services
         body = {"subject": found.audit.subject, "source": found.source}
         body |= render_audit(found.audit, found.findings, services.schedules, services.containers, every=every)
-        return JsonAnswer(document("audit/1", found, body, found.gaps))
+        return JsonAnswer(document("audit/1", found, body, found.gaps), code)
     from zombiescope.presenters.audit_text import render_audit_text  # noqa: PLC0415
 
-    return TextAnswer(render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every))
+    return TextAnswer(render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every), code)
