@@ -18,7 +18,7 @@ from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.choose import choose_host
-from zombiescope.host.files import Files
+from zombiescope.host.files import REFUSALS_KEPT, Files
 from zombiescope.host.folder import FolderTree
 from zombiescope.host.images.choose import open_image
 from zombiescope.host.live import LiveHost
@@ -30,6 +30,7 @@ from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.schedules import read_schedules
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
+from zombiescope.probes.unit_layout import IGNORED
 
 _GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
 _OFFLINE = "nothing runs in a folder or an image"
@@ -126,11 +127,14 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
 
 def _unread(files: Files, units: UnitFiles) -> tuple[str, ...]:
     """What of systemd's configuration was refused, but for the unit files that say so themselves."""
+    if len(files.refusals) >= REFUSALS_KEPT:
+        return (f"{REFUSALS_KEPT:,} files and more were refused",)
     told = {line.partition(":")[0] for unit in units.units.values() for line in unit.problems if UNREAD in line}
     return tuple(
         f"{shown(refusal.path)}: {refusal.reason}"
         for refusal in files.refusals
-        if refusal.path.startswith(READS) and shown(refusal.path) not in told
+        if refusal.path.startswith(READS) or refusal.path == b"/"
+        if refusal.reason != IGNORED and shown(refusal.path) not in told
     )
 
 

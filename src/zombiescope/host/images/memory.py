@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind, Refusal
+from zombiescope.host.files import READ_LIMIT_BYTES, REFUSALS_KEPT, Entry, Kind, Refusal
 
 KEPT_BYTES = 64 << 20
 KEPT_ENTRIES = 200_000
@@ -98,7 +98,7 @@ class MemoryTree:
         return True
 
     def refuse(self, path: bytes, reason: str) -> None:
-        if len(self.refusals) < 1000:
+        if len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(Refusal(path, reason))
 
     def entry(self, path: bytes) -> Entry:
