@@ -68,7 +68,7 @@ def configuration() -> str:
             "",
             "Every number that a judgement compares with: of `agent`, `scan`, `doctor`, `check`, `history`, `plan`, `apply` and",
             "`export rules` alike, each of which reads the same file (all but `apply` take `--config FILE`).",
-            "`check` takes from here what its own `[check]` table does not set; its `[[waiver]]` may stand in the same file.",
+            "`check` takes from here what its own `[check]` table does not set; its `[[waiver]]` and `[[need]]` may stand in the same file.",
             "With `--root` and a recording, a folder or an image this host's file is not read, so that the same recording gets the",
             "same verdict everywhere; a file named by `--config` counts. With `--root /host`, a host mounted there, it is read.",
             "",

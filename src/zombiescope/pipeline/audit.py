@@ -9,6 +9,7 @@ from typing import NamedTuple
 from zombiescope.analysis.activation import timers
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
+from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
@@ -188,6 +189,10 @@ def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, 
     source = f"{shown(path)} ({image.kind})"
     gaps = (*_offline_gaps(), *_untold(judged), *refused)
     return Audited(judged, judge_audit(judged, now), services, now, identity, source, gaps)
+
+
+def accepted_audit(path: bytes) -> Accepted:
+    return parse_accepted(read_named(path), shown(path))
 
 
 def now() -> float:

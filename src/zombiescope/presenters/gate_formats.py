@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict in the words of others: text, Nagios, node-problem-detector, Prometheus. The failing reason is always there."""
+"""A verdict in the words of others: text, Nagios, node-problem-detector, Prometheus, GitHub. The failing reason is always there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from zombiescope.facts.names import shown
 NPD_CHARACTERS = 80
 _NAMED_FIRST = 3
 _NAMED = 20
+_ANNOTATIONS = {
+    GateVerdict.OK: "notice",
+    GateVerdict.WARNING: "warning",
+    GateVerdict.CRITICAL: "error",
+    GateVerdict.UNKNOWN: "error",
+}
+_ANNOTATIONS_PER_STEP = 10
 _PERFORMANCE = ("zombies", "ratio", "growth")
 
 
@@ -146,3 +153,27 @@ def clean(text: str) -> str:
 
 def _figure(value: float | None) -> str:
     return "?" if value is None else f"{value:,.10g}"
+
+
+def render_github(gate: Gate, source: str) -> str:
+    """Annotations of GitHub Actions: the verdict first, then what is not OK or waived. GitHub shows ten of a kind per step."""
+    lines = [
+        _annotation(_ANNOTATIONS[gate.verdict], f"zombiescope check: {gate.verdict}", f"{source}: {sentence(gate)}")
+    ]
+    room = dict.fromkeys(_ANNOTATIONS.values(), _ANNOTATIONS_PER_STEP)
+    room[_ANNOTATIONS[gate.verdict]] -= 1
+    for reason in gate.reasons:
+        kind = _ANNOTATIONS[reason.verdict]
+        if (reason.verdict is GateVerdict.OK and not reason.is_waived) or not room[kind]:
+            continue
+        room[kind] -= 1
+        where = f" [{reason.source}]" if reason.source else ""
+        lines.append(_annotation(kind, f"{reason.verdict}: {reason.what}", f"{_short(reason)}{where}"))
+    return "\n".join(lines)
+
+
+def _annotation(kind: str, title: str, message: str) -> str:
+    """A workflow command; what would end it or begin another is escaped as the runner reads it."""
+    message, title = (clean(text).replace("%", "%25") for text in (message, title))
+    title = title.replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={title}::{message}"

@@ -16,7 +16,7 @@ from tests.unit.trees import ECS_DEB, INCIDENT, KUBELET, TARGETS, WANTED, enable
 from zombiescope.cli.main import main
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
-FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.unit.trees import CONFIG, SYSTEM, TARGETS, WANTED, enabled, plant
 from zombiescope.cli.main import main
 from zombiescope.host.folder import FolderTree
 
-FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 SSH = enabled("ssh.service", WANTED)
 KUBELET_OFF = {f"{SYSTEM}/kubelet.service": WANTED}
 NO_DEFAULT = {path: text for path, text in TARGETS.items() if not path.endswith("default.target")}
@@ -210,7 +210,7 @@ def test_what_could_not_be_judged_is_said_in_every_format(
     status, out = check(capfd, "--root", str(root), "--format", form)
     assert status == 0
     assert "2 could not be judged" in out
-    if form in ("text", "nagios", "npd"):
+    if form in ("text", "nagios", "npd", "github"):
         assert "2 could not be judged" in out.splitlines()[0]
     _, out = check(capfd, "--root", str(planted(tmp_path / "none", "empty")), "--format", form)
     assert "services not judged" in out
@@ -266,6 +266,31 @@ def test_a_folder_that_cannot_be_listed_is_unknown(
     status, out = check(capfd, "--root", str(root))
     assert status == 3
     assert "Permission denied" in out.splitlines()[0]
+
+
+def test_so_many_names_are_refused_that_one_more_might_hide_among_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = planted(tmp_path, "a vendor's server")
+    plant(root, {f"{CONFIG}/no name {number}.service": "" for number in range(1000)})
+    status, out = check(capfd, "--root", str(root))
+    assert status == 3
+    assert "1,000 files and more were refused" in out.splitlines()[0]
+
+
+def test_annotations_cannot_be_forged_and_are_at_most_ten_of_a_kind(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = plant(tmp_path / "100%::error,a=b", {**TARGETS, **ECS, **KUBELET_OFF})
+    for number in range(13):
+        plant(root, enabled(f"lark{number}.service", unit("always", "31")))
+    status, out = check(capfd, "--root", str(root), "--format", "github")
+    lines = out.splitlines()
+    assert status == 2
+    assert lines[0].startswith("::error title=zombiescope check%3A CRITICAL::the folder ")
+    assert "100%25::error,a=b" in lines[0]
+    assert lines[1].startswith("::error title=CRITICAL%3A image-risk%3Aecs.service::ecs.service is enabled")
+    assert [line.partition(" ")[0] for line in lines].count("::warning") == 10
 
 
 @pytest.mark.parametrize("name", [name for name, tree in TREES.items() if tree.not_judged is None])
