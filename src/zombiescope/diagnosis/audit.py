@@ -52,12 +52,12 @@ class UnitAudit:
     restarts_inside: bool
     needed_by: tuple[str, ...]
     need: Need
-    is_declared: bool
-    """Needed because its owner says so."""
     why: str
     starts: bool
     """Something starts it: a target, a timer, a socket, a call."""
     evidence: tuple[UnitEvidence, ...]
+    is_declared: bool = False
+    """Needed because its owner says so."""
 
     @property
     def may_loop(self) -> bool:

@@ -172,7 +172,7 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
     reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
     if audit.cannot_tell and audit.subject is not Subject.HOST:
-        hint = "give the root of a whole system that systemd runs"
+        hint = "give the root of a whole system that systemd runs; as root more can be read"
         reasons.append(unknown("audit", Gap("units", audit.cannot_tell, hint)))
     elif not audit.unneeded and not audit.cannot_tell:
         summary = f"none of {len(audit.starting)} services that start is unneeded"

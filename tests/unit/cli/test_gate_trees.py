@@ -7,6 +7,7 @@ The labels were written before the gate was asked. Names and delays are none tha
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -291,6 +292,18 @@ def test_annotations_cannot_be_forged_and_are_at_most_ten_of_a_kind(
     assert "100%25::error,a=b" in lines[0]
     assert lines[1].startswith("::error title=CRITICAL%3A image-risk%3Aecs.service::ecs.service is enabled")
     assert [line.partition(" ")[0] for line in lines].count("::warning") == 10
+
+
+def test_a_large_program_in_an_image_is_a_trace_and_no_gap(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = plant(tmp_path / "tree", {**TARGETS, **ECS, "usr/bin/kubelet": b"x" * (2 << 20)})
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        archive.add(root, ".")
+    for place in (["--root", str(root)], ["--image", str(tmp_path / "image.tar")]):
+        status, out = check(capfd, *place, "--json")
+        document = json.loads(out)
+        assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["image-risk:ecs.service"])
+        assert "path:/usr/bin/kubelet" in document["summary"]
+        assert not [gap for gap in document["gaps"] if gap["fact"].startswith("files:")]
 
 
 @pytest.mark.parametrize("name", [name for name, tree in TREES.items() if tree.not_judged is None])
