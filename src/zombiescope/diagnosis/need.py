@@ -12,6 +12,7 @@ from zombiescope.analysis.start_limit import derive_restart_policy
 from zombiescope.facts.units import UnitFile, UnitFiles
 
 _ON_DEMAND = ("socket", "automount")
+_BY_ITSELF = ("target", "timer", "path")
 _EARLY = frozenset(
     {
         "sysinit.target", "basic.target", "sockets.target", "local-fs.target", "swap.target", "cryptsetup.target",
@@ -100,19 +101,26 @@ class Judge:
     def _by_request(self, unit: UnitFile, *, is_known: bool) -> NeedVerdict | None:
         """Asked for by something that is itself needed, or started only when somebody asks. Of one that is known to have nothing to
         do only the first counts; a vendor's link says nothing of one that may loop: the vendor's image is what is judged."""
+        is_on_demand = not self._starts_by_itself(unit)
         for pull in self._requests(unit):
             kind = pull.owner.rpartition(".")[2]
             if kind == "service" and pull.relation != "D-Bus name" and self._is_needed_itself(pull.owner):
                 return NeedVerdict(Need.NEEDED, f"{pull.owner} asks for it ({pull.relation}=)")
             if is_known:
                 continue
-            if pull.relation == "D-Bus name":
+            if pull.relation == "D-Bus name" and is_on_demand:
                 return NeedVerdict(Need.NEEDED, "it starts only when its D-Bus name is called")
-            if pull.relation == "Triggers" and kind in _ON_DEMAND:
+            if pull.relation == "Triggers" and kind in _ON_DEMAND and is_on_demand:
                 return NeedVerdict(Need.NEEDED, f"it starts only when {pull.owner} is used")
             if kind == "target" and pull.owner in _EARLY and not self._may_loop(unit):
                 return NeedVerdict(Need.NEEDED, f"the vendor links it into {pull.owner}")
         return None
+
+    def _starts_by_itself(self, unit: UnitFile) -> bool:
+        """At boot, by a clock or by a file, whatever else can start it."""
+        pulls = self.activation.pulled_by(unit.name)
+        owners = (pull.owner for pull in pulls if pull.owner in self.activation.starting)
+        return any(owner.rpartition(".")[2] in _BY_ITSELF for owner in owners)
 
     def _may_loop(self, unit: UnitFile) -> bool:
         return derive_restart_policy(unit, self.files.manager).can_loop is not False

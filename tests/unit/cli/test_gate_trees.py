@@ -129,6 +129,22 @@ TREES = {
         },
         "OK",
     ),
+    "unknown, by a socket and at boot": Tree(
+        {**enabled("tidewatch.socket", "[Socket]\nListenStream=/run/tide\n"), **TIDE},
+        "WARNING",
+        "loop-risk:tidewatch.service",
+        1,
+    ),
+    "unknown, called by its name and at boot": Tree(
+        {
+            **TIDE,
+            **enabled("dbus.service", WANTED),
+            "usr/share/dbus-1/system-services/t.service": "[D-BUS Service]\nName=org.t\nSystemdService=tidewatch.service\n",
+        },
+        "WARNING",
+        "loop-risk:tidewatch.service",
+        1,
+    ),
     "unknown, linked early by its vendor": Tree(
         {
             f"{SYSTEM}/tidewatch.service": unit("always", "41"),
