@@ -59,7 +59,8 @@ KEYS = (
 )
 _BY_NAME = {key.name: key for key in KEYS}
 _THRESHOLDS = Thresholds._fields
-_TABLES = ("agent", "thresholds", "check", "waiver")
+_TABLES = ("agent", "thresholds", "check", "waiver", "need")
+_LISTS = ("waiver", "need")
 """One file for all commands: `check` has its own tables, which the others leave alone."""
 _MOST_BYTES = 1 << 20
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -165,8 +166,8 @@ def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
     for name, table in tables.items():
-        if name not in _TABLES or not isinstance(table, list if name == "waiver" else dict):
-            known = "[agent], [thresholds], [check], [[waiver]]"
+        if name not in _TABLES or not isinstance(table, list if name in _LISTS else dict):
+            known = "[agent], [thresholds], [check], [[waiver]], [[need]]"
             raise UsageError(f"cannot use the configuration {path}", f"{name!r} is no table we know", known)
     return tables
 

@@ -31,3 +31,4 @@ def test_the_gate_file_is_taken() -> None:
     file = parse_gate_file((CI / "gate.toml").read_bytes(), "gate.toml")
     assert with_values(Limits(), file.limits, "gate.toml") == Limits()
     assert file.waivers[0][0] == "unneeded-agent:snapd*"
+    assert file.needs[0].unit == "our-agent.service"

@@ -95,29 +95,42 @@ DAEMONS = [
 ]
 
 
+SERVER = ["containerd", "cron", "dbus", "openssh-server", "systemd", "systemd-sysv", "systemd-timesyncd", "udev"]
+
+
 def _refuse(reason: str) -> None:
     (pytest.fail if "packages" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",") else pytest.skip)(reason)
 
 
-def _download() -> list[Path]:
+def _download(names: list[str]) -> list[Path]:
     CACHE.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in DAEMONS if not list(CACHE.glob(f"{name}_*.deb"))]
+    missing = [name for name in names if not list(CACHE.glob(f"{name}_*.deb"))]
     if missing:
         command = ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", *missing]
         run = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, check=False)
         if run.returncode:
             _refuse(f"the packages cannot be had: {run.stderr.strip()[-300:]}")
-    return sorted(next(iter(CACHE.glob(f"{name}_*.deb"))) for name in DAEMONS)
+    return sorted(next(iter(CACHE.glob(f"{name}_*.deb"))) for name in names)
+
+
+def _unpacked(root: Path, names: list[str]) -> Path:
+    """As packages unpack, then preset as an image builder does."""
+    for program in ("apt-get", "dpkg-deb", "systemctl", "debugfs", "mke2fs"):
+        if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+            _refuse(f"{program} is not installed")
+    for package in _download(names):
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    subprocess.run(["systemctl", f"--root={root}", "preset-all"], check=True, capture_output=True)
+    return root
 
 
 @pytest.fixture(scope="session")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The root of a machine with all these daemons, as packages unpack, then preset as an image builder does."""
-    for program in ("apt-get", "dpkg-deb", "systemctl", "debugfs", "mke2fs"):
-        if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
-            _refuse(f"{program} is not installed")
-    root = tmp_path_factory.mktemp("debian")
-    for package in _download():
-        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
-    subprocess.run(["systemctl", f"--root={root}", "preset-all"], check=True, capture_output=True)
-    return root
+    """The root of a machine with all these daemons."""
+    return _unpacked(tmp_path_factory.mktemp("debian"), DAEMONS)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stock server: ssh, cron and containerd on a base system."""
+    return _unpacked(tmp_path_factory.mktemp("server"), SERVER)

@@ -81,6 +81,27 @@ def test_the_vendors_image_fails_the_gate(debian: Path, tmp_path: Path, capfd: p
     assert (ecs["can_loop"], ecs["start_limit_can_trip"]) == (False, True)
 
 
+def test_a_stock_server_passes_and_one_agent_more_does_not(
+    server: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--root", str(server), "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["verdict"], document["not_judged"]) == ("OK", 0)
+    units = {unit["name"]: unit for unit in audit(capfd, "--root", str(server))["units"]}
+    assert {"ssh.service", "cron.service", "containerd.service"} <= units.keys()
+    assert units["containerd.service"]["can_loop"]
+    root = tmp_path / "with-agent"
+    subprocess.run(["cp", "-a", server, root], check=True)
+    plant(root, {**enabled("ecs.service", ECS_DEB), "usr/lib/systemd/system/kubelet.service": WANTED})
+    assert main(["check", "--root", str(root)]) == 2
+    assert "image-risk:ecs.service" in capfd.readouterr().out
+
+
+def test_no_daemon_of_debians_is_a_risk(debian: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--root", str(debian)]) == 0
+    assert capfd.readouterr().out.startswith("OK: ")
+
+
 @pytest.fixture(scope="module")
 def ext4(debian: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ext4")

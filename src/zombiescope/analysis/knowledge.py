@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge base: which agent serves what, how to see that it has nothing to do, and what it makes.
+"""The knowledge base: which agent serves what, which hosts need it, which evidence tells, and what it makes.
 
 Data, not code: TOML shipped with the package, extended or overridden by a user's file. Conditions are short words:
-`path:/etc/x`, `text:/etc/x:REGEX`, `unit:NAME`, `program:NAME`, `role:NAME`; a leading `!` turns one around.
+`path:/etc/x`, `text:/etc/x:REGEX`, `unit:NAME` (it starts), `installed:NAME` (it has a unit file), `program:NAME` (it runs),
+`role:NAME`; a leading `!` turns one around. A list of them may be a table by evidence: `{config = [...], credentials = [...]}`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from zombiescope.errors import UsageError
 
-_KINDS = ("path", "text", "unit", "program", "role")
+_KINDS = ("path", "text", "unit", "installed", "program", "role")
+EVIDENCE = ("config", "credentials", "role", "orchestration", "platform", "hardware")
+_ON_FILES = ("path", "text")
 _OTHERWISE = ("needed", "unneeded", "unknown")
 
 
@@ -26,8 +29,15 @@ class Agent:
     units: tuple[str, ...]
     """Names or patterns."""
     serves: str = ""
+    hosts: str = ""
+    """Which hosts need it."""
     needed_if: tuple[str, ...] = ()
     unneeded_if: tuple[str, ...] = ()
+    contested_if: tuple[str, ...] = ()
+    """What speaks against a need that other evidence shows: then nobody can tell."""
+    contested_why: str = ""
+    tells: Mapping[str, str] = field(default_factory=dict)
+    """What kind of evidence a condition is."""
     otherwise: str = "unknown"
     why: str = ""
     makes_cgroups: bool | None = None
@@ -35,14 +45,43 @@ class Agent:
     """Its patterns are broad: they speak only of units that the distribution ships."""
     restarts_inside: bool = False
     """It restarts a child or a container inside one running unit, so NRestarts stays 0."""
+    is_owners: bool = False
+    """From the owner's own file: its patterns speak of every unit."""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return (*self.contested_if, *self.needed_if, *self.unneeded_if)
+
+    def speaks_of(self, unit: str, *, from_vendor: bool) -> bool:
+        """A pattern of ours vouches for what a vendor ships, not for a local unit that is named alike."""
+        if from_vendor or self.is_owners:
+            return True
+        return not self.vendor_only and (self.otherwise != "needed" or unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSigns:
+    signs: tuple[str, ...]
+    unless: tuple[str, ...] = ()
+    """Roles that say more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNeed:
+    """The owner says that a unit is needed, and why."""
+
+    unit: str
+    """A name or a pattern."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
     agents: tuple[Agent, ...] = ()
-    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[str, RoleSigns] = field(default_factory=dict)
     allow: tuple[str, ...] | None = None
     """A closed world: what matches none of these is unneeded. None: an open world."""
+    declared: tuple[DeclaredNeed, ...] = ()
 
     _named: dict[str, Agent | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     _patterns: list[tuple[re.Pattern[str], Agent]] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -64,20 +103,45 @@ class KnowledgeBase:
     def is_allowed(self, unit: str) -> bool:
         return self.allow is None or any(fnmatch.fnmatchcase(unit, pattern) for pattern in self.allow)
 
+    def declared_need(self, unit: str) -> DeclaredNeed | None:
+        return next((said for said in self.declared if fnmatch.fnmatchcase(unit, said.unit)), None)
+
     @property
     def paths(self) -> frozenset[str]:
         """Every path that a condition asks for."""
-        said = [condition for agent in self.agents for condition in (*agent.needed_if, *agent.unneeded_if)]
-        said += [condition for conditions in self.roles.values() for condition in conditions]
-        parts = (condition.lstrip("!").split(":", 2) for condition in said)
-        return frozenset(part[1] for part in parts if part[0] in ("path", "text"))
+        return self._asked_for(_ON_FILES)
+
+    @property
+    def read_paths(self) -> frozenset[str]:
+        """Those whose text matters; of the others, that they are there."""
+        return self._asked_for(("text",))
+
+    def _asked_for(self, kinds: tuple[str, ...]) -> frozenset[str]:
+        said = [condition for agent in self.agents for condition in agent.conditions]
+        said += [condition for role in self.roles.values() for condition in (*role.signs, *role.unless)]
+        return frozenset(path_of(condition) for condition in said if _kind_of(condition) in kinds)
 
     def extended(self, other: KnowledgeBase) -> KnowledgeBase:
         """With a user's entries: the same id replaces, a new one comes first."""
         replaced = {agent.id for agent in other.agents}
         kept = tuple(agent for agent in self.agents if agent.id not in replaced)
         allow = other.allow if other.allow is not None else self.allow
-        return replace(self, agents=other.agents + kept, roles={**self.roles, **other.roles}, allow=allow)
+        theirs = tuple(replace(agent, is_owners=True) for agent in other.agents)
+        declared = (*other.declared, *self.declared)
+        return replace(self, agents=theirs + kept, roles={**self.roles, **other.roles}, allow=allow, declared=declared)
+
+    def with_needs(self, declared: tuple[DeclaredNeed, ...]) -> KnowledgeBase:
+        return replace(self, declared=(*declared, *self.declared))
+
+
+def _kind_of(condition: str) -> str:
+    return condition.removeprefix("!").partition(":")[0]
+
+
+def path_of(condition: str) -> str:
+    """The file that a condition asks about; empty for any other kind."""
+    kind, _, rest = condition.removeprefix("!").partition(":")
+    return rest.partition(":")[0] if kind in _ON_FILES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +152,12 @@ class Surroundings:
     """By path, of those that exist; empty for a folder."""
     starting: frozenset[str]
     programs: frozenset[str]
-    roles: frozenset[str] = frozenset()
+    installed: frozenset[str] = frozenset()
+    """Units that have a file, whether they start or not."""
+    unreadable: frozenset[str] = frozenset()
+    """Paths that are asked for and could not be looked at."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """What the node is for, and the condition that told."""
 
     def holds(self, condition: str) -> bool:
         kind, _, rest = condition.removeprefix("!").partition(":")
@@ -103,6 +172,8 @@ class Surroundings:
                 return re.search(pattern, self.texts.get(path, ""), re.MULTILINE) is not None
             case "unit":
                 return any(fnmatch.fnmatchcase(unit, rest) for unit in self.starting)
+            case "installed":
+                return any(fnmatch.fnmatchcase(unit, rest) for unit in self.installed)
             case "program":
                 return rest in self.programs
             case _:
@@ -114,8 +185,21 @@ class Surroundings:
 
 def derive_roles(knowledge: KnowledgeBase, around: Surroundings) -> Surroundings:
     """What the node is for, as far as its files, units and programs tell."""
-    roles = frozenset(role for role, conditions in knowledge.roles.items() if around.first(conditions))
-    return replace(around, roles=roles)
+    for name, role in knowledge.roles.items():
+        sign = around.first(role.signs)
+        if sign and not around.first(role.unless):
+            around = replace(around, roles={**around.roles, name: sign})
+    return around
+
+
+def hidden_path(knowledge: KnowledgeBase, around: Surroundings, conditions: tuple[str, ...]) -> str:
+    """A file that one of the conditions asks about, by itself or through a role, and that could not be looked at; or empty."""
+    for condition in conditions:
+        role = knowledge.roles.get(condition.removeprefix("!").removeprefix("role:"))
+        for asked in (condition, *(role.signs if role else ())):
+            if path_of(asked) in around.unreadable:
+                return path_of(asked)
+    return ""
 
 
 def parse_knowledge(text: bytes, source: str) -> KnowledgeBase:
@@ -124,14 +208,35 @@ def parse_knowledge(text: bytes, source: str) -> KnowledgeBase:
         data = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"cannot use {source}", str(error), "it must be TOML in UTF-8") from error
-    unknown = set(data) - {"agent", "role", "policy"}
+    unknown = set(data) - {"agent", "role", "policy", "need"}
     if unknown:
-        raise UsageError(f"cannot use {source}", f"unknown table {min(unknown)!r}", "agent, role and policy are known")
+        hint = "agent, role, policy and need are known"
+        raise UsageError(f"cannot use {source}", f"unknown table {min(unknown)!r}", hint)
     agents = tuple(_agent(entry, source) for entry in _tables(data, "agent", source))
-    roles = {_text(entry, "id", source): _conditions(entry, "if", source) for entry in _tables(data, "role", source)}
+    roles = {
+        _text(entry, "id", source): RoleSigns(_conditions(entry, "if", source), _conditions(entry, "unless", source))
+        for entry in _tables(data, "role", source)
+    }
     policy = data.get("policy", {})
     allow = _words(policy, "allow", source) if isinstance(policy, dict) and "allow" in policy else None
-    return KnowledgeBase(agents, roles, allow)
+    return KnowledgeBase(agents, roles, allow, parse_needs(data.get("need", []), source))
+
+
+def parse_needs(entries: object, source: str) -> tuple[DeclaredNeed, ...]:
+    """`[[need]]` with unit and reason, in the owner's policy file."""
+    if not isinstance(entries, list):
+        raise UsageError(f"cannot use {source}", "need must be an array of tables", "write [[need]]")
+    return tuple(_need(entry, source) for entry in entries)
+
+
+def _need(entry: object, source: str) -> DeclaredNeed:
+    said = entry if isinstance(entry, dict) else {}
+    unit, reason = said.get("unit"), said.get("reason")
+    is_whole = isinstance(unit, str) and isinstance(reason, str) and reason.strip() and set(said) == {"unit", "reason"}
+    if not is_whole or not isinstance(unit, str) or not unit.partition(".")[0].strip("*?"):
+        hint = 'unit = "our-agent.service", reason = "ships our metrics; team X"'
+        raise UsageError(f"cannot use {source}", "a need has a unit, by name, and a reason", hint)
+    return DeclaredNeed(unit, str(reason).strip())
 
 
 def _tables(data: Mapping[str, object], name: str, source: str) -> list[Mapping[str, object]]:
@@ -148,8 +253,11 @@ def _agent(entry: Mapping[str, object], source: str) -> Agent:
         "title",
         "units",
         "serves",
+        "hosts",
         "needed_if",
         "unneeded_if",
+        "contested_if",
+        "contested_why",
         "otherwise",
         "why",
         "makes_cgroups",
@@ -174,8 +282,12 @@ def _agent(entry: Mapping[str, object], source: str) -> Agent:
         title=str(entry.get("title", name)),
         units=_words(entry, "units", source),
         serves=str(entry.get("serves", "")),
+        hosts=str(entry.get("hosts", "")),
         needed_if=_conditions(entry, "needed_if", source),
         unneeded_if=_conditions(entry, "unneeded_if", source),
+        contested_if=_conditions(entry, "contested_if", source),
+        contested_why=str(entry.get("contested_why", "")),
+        tells=_tells(entry, source),
         otherwise=otherwise,
         why=str(entry.get("why", "")),
         makes_cgroups=makes if isinstance(makes, bool) else None,
@@ -198,8 +310,24 @@ def _words(entry: Mapping[str, object], key: str, source: str) -> tuple[str, ...
     return tuple(found)
 
 
+def _tells(entry: Mapping[str, object], source: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in ("unneeded_if", "needed_if", "contested_if"):
+        said = entry.get(key)
+        if isinstance(said, dict):
+            found |= {word: str(kind) for kind in said for word in _words(said, kind, source)}
+    return found
+
+
 def _conditions(entry: Mapping[str, object], key: str, source: str) -> tuple[str, ...]:
-    words = _words(entry, key, source)
+    said = entry.get(key)
+    if isinstance(said, dict):
+        if set(said) - set(EVIDENCE):
+            wrong = min(set(said) - set(EVIDENCE))
+            raise UsageError(f"cannot use {source}", f"{wrong!r} is no kind of evidence", ", ".join(EVIDENCE))
+        words = tuple(word for kind in said for word in _words(said, kind, source))
+    else:
+        words = _words(entry, key, source)
     for word in words:
         kind, colon, rest = word.removeprefix("!").partition(":")
         if kind not in _KINDS or not colon or not rest:

@@ -56,6 +56,8 @@ class UnitAudit:
     starts: bool
     """Something starts it: a target, a timer, a socket, a call."""
     evidence: tuple[UnitEvidence, ...]
+    is_declared: bool = False
+    """Needed because its owner says so."""
 
     @property
     def may_loop(self) -> bool:
@@ -75,6 +77,8 @@ class Audit:
     loops: tuple[Loop, ...]
     """Looping now, as far as it could be watched."""
     was_systemd_asked: bool
+    cannot_tell: str = ""
+    """Why nobody can tell what starts; empty where the files tell, or systemd did."""
 
     @property
     def starting(self) -> list[UnitAudit]:
@@ -85,6 +89,16 @@ class Audit:
         return [unit for unit in self.starting if unit.need is Need.UNNEEDED]
 
     @property
+    def not_judged(self) -> list[UnitAudit]:
+        """They start, and nobody could say whether anything needs them."""
+        return [unit for unit in self.starting if unit.need is Need.UNKNOWN]
+
+    @property
+    def loop_risks(self) -> list[UnitAudit]:
+        """Of those, the ones that may be restarted for ever."""
+        return [unit for unit in self.not_judged if unit.may_loop]
+
+    @property
     def risks(self) -> list[UnitAudit]:
         return [unit for unit in self.units if unit.is_risk]
 
@@ -92,11 +106,43 @@ class Audit:
 def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subject) -> Audit:
     activation = derive_activation(services.files)
     running = {name for name, unit in (services.live or {}).items() if unit.active_state in ("active", "activating")}
-    around = Surroundings(services.texts, frozenset(activation.starting) | running, services.programs)
+    around = Surroundings(
+        services.texts,
+        frozenset(activation.starting) | running,
+        services.programs,
+        frozenset(services.files.units),
+        services.unreadable,
+    )
     around = derive_roles(knowledge, around)
     judge = Judge(services.files, activation, knowledge, around)
     units = tuple(_judge_unit(unit, services, judge, activation) for unit in _audited(services))
-    return Audit(subject, tuple(sorted(around.roles)), units, derive_loops(services), services.live is not None)
+    was_asked = services.live is not None
+    cannot_tell = "" if was_asked else _why_nobody_can_tell(services, units)
+    return Audit(subject, tuple(sorted(around.roles)), units, derive_loops(services), was_asked, cannot_tell)
+
+
+def _why_nobody_can_tell(services: Services, units: tuple[UnitAudit, ...]) -> str:
+    """Files tell what starts only where they are systemd's, all there, and lead from a target to services."""
+    files = services.files
+    if not files.units:
+        tail = f": {services.unread[0]}" if services.unread else ""
+        return f"no unit files were found{tail}"
+    if services.unread:
+        more = f", and {len(services.unread) - 1} more" if len(services.unread) > 1 else ""
+        return f"a part of systemd's configuration could not be read: {services.unread[0]}{more}"
+    if services.other_init:
+        return f"{services.other_init} runs first here, not systemd: unit files do not tell what starts"
+    target = files.real(files.default_target)
+    if target is None or target.is_masked:
+        said = (
+            f"default.target leads to {files.default_target}, which is"
+            if files.default_target != "default.target"
+            else "default.target is"
+        )
+        return f"{said} {'masked' if target else 'missing'}: nobody can tell what starts"
+    if not any(unit.starts for unit in units):
+        return f"nothing leads from {files.default_target} to a service"
+    return ""
 
 
 def _audited(services: Services) -> Iterator[UnitFile]:
@@ -122,8 +168,11 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
     starts = not unit.is_masked and (unit.name in activation.starting or _is_up(live))
     makes, how = _makes_cgroups(unit, agent, live)
     evidence = [UnitEvidence(setting.key, setting.value, setting.origin) for setting in policy.origins]
-    if agent:
+    if agent and agent is judge.agent_of(unit):
         evidence.append(UnitEvidence("knowledge", agent.title, verdict.condition or agent.id))
+        if verdict.condition in agent.tells:
+            sign = judge.around.roles.get(verdict.condition.removeprefix("role:"), verdict.condition)
+            evidence.append(UnitEvidence("told by", agent.tells[verdict.condition], sign))
     pull = activation.starting.get(unit.name)
     if pull:
         evidence.append(UnitEvidence("started by", pull.owner, pull.relation))
@@ -147,6 +196,7 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
         restarts_inside=bool(agent and agent.restarts_inside) or unit.name in services.inner_restarts,
         needed_by=tuple(judge.needed_by(unit)),
         need=need,
+        is_declared=verdict.is_declared,
         why=verdict.why if starts else f"nothing starts it; {verdict.why}",
         starts=starts,
         evidence=tuple(evidence),

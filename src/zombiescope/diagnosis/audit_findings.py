@@ -43,17 +43,10 @@ def _unneeded(audit: Audit, at: float) -> Finding:
     title = "an agent is enabled that has nothing to serve"
     found = audit.unneeded
     if not found:
-        unsure = sum(unit.need == "unknown" for unit in audit.starting)
+        unsure = len(audit.not_judged)
         tail = f"; {unsure} could not be judged" if unsure else ""
-        return Finding(
-            "unneeded-agent",
-            Verdict.ABSENT,
-            Severity.OK,
-            Role.ORIGIN,
-            title,
-            f"none of {len(audit.starting)} services{tail}",
-            (),
-        )
+        summary = f"none of {len(audit.starting)} services{tail}"
+        return _not_seen(audit, at, "unneeded-agent", title, summary)
     summary = "; ".join(f"{unit.name} ({unit.why})" for unit in found[:_NAMED]) + _more(len(found))
     evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in found)
     severity = Severity.CRITICAL if any(unit.is_risk for unit in found) else Severity.WARNING
@@ -74,7 +67,7 @@ def _image_risk(audit: Audit, at: float) -> Finding:
     title = "an agent that nothing needs will start, and may be restarted for ever"
     found = audit.risks
     if not found:
-        return Finding("image-risk", Verdict.ABSENT, Severity.OK, Role.ORIGIN, title, "no such unit", ())
+        return _not_seen(audit, at, "image-risk", title, "no such unit")
     summary = "; ".join(f"{unit.name}: {_how(unit)}" for unit in found[:_NAMED]) + _more(len(found))
     evidence = tuple(
         Evidence(f"{unit.name} {item.fact}", item.value, "", item.source, at)
@@ -92,6 +85,19 @@ def _image_risk(audit: Audit, at: float) -> Finding:
         (),
         ("fix-unit-in-image",),
     )
+
+
+def _not_seen(audit: Audit, at: float, name: str, title: str, summary: str) -> Finding:
+    """Absent only where it is known what starts, and nothing that may loop is left without a verdict."""
+    if audit.cannot_tell:
+        return Finding(name, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, title, audit.cannot_tell, ())
+    found = audit.loop_risks
+    if not found:
+        return Finding(name, Verdict.ABSENT, Severity.OK, Role.ORIGIN, title, summary, ())
+    told = "; ".join(f"{unit.name}: {_how(unit)}" for unit in found[:_NAMED]) + _more(len(found))
+    evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in found)
+    summary = f"{summary}; nobody could say whether these are needed, and they may be restarted for ever: {told}"
+    return Finding(name, Verdict.UNKNOWN, Severity.WARNING, Role.ORIGIN, title, summary, evidence)
 
 
 def _how(unit: UnitAudit) -> str:

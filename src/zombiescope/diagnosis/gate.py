@@ -15,7 +15,6 @@ from enum import StrEnum
 from zombiescope.analysis.census import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.limits import Limits
-from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -82,18 +81,25 @@ class Growth:
 class Gate:
     verdict: GateVerdict
     reasons: tuple[Reason, ...]
+    not_judged: tuple[str, ...] | None = ()
+    """Services that start and of which nobody could say whether they are needed; None: the services were not judged at all."""
 
     @property
     def failing(self) -> list[Reason]:
         return [reason for reason in self.reasons if reason.verdict is not GateVerdict.OK]
 
 
-def judge_gate(reasons: Iterable[Reason], waivers: tuple[Waiver, ...], today: date) -> Gate:
+def judge_gate(
+    reasons: Iterable[Reason],
+    waivers: tuple[Waiver, ...],
+    today: date,
+    not_judged: tuple[str, ...] | None = (),
+) -> Gate:
     judged = tuple(_with_waiver(reason, waivers, today) for reason in reasons)
     counted = [reason.verdict for reason in judged]
     verdict = max(counted, key=_ORDER.index) if counted else GateVerdict.UNKNOWN
     ordered = sorted(judged, key=lambda reason: -_ORDER.index(reason.verdict))
-    return Gate(verdict, tuple(ordered))
+    return Gate(verdict, tuple(ordered), not_judged)
 
 
 def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Reason:
@@ -164,12 +170,15 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     if audit.subject is Subject.HOST:
         reasons += _loop_reasons(audit, limits)
     risky = {unit.name for unit in audit.risks}
-    reasons += [_unit_reason("image-risk", unit, GateVerdict.CRITICAL, unit.policy.why) for unit in audit.risks]
+    reasons += [_unit_reason("image-risk", unit, GateVerdict.CRITICAL, _how(unit)) for unit in audit.risks]
     plain = [unit for unit in audit.unneeded if unit.name not in risky]
     reasons += [_unit_reason("unneeded-agent", unit, GateVerdict.WARNING, "") for unit in plain]
-    unsure = [unit for unit in audit.starting if unit.may_loop and unit.need is Need.UNKNOWN]
-    reasons += [_unsure_reason(unit) for unit in unsure]
-    if not audit.unneeded:
+    reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
+    reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
+    if audit.cannot_tell and audit.subject is not Subject.HOST:
+        hint = "give the root of a whole system that systemd runs; as root more can be read"
+        reasons.append(unknown("audit", Gap("units", audit.cannot_tell, hint)))
+    elif not audit.unneeded and not audit.cannot_tell:
         summary = f"none of {len(audit.starting)} services that start is unneeded"
         reasons.append(Reason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
     return reasons
@@ -202,10 +211,26 @@ def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) ->
 
 
 def _unsure_reason(unit: UnitAudit) -> Reason:
-    summary = (
-        f"{unit.name} is {unit.enabled} and may be restarted for ever ({unit.policy.why}); is it needed? {unit.why}"
-    )
-    return Reason(f"loop-risk:{unit.name}", 1, 1, GateVerdict.WARNING, summary, unit.path)
+    what = f"loop-risk:{unit.name}"
+    if not unit.may_loop:
+        summary = (
+            f"{unit.name} is {unit.enabled}: can it be restarted for ever? {unit.policy.why}; is it needed? {unit.why}"
+        )
+        return Reason(what, None, None, GateVerdict.UNKNOWN, summary, unit.path)
+    summary = f"{unit.name} is {unit.enabled} and may be restarted for ever ({_how(unit)}); is it needed? {unit.why}"
+    return Reason(what, 1, 1, GateVerdict.WARNING, summary, unit.path)
+
+
+def _declared_reason(unit: UnitAudit) -> Reason:
+    summary = f"{unit.name} is {unit.enabled} and may be restarted for ever ({_how(unit)}); {unit.why}"
+    return Reason(f"loop-risk:{unit.name}", 0, 1, GateVerdict.OK, summary, unit.path)
+
+
+def _how(unit: UnitAudit) -> str:
+    if unit.policy.can_loop is not True:
+        return "it restarts its child inside one unit, where no start limit counts"
+    rate = unit.policy.restarts_per_day
+    return unit.policy.why + (f": up to {rate:,.0f} restarts a day" if rate else "")
 
 
 def _compared(what: str, value: float, warning: float, critical: float) -> Reason:

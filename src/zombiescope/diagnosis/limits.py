@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 
+from zombiescope.analysis.knowledge import DeclaredNeed, parse_needs
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 
@@ -79,25 +80,29 @@ class GateFile:
     limits: Mapping[str, object]
     waivers: tuple[tuple[str, str, date], ...]
     """What, reason, end."""
+    needs: tuple[DeclaredNeed, ...] = ()
 
 
 def parse_gate_file(text: bytes, source: str) -> GateFile:
-    """`[check]` with limits, `[[waiver]]` with what, reason and expires."""
+    """`[check]` with limits, `[[waiver]]` with what, reason and expires, `[[need]]` with unit and reason."""
     try:
         data = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"cannot use {source}", str(error), "it must be TOML in UTF-8") from error
-    wrong = set(data) - {"check", "waiver", "agent", "thresholds"}
+    wrong = set(data) - {"check", "waiver", "need", "agent", "thresholds"}
     if wrong:
         raise UsageError(
-            f"cannot use {source}", f"unknown table {min(wrong)!r}", "[thresholds], [check] and [[waiver]] are known"
+            f"cannot use {source}",
+            f"unknown table {min(wrong)!r}",
+            "[thresholds], [check], [[waiver]] and [[need]] are known",
         )
     limits, waivers = data.get("check", {}), data.get("waiver", [])
     if not isinstance(limits, dict) or not isinstance(waivers, list):
         raise UsageError(
             f"cannot use {source}", "check must be a table and waiver an array of tables", "[check], [[waiver]]"
         )
-    return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers))
+    needs = parse_needs(data.get("need", []), source)
+    return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers), needs)
 
 
 def _waiver(entry: object, source: str) -> tuple[str, str, date]:

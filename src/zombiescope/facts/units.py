@@ -161,3 +161,9 @@ class Services:
     was_watched: bool = False
     zombies: Mapping[str, int] | None = None
     """Zombies by the unit that made them; None where they could not be seen one by one."""
+    unreadable: frozenset[str] = frozenset()
+    """Of the paths that the knowledge base asks about, those that could not be looked at."""
+    unread: tuple[str, ...] = ()
+    """Folders and files of systemd's configuration that could not be read, units aside; each with its reason."""
+    other_init: str = ""
+    """The program that runs first, where it is another than systemd."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 _LINKS_FOLLOWED = 40
 READ_LIMIT_BYTES = 1 << 20
+REFUSALS_KEPT = 1000
 
 
 class Kind(Enum):
@@ -105,7 +106,9 @@ class Files:
     def exists(self, path: bytes) -> bool:
         try:
             self.tree.entry(self.resolve(path))
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                self.refuse(path, error.strerror or "cannot be looked at")
             return False
         return True
 
@@ -137,5 +140,5 @@ class Files:
 
     def refuse(self, path: bytes, reason: str) -> None:
         refusal = Refusal(path, reason)
-        if refusal not in self.refusals and len(self.refusals) < 1000:
+        if refusal not in self.refusals and len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(refusal)

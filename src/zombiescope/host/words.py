@@ -38,8 +38,11 @@ def _known_agents() -> Iterable[bytes]:
     """Units and programs are public names; what else the knowledge base says are conditions."""
     base = tomllib.loads(read_shipped("agents.toml").decode("utf-8"))
     for entry in [*base.get("agent", ()), *base.get("role", ())]:
-        conditions = [*entry.get("if", ()), *entry.get("needed_if", ()), *entry.get("unneeded_if", ())]
-        named = [said for said in conditions if said.lstrip("!").startswith(("unit:", "program:"))]
+        lists = [entry.get(key, ()) for key in ("if", "needed_if", "unneeded_if", "contested_if")]
+        conditions = [
+            said for some in lists for part in (some.values() if isinstance(some, dict) else [some]) for said in part
+        ]
+        named = [said for said in conditions if said.lstrip("!").startswith(("unit:", "installed:", "program:"))]
         yield from (name.encode() for name in [*entry.get("units", ()), *named])
 
 

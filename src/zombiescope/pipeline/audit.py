@@ -9,6 +9,7 @@ from typing import NamedTuple
 from zombiescope.analysis.activation import timers
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
+from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
@@ -18,7 +19,7 @@ from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.choose import choose_host
-from zombiescope.host.files import Files
+from zombiescope.host.files import REFUSALS_KEPT, Files
 from zombiescope.host.folder import FolderTree
 from zombiescope.host.images.choose import open_image
 from zombiescope.host.live import LiveHost
@@ -26,9 +27,11 @@ from zombiescope.host.shipped import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
 from zombiescope.pipeline.watch import OFFLINE_FIELDS, Live, Window, inner_births, unit_births, watch
 from zombiescope.probes.readers.containers import read_containers
+from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.schedules import read_schedules
-from zombiescope.probes.readers.unit_files import read_unit_files
+from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
+from zombiescope.probes.unit_layout import IGNORED
 
 _GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
 _OFFLINE = "nothing runs in a folder or an image"
@@ -82,9 +85,6 @@ def audit(
         watch(host, window, is_elsewhere=host.label != LiveHost().label) if is_this_host else (Live(), _offline_gaps())
     )
     services = _services(files, knowledge, live)
-    if not services.files.units:
-        reason = f"no unit files below {shown(target.root or b'/')}"
-        gaps = (*gaps, Gap("units", reason, "is this the root of a system that systemd runs?"))
     subject = Subject.HOST if is_this_host else Subject.ROOT
     return _audited(services, knowledge, subject, host, files, gaps)
 
@@ -98,12 +98,20 @@ def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
 
 def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
     unit_files = read_unit_files(files)
+    other_init = read_other_init(files)
+    unread = _unread(files, unit_files)
+    texts = {
+        path: _text(files, path) if path in knowledge.read_paths else ""
+        for path in sorted(knowledge.paths)
+        if files.exists(path.encode())
+    }
+    refused = {shown(refusal.path) for refusal in files.refusals}
     return Services(
         files=unit_files,
         live=live.units,
         schedules=(*timers(unit_files), *read_schedules(files)),
         containers=read_containers(files),
-        texts={path: _text(files, path) for path in sorted(knowledge.paths) if files.exists(path.encode())},
+        texts=texts,
         programs=live.programs,
         processes=live.processes,
         journal_restarts=live.journal,
@@ -112,6 +120,22 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         births=unit_births(live.births),
         was_watched=live.was_watched,
         zombies=live.zombies,
+        unreadable=(knowledge.paths & refused) - (texts.keys() - knowledge.read_paths),
+        unread=unread,
+        other_init=other_init,
+    )
+
+
+def _unread(files: Files, units: UnitFiles) -> tuple[str, ...]:
+    """What of systemd's configuration was refused, but for the unit files that say so themselves."""
+    if len(files.refusals) >= REFUSALS_KEPT:
+        return (f"{REFUSALS_KEPT:,} files and more were refused",)
+    told = {line.partition(":")[0] for unit in units.units.values() for line in unit.problems if UNREAD in line}
+    return tuple(
+        f"{shown(refusal.path)}: {refusal.reason}"
+        for refusal in files.refusals
+        if refusal.path.startswith(READS) or refusal.path == b"/"
+        if refusal.reason != IGNORED and shown(refusal.path) not in told
     )
 
 
@@ -133,12 +157,19 @@ def _audited(
     judged = judge_services(services, knowledge, subject)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
     findings = judge_audit(judged, taken_at)
-    return Audited(judged, findings, services, taken_at, read_identity(host), host.label, (*gaps, *refused))
+    gaps = (*gaps, *_untold(judged), *refused)
+    return Audited(judged, findings, services, taken_at, read_identity(host), host.label, gaps)
+
+
+def _untold(judged: Audit) -> tuple[Gap, ...]:
+    hint = "is this the root of a system that systemd runs?"
+    return (Gap("units", judged.cannot_tell, hint),) if judged.cannot_tell else ()
 
 
 def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, int], None]) -> Audited:
     wanted = frozenset(path.encode() for path in knowledge.paths)
-    image = open_image(path, wanted, reading)
+    large = frozenset(path.encode() for path in knowledge.paths - knowledge.read_paths)
+    image = open_image(path, wanted, reading, large)
     files = Files(image.tree, list(image.tree.refusals))
     services = _services(files, knowledge, Live())
     if not services.files.units:
@@ -156,7 +187,12 @@ def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, 
         tuple(Gap(f"host.{name}", _OFFLINE) for name in ("name", "kernel", "boot_id", "uptime_seconds")),
     )
     source = f"{shown(path)} ({image.kind})"
-    return Audited(judged, judge_audit(judged, now), services, now, identity, source, (*_offline_gaps(), *refused))
+    gaps = (*_offline_gaps(), *_untold(judged), *refused)
+    return Audited(judged, judge_audit(judged, now), services, now, identity, source, gaps)
+
+
+def accepted_audit(path: bytes) -> Accepted:
+    return parse_accepted(read_named(path), shown(path))
 
 
 def now() -> float:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population, derive_population
-from zombiescope.analysis.knowledge import KnowledgeBase
+from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
 from zombiescope.analysis.slope import slope_per_second
 from zombiescope.config import file_to_read, read_safely, thresholds_in
 from zombiescope.diagnosis.gate import (
@@ -47,6 +47,9 @@ _FIELDS = ("name", "kernel", "boot_id", "uptime_seconds")
 _NOBODY = Identity(None, None, None, None, tuple(Gap(f"host.{name}", "an image is not running") for name in _FIELDS))
 
 
+_NOT_RECORDED = Gap("units", "a recording does not keep unit files", "check the host itself, or its root folder")
+
+
 class Checked(NamedTuple):
     gate: Gate
     limits: Limits
@@ -75,20 +78,22 @@ class Progress(NamedTuple):
 class Settings(NamedTuple):
     limits: Limits
     waivers: tuple[Waiver, ...]
+    needs: tuple[DeclaredNeed, ...] = ()
 
 
 def read_settings(file: bytes | None, flags: dict[str, float], *, is_live: bool = True) -> Settings:
     """Defaults, then the file (its thresholds, which every command has, then the gate's own), the environment, flags."""
     limits = Limits()
     waivers: tuple[Waiver, ...] = ()
+    needs: tuple[DeclaredNeed, ...] = ()
     path = file_to_read(None if file is None else os.fsdecode(file)) if is_live or file is not None else None
     if path is not None:
         text, name = read_safely(path), shown(os.fsencode(path))
         said = parse_gate_file(text, name)
         limits = with_values(limits, {**_configured(thresholds_in(text, path)), **said.limits}, name)
-        waivers = tuple(Waiver(*waiver) for waiver in said.waivers)
+        waivers, needs = tuple(Waiver(*waiver) for waiver in said.waivers), said.needs
     limits = from_environment(limits, environment("ZOMBIESCOPE_CHECK_"))
-    return Settings(with_values(limits, flags, "the command line"), waivers)
+    return Settings(with_values(limits, flags, "the command line"), waivers, needs)
 
 
 def _configured(thresholds: Thresholds) -> dict[str, object]:
@@ -116,19 +121,22 @@ def check(
     reasons: list[Reason] = []
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []
+    not_judged: tuple[str, ...] | None = None
     if target.image is None and not _is_unpacked_image(host, target):
         reasons += _counts(host, settings.limits, watching, progress.window, untold)
     if target.image is not None or auditing.has_files(host):
-        audited = _audit(target, knowledge, progress.image)
+        audited = _audit(target, knowledge.with_needs(settings.needs), progress.image)
         if isinstance(audited, ObservationError):
             reasons.append(unknown("audit", Gap("units", f"{audited.what}: {audited.why}", audited.hint)))
         else:
             reasons += _unit_reasons(audited, host, settings.limits)
             gaps = audited.gaps
+            if not audited.audit.cannot_tell:
+                not_judged = tuple(unit.name for unit in audited.audit.not_judged)
     else:
-        gaps = (Gap("reasons[audit]", "a recording does not keep unit files: only its counts were judged"),)
+        reasons.append(unknown("audit", _NOT_RECORDED))
     now = LiveHost().wall_clock()
-    gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date())
+    gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date(), not_judged)
     identity = _NOBODY if target.image is not None else read_identity(host)
     source = shown(target.image) if target.image is not None else host.label
     return Checked(
@@ -236,8 +244,6 @@ def _audit(
 
 
 def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[Reason]:
-    if not audited.services.files.units:
-        return []
     reasons = judge_units(audited.audit, limits)
     unread = [
         unit.name for unit in audited.services.files.units.values() if any(UNREAD in line for line in unit.problems)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.audit_changes import AuditChanges
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import RestartingContainer, Schedule
@@ -36,6 +37,26 @@ def render_audit(
             for one in containers
         ],
         "findings": [render_finding(finding) for finding in findings],
+    }
+
+
+def render_changes(found: AuditChanges) -> Json:
+    """`against`, where an earlier audit was given."""
+    return {
+        "source": found.accepted.source,
+        "taken_at": found.accepted.taken_at,
+        "worse": len(found.worse),
+        "changes": [
+            {
+                "unit": one.unit,
+                "kind": one.kind,
+                "field": one.field,
+                "before": one.before,
+                "after": one.after,
+                "is_worse": one.is_worse,
+            }
+            for one in found.changes
+        ],
     }
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.gap import Gap
@@ -18,6 +19,13 @@ from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.scan_text import STYLES, gap_lines
 
 _GAPS_SHOWN = 8
+_FIELDS = {
+    "verdict": "needed",
+    "can_loop": "can loop for ever",
+    "restart_policy": "Restart=",
+    "restarts_inside": "restarts something inside itself",
+    "makes_cgroups": "makes cgroups",
+}
 
 
 def render_audit_text(
@@ -46,6 +54,35 @@ def render_audit_text(
             ),
         ]
     return parts
+
+
+def render_changes_text(found: AuditChanges) -> list[RenderableType]:
+    """What changed since the accepted audit, the worse first."""
+    since = _clean(found.accepted.taken_at)
+    if not found.changes:
+        return [Text(), Text(f"against  the audit of {since}: no service that starts has changed")]
+    head = f"against  the audit of {since}: {len(found.changes)} changes, {len(found.worse)} for the worse"
+    return [Text(), Text(head, style="bold"), *(_change(one) for one in found.changes)]
+
+
+def _change(one: UnitChange) -> Text:
+    style = "yellow" if one.is_worse else ""
+    if one.kind == "changed":
+        told = f"{_FIELDS.get(one.field, one.field)}: {_word(one.before)}, now {_word(one.after)}"
+    else:
+        told = f"starts now ({_word(one.after)})" if one.kind == "added" else "no longer starts"
+    return Text(f"{'worse' if one.is_worse else '':<9}{_clean(one.unit)}  {told}", style=style)
+
+
+def _word(value: str | bool | None) -> str:
+    if isinstance(value, str):
+        return _clean(value)
+    return "not known" if value is None else ("yes" if value else "no")
+
+
+def _clean(text: str) -> str:
+    """From a file that somebody gave us."""
+    return text if text.isprintable() else shown(text.encode("utf-8", "surrogateescape"))
 
 
 def _headline(audit: Audit, source: str) -> Text:

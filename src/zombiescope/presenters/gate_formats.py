@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict in the words of others: text, Nagios, node-problem-detector, Prometheus. The failing reason is always there."""
+"""A verdict in the words of others: text, Nagios, node-problem-detector, Prometheus, GitHub. The failing reason is always there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.names import shown
 
 NPD_CHARACTERS = 80
+_NAMED_FIRST = 3
+_NAMED = 20
+_ANNOTATIONS = {
+    GateVerdict.OK: "notice",
+    GateVerdict.WARNING: "warning",
+    GateVerdict.CRITICAL: "error",
+    GateVerdict.UNKNOWN: "error",
+}
+_ANNOTATIONS_PER_STEP = 10
 _PERFORMANCE = ("zombies", "ratio", "growth")
 
 
 def render_text(gate: Gate, source: str) -> str:
-    lines = [f"{gate.verdict}: {source}: {_sentence(gate)}"]
+    lines = [f"{gate.verdict}: {source}: {sentence(gate)}"]
     for reason in gate.reasons:
         is_compared = reason.threshold is not None and reason.rule in _PERFORMANCE and not _is_excused(reason)
         limit = f" (limit {_figure(reason.threshold)})" if is_compared else ""
@@ -25,7 +34,7 @@ def render_text(gate: Gate, source: str) -> str:
 
 def render_nagios(gate: Gate, limits: Limits) -> str:
     performance = " ".join(_performance(gate, limits))
-    summary = _sentence(gate).replace("|", "/")
+    summary = sentence(gate).replace("|", "/")
     lines = [f"ZOMBIESCOPE {gate.verdict} - {summary}" + (f" | {performance}" if performance else "")]
     lines += [
         f"{reason.verdict}: {clean(reason.what)}: {clean(reason.summary).replace('|', '/')}"
@@ -40,6 +49,7 @@ def _performance(gate: Gate, limits: Limits) -> Iterator[str]:
             value = "U" if reason.value is None else f"{reason.value:.15g}"
             warning, critical = (getattr(limits, f"{reason.rule}_{level}") for level in ("warning", "critical"))
             yield f"{reason.rule}={value};{warning:.15g};{critical:.15g};0"
+    yield f"not_judged={'U' if gate.not_judged is None else len(gate.not_judged)};;;0"
 
 
 def render_npd(gate: Gate) -> str:
@@ -47,7 +57,9 @@ def render_npd(gate: Gate) -> str:
     reasons = gate.failing or gate.reasons
     more = f", {len(gate.failing) - 1} more" if len(gate.failing) > 1 else ""
     line = f"{gate.verdict}: {_brief(reasons[0]) if reasons else 'nothing was looked at'}{more}"
-    return line if len(line) <= NPD_CHARACTERS else line[: NPD_CHARACTERS - 3] + "..."
+    tail = f"; {not_judged(gate)}" if not_judged(gate) else ""
+    room = NPD_CHARACTERS - len(tail)
+    return (line if len(line) <= room else line[: room - 3] + "...") + tail
 
 
 def _brief(reason: Reason) -> str:
@@ -75,6 +87,12 @@ def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
     if values:
         lines += ["# HELP zombiescope_check_value What was measured.", "# TYPE zombiescope_check_value gauge"]
         lines += [f'zombiescope_check_value{{rule="{reason.rule}"}} {reason.value:.15g}' for reason in values]
+    if gate.not_judged is not None:
+        lines += [
+            "# HELP zombiescope_check_not_judged Services that start and could not be judged.",
+            "# TYPE zombiescope_check_not_judged gauge",
+            f"zombiescope_check_not_judged {len(gate.not_judged)}",
+        ]
     lines += [
         "# HELP zombiescope_check_threshold The limits compared with.",
         "# TYPE zombiescope_check_threshold gauge",
@@ -90,16 +108,28 @@ def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
         f"zombiescope_check_timestamp_seconds {at:.3f}",
     ]
     lines += [f"# failing: {reason.verdict}: {clean(reason.what)}: {clean(reason.summary)}" for reason in gate.failing]
+    lines += [f"# {not_judged(gate, _NAMED)}"] if not_judged(gate) else []
     return "\n".join(lines)
 
 
-def _sentence(gate: Gate) -> str:
-    """The worst reason first; for OK, the first one measured."""
+def sentence(gate: Gate) -> str:
+    """The worst reason first; for OK, the first one measured; then what could not be judged."""
     reasons = gate.failing or gate.reasons
-    if not reasons:
-        return "nothing was looked at"
     more = f", and {len(gate.failing) - 1} more" if len(gate.failing) > 1 else ""
-    return _short(reasons[0]) + more
+    head = _short(reasons[0]) + more if reasons else "nothing was looked at"
+    tail = not_judged(gate, _NAMED_FIRST)
+    return f"{head}; {tail}" if tail else head
+
+
+def not_judged(gate: Gate, named: int = 0) -> str:
+    """How many services could not be judged, with the first names; empty when all were."""
+    if gate.not_judged is None:
+        return "services not judged"
+    if not gate.not_judged:
+        return ""
+    names = ", ".join(shown(name.encode()) for name in gate.not_judged[:named])
+    names += ", …" if named and len(gate.not_judged) > named else ""
+    return f"{len(gate.not_judged)} could not be judged" + (f" ({names})" if names else "")
 
 
 def _is_excused(reason: Reason) -> bool:
@@ -123,3 +153,27 @@ def clean(text: str) -> str:
 
 def _figure(value: float | None) -> str:
     return "?" if value is None else f"{value:,.10g}"
+
+
+def render_github(gate: Gate, source: str) -> str:
+    """Annotations of GitHub Actions: the verdict first, then what is not OK or waived. GitHub shows ten of a kind per step."""
+    lines = [
+        _annotation(_ANNOTATIONS[gate.verdict], f"zombiescope check: {gate.verdict}", f"{source}: {sentence(gate)}")
+    ]
+    room = dict.fromkeys(_ANNOTATIONS.values(), _ANNOTATIONS_PER_STEP)
+    room[_ANNOTATIONS[gate.verdict]] -= 1
+    for reason in gate.reasons:
+        kind = _ANNOTATIONS[reason.verdict]
+        if (reason.verdict is GateVerdict.OK and not reason.is_waived) or not room[kind]:
+            continue
+        room[kind] -= 1
+        where = f" [{reason.source}]" if reason.source else ""
+        lines.append(_annotation(kind, f"{reason.verdict}: {reason.what}", f"{_short(reason)}{where}"))
+    return "\n".join(lines)
+
+
+def _annotation(kind: str, title: str, message: str) -> str:
+    """A workflow command; what would end it or begin another is escaped as the runner reads it."""
+    message, title = (clean(text).replace("%", "%25") for text in (message, title))
+    title = title.replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={title}::{message}"

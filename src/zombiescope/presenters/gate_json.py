@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Json
-from zombiescope.presenters.gate_formats import clean
+from zombiescope.presenters.gate_formats import clean, not_judged, sentence
 
 RULES = {
     "zombies": "Memory cgroups that died and were not released",
@@ -19,6 +20,7 @@ RULES = {
     "loop-risk": "A service that may be restarted for ever, and nobody could say whether it is needed",
     "audit": "The services could be looked at",
 }
+_NAMED = 20
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/@._-~")
 _LEVELS = {
     GateVerdict.CRITICAL: "error",
@@ -35,15 +37,23 @@ _KINDS = {
 
 
 def render_check(gate: Gate) -> Json:
-    return {"verdict": gate.verdict, "reasons": [_reason(reason) for reason in gate.reasons]}
+    names = gate.not_judged
+    return {
+        "verdict": gate.verdict,
+        "summary": sentence(gate),
+        "not_judged": None if names is None else len(names),
+        "not_judged_units": None if names is None else [shown(name.encode()) for name in names],
+        "reasons": [_reason(reason) for reason in gate.reasons],
+    }
 
 
 def check_gaps(gate: Gate) -> list[Gap]:
-    """A gap for each value that is null."""
-    missing = [reason for reason in gate.reasons if reason.value is None]
-    return [
-        Gap(f"reasons[{reason.what}].{name}", reason.summary) for reason in missing for name in ("value", "threshold")
-    ]
+    """One for each field that is null somewhere, with what is missing there."""
+    missing = "; ".join(f"{clean(reason.what)}: {reason.summary}" for reason in gate.reasons if reason.value is None)
+    gaps = [Gap(f"reasons[].{name}", missing) for name in ("value", "threshold") if missing]
+    if gate.not_judged is None:
+        gaps += [Gap(name, "nobody can tell which services start") for name in ("not_judged", "not_judged_units")]
+    return gaps
 
 
 def _reason(reason: Reason) -> Json:
@@ -75,14 +85,23 @@ def render_sarif(gate: Gate, source: str, version: str) -> Json:
                         "toolExecutionNotifications": [
                             {"level": "error", "message": {"text": f"{clean(reason.what)}: {clean(reason.summary)}"}}
                             for reason in unknowns
-                        ],
+                        ]
+                        + _note(gate),
                     }
                 ],
                 "results": [_result(reason, source) for reason in gate.reasons],
-                "properties": {"verdict": gate.verdict},
+                "properties": {
+                    "verdict": gate.verdict,
+                    "notJudged": None if gate.not_judged is None else len(gate.not_judged),
+                },
             }
         ],
     }
+
+
+def _note(gate: Gate) -> list[Json]:
+    told = not_judged(gate, _NAMED)
+    return [{"level": "note", "message": {"text": told}}] if told else []
 
 
 def _result(reason: Reason, source: str) -> Json:

@@ -7,7 +7,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.gate_formats import clean
+from zombiescope.presenters.gate_formats import clean, not_judged
+
+_NAMED = 20
 
 
 def render_junit(gate: Gate, source: str, at: float) -> str:
@@ -16,13 +18,18 @@ def render_junit(gate: Gate, source: str, at: float) -> str:
     skipped = sum(reason.is_waived for reason in gate.reasons)
     counts = f'tests="{len(gate.reasons)}" failures="{failures}" errors="{errors}"'
     host = quoteattr(clean(source))
+    verdict = f'<property name="verdict" value="{gate.verdict}"/>'
+    count = "unknown" if gate.not_judged is None else len(gate.not_judged)
+    unsure = f'<property name="not_judged" value="{count}"/>'
+    told = not_judged(gate, _NAMED)
     stamp = rfc3339(at).partition(".")[0]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="zombiescope check" {counts}>',
         f'  <testsuite name="zombiescope check" hostname={host} timestamp="{stamp}" {counts} skipped="{skipped}" time="0">',
-        f'    <properties><property name="verdict" value="{gate.verdict}"/></properties>',
+        f"    <properties>{verdict}{unsure}</properties>",
         *(_case(reason) for reason in gate.reasons),
+        *([f"    <system-out>{escape(told)}</system-out>"] if told else []),
         "  </testsuite>",
         "</testsuites>",
     ]

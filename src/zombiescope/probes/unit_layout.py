@@ -30,6 +30,7 @@ SEARCH_PATH = (
     b"/run/systemd/generator.late",
 )
 RELATIONS = {b"wants": "Wants", b"requires": "Requires", b"upholds": "Upholds"}
+IGNORED = "not a unit name: systemd ignores it"
 UNITS_AT_MOST = 50_000
 
 
@@ -95,7 +96,7 @@ def _read_folder(files: Files, folder: bytes, layout: Layout) -> None:
         if entry is None or entry.kind is Kind.FOLDER:
             continue
         if not is_unit_name(name):
-            files.refuse(path, "not a unit name: systemd ignores it")
+            files.refuse(path, IGNORED)
         elif entry.kind is Kind.OTHER:
             files.refuse(path, f"not a regular file ({entry.kind.value}): not opened")
         elif len(layout.places) >= UNITS_AT_MOST:
@@ -113,7 +114,7 @@ def _read_links(files: Files, folder: bytes, raw: bytes, layout: Layout) -> None
         if is_unit_name(name):
             layout.links.append((folder, owner, RELATIONS[suffix], name))
         else:
-            files.refuse(folder + b"/" + raw + b"/" + link, "not a unit name: systemd ignores it")
+            files.refuse(folder + b"/" + raw + b"/" + link, IGNORED)
 
 
 def drop_in_paths(files: Files, layout: Layout, names: list[str]) -> Iterator[bytes]:

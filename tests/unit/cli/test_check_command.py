@@ -16,7 +16,7 @@ from tests.unit.trees import ECS_DEB, INCIDENT, KUBELET, TARGETS, WANTED, enable
 from zombiescope.cli.main import main
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
-FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
 @pytest.fixture
@@ -155,14 +155,20 @@ def test_the_environment_sets_limits(
     assert verdicts["zombies"] == verdicts["ratio"] == "OK"
 
 
-def test_a_recording_is_judged_by_its_counts(incident: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_is_judged_by_its_counts_and_never_fine(
+    incident: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     recording = tmp_path / "node.tar.gz"
     assert main(["record", str(recording), "--seconds", "0", "--root", str(incident)]) == 0
     capfd.readouterr()
     status, out, _ = check(capfd, "--root", str(recording), "--json")
     document = json.loads(out)
-    assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["zombies", "ratio"])
-    assert "reasons[audit]" in {gap["fact"] for gap in document["gaps"]}
+    assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["zombies", "ratio", "audit"])
+    assert (document["reasons"][-1]["verdict"], document["not_judged"]) == ("UNKNOWN", None)
+    assert {"reasons[].value", "not_judged"} <= {gap["fact"] for gap in document["gaps"]}
+    for name in ("ZOMBIES_WARNING", "ZOMBIES_CRITICAL", "RATIO_WARNING", "RATIO_CRITICAL"):
+        monkeypatch.setenv(f"ZOMBIESCOPE_CHECK_{name}", "1000000")
+    assert check(capfd, "--root", str(recording))[0] == 3
     assert main(["audit", "--root", str(recording)]) == 3
     assert "does not keep unit files" in capfd.readouterr().err
 

@@ -14,7 +14,7 @@ from tests.unit.trees import INCIDENT, plant
 from zombiescope.cli.main import main
 
 MOMENT = 1_700_000_000
-FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
 @pytest.fixture

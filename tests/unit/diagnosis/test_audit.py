@@ -58,6 +58,25 @@ def test_the_agent_of_the_case(tmp_path: Path, text: str) -> None:
     assert unit(found, "kubelet.service").need == "needed"
 
 
+def test_the_knowledge_base_says_which_hosts_need_an_agent_and_which_evidence_tells() -> None:
+    silent = [agent.id for agent in KNOWN.agents if agent.otherwise == "unknown" and not agent.hosts]
+    assert silent == []
+    untold = [agent.id for agent in KNOWN.agents if agent.hosts and not agent.conditions]
+    assert [agent.id for agent in KNOWN.agents if agent.id in untold and "no file tells" not in agent.hosts] == []
+    ecs = KNOWN.agent_of("ecs.service")
+    assert ecs is not None
+    assert ecs.tells == {
+        "role:ecs": "config",
+        "role:kubernetes": "orchestration",
+        "role:kubernetes-installed": "orchestration",
+    }
+
+
+def test_a_wrong_kind_of_evidence_is_explained() -> None:
+    with pytest.raises(UsageError, match="hearsay"):
+        parse_knowledge(b'[[agent]]\nid = "x"\nneeded_if = {hearsay = ["path:/x"]}\n', "ours")
+
+
 def test_only_our_own_units_are_us() -> None:
     """A name that merely begins like ours, the lab's looping unit among them, is judged like any other."""
     ours = KNOWN.agent_of("zombiescope.service")
@@ -153,7 +172,7 @@ def test_loops_of_a_live_host(tmp_path: Path) -> None:
         ("inside.service", "inside"),
     ]
     findings = {finding.id: finding.verdict for finding in judge_audit(found, 0.0)}
-    assert findings == {"crash-looping-unit": "present", "looping-container": "present", "unneeded-agent": "absent"}
+    assert findings == {"crash-looping-unit": "present", "looping-container": "present", "unneeded-agent": "unknown"}
 
 
 def test_a_journal_counts_when_the_state_does_not_show_it(tmp_path: Path) -> None:

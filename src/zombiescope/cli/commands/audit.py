@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import bytes_shown, window_shown
+from zombiescope.diagnosis.audit_changes import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.watch import Window
 
@@ -17,6 +20,7 @@ Examples:
   zombiescope audit --root /mnt           the root of another system, from its files alone
   zombiescope audit --image disk.raw      an image: tar, OCI layout, docker save, raw ext4
   zombiescope audit --knowledge ours.toml --json
+  zombiescope audit --against accepted.json   what changed since an audit that was accepted
 """
 
 
@@ -35,30 +39,48 @@ Examples:
     show_default=True,
     help="How long to watch a live host.",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="An earlier document (--json) that was accepted: say what changed since; exit code 1 if for the worse.",
+)
 @json_option
 @root_option
-def audit(
-    *, image: bytes | None, knowledge: bytes | None, every: bool, seconds: float, as_json: bool, root: bytes | None
-) -> Answer:
+def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
     """Which services can loop for ever, which make cgroups, and which nothing needs: on this host, in a folder, in an image.
 
-    Reads only. Exit code 0, or 3 when nothing could be looked at; `zombiescope check` is the gate that fails.
+    Reads only. Exit code 0, or 3 when nobody can tell what starts, or 1 with --against; `zombiescope check` is the gate that fails.
     """
+    found, changes = _audit(**asked)
+    code = 1 if changes and changes.worse else 0
+    if found.audit.cannot_tell and found.audit.subject != "host":
+        code = 3
+    if as_json:
+        from zombiescope.presenters.audit_json import render_audit, render_changes  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.document import document  # noqa: PLC0415
+
+        services = found.services
+        body: dict[str, Any] = {"subject": found.audit.subject, "source": found.source}
+        body |= render_audit(found.audit, found.findings, services.schedules, services.containers, every=every)
+        if changes is not None:
+            body |= {"against": render_changes(changes)}
+        return JsonAnswer(document("audit/1", found, body, found.gaps), code)
+    from zombiescope.presenters.audit_text import render_audit_text, render_changes_text  # noqa: PLC0415
+
+    parts = render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every)
+    return TextAnswer([*parts, *(render_changes_text(changes) if changes else ())], code)
+
+
+def _audit(
+    *, image: bytes | None, knowledge: bytes | None, seconds: float, against: bytes | None, root: bytes | None
+) -> tuple[auditing.Audited, AuditChanges | None]:
     base = auditing.read_knowledge(knowledge)
+    accepted = None if against is None else auditing.accepted_audit(against)
     is_watched = root is None and image is None
     with (
         window_shown(seconds if is_watched else 0) as window,
         bytes_shown("reading", shown=image is not None) as reading,
     ):
         found = auditing.audit(auditing.Target(root, image), base, Window(seconds, window), reading)
-    if as_json:
-        from zombiescope.presenters.audit_json import render_audit  # noqa: PLC0415 (each form loads only what it needs)
-        from zombiescope.presenters.document import document  # noqa: PLC0415
-
-        services = found.services
-        body = {"subject": found.audit.subject, "source": found.source}
-        body |= render_audit(found.audit, found.findings, services.schedules, services.containers, every=every)
-        return JsonAnswer(document("audit/1", found, body, found.gaps))
-    from zombiescope.presenters.audit_text import render_audit_text  # noqa: PLC0415
-
-    return TextAnswer(render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every))
+    return found, None if accepted is None else compare(accepted, found.audit)

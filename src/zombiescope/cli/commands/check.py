@@ -24,9 +24,10 @@ Examples:
   zombiescope check --image disk.raw              before an image is published
   zombiescope check --for 10m                     a booted candidate: count and slope stay below the limits
   zombiescope check --limit zombies_warning=500 --format nagios
-  zombiescope check --config gate.toml            limits and waivers (what, reason, expires)
+  zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs
+  zombiescope check --image disk.raw --format github      annotations of GitHub Actions
 """
-_FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus")
+_FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
 class GateUsageError(UsageError):
@@ -128,5 +129,7 @@ def _answer(checked: gating.Checked, form: str) -> Answer:
             return PlainAnswer(gate_formats.render_npd(gate), code)
         case "prometheus":
             return PlainAnswer(gate_formats.render_prometheus(gate, checked.limits, checked.taken_at), code)
+        case "github":
+            return PlainAnswer(gate_formats.render_github(gate, checked.source), code)
         case _:
             return PlainAnswer(gate_formats.render_text(gate, checked.source), code)

@@ -35,9 +35,11 @@ class Image:
     kind: str
 
 
-def open_image(path: bytes, wanted_paths: frozenset[bytes], progress: Progress) -> Image:
+def open_image(
+    path: bytes, wanted_paths: frozenset[bytes], progress: Progress, large_paths: frozenset[bytes] = frozenset()
+) -> Image:
     """Reads the image once. Raises UsageError for what is no image, ObservationError for one that is damaged."""
-    tree = MemoryTree(wanted_paths)
+    tree = MemoryTree(wanted_paths, large_paths)
     try:
         mode = os.stat(path).st_mode
         with bounded(f"cannot read the image {shown(path)}", Budget(_input_bytes(path), 0)):

@@ -107,7 +107,7 @@ class _Debugfs:
         files = [item for item in items if item.kind is Kind.FILE and item.size <= READ_LIMIT_BYTES]
         contents = self._contents([item for item in files if tree.reserve(item.path, item.size)])
         for item in items:
-            if item.kind is Kind.FILE and item.inode not in contents:
+            if item.kind is Kind.FILE and item.inode not in contents and item.path not in tree.large_paths:
                 tree.refuse(item.path, f"{item.size:,} bytes, more than an audit keeps, or damaged: not read")
             entry = Entry(item.kind, item.size, targets.get(item.inode, b""), bool(item.mode & 0o111))
             tree.put(item.path, entry, contents.get(item.inode, b""))

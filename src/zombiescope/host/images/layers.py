@@ -65,7 +65,7 @@ def _collect_entry(member: Member, path: bytes, layer: Layer, tree: MemoryTree) 
     kind = _KINDS[member.type]
     if not tree.wants(path, kind):
         return
-    if kind is Kind.FILE and member.size > READ_LIMIT_BYTES:
+    if kind is Kind.FILE and member.size > READ_LIMIT_BYTES and path not in tree.large_paths:
         tree.refuse(path, f"{member.size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
     is_read = kind is Kind.FILE and member.size <= READ_LIMIT_BYTES
     if not tree.reserve(path, len(member.target) + (member.size if is_read else 0)):

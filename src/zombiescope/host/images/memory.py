@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind, Refusal
+from zombiescope.host.files import READ_LIMIT_BYTES, REFUSALS_KEPT, Entry, Kind, Refusal
 
 KEPT_BYTES = 64 << 20
 KEPT_ENTRIES = 200_000
@@ -23,7 +23,8 @@ _SYSTEMD = tuple(
 )
 _FOLDERS = (
     *_SYSTEMD, b"/etc/systemd/", b"/run/systemd/", b"/usr/share/dbus-1/system-services", b"/usr/local/share/dbus-1",
-    b"/etc/init.d", b"/etc/rc", b"/etc/cron", b"/etc/anacrontab", b"/var/spool/cron", b"/etc/os-release", b"/usr/lib/os-release",
+    b"/sbin/init", b"/usr/sbin/init", b"/etc/inittab", b"/etc/init.d", b"/etc/rc", b"/etc/cron",
+    b"/etc/anacrontab", b"/var/spool/cron", b"/etc/os-release", b"/usr/lib/os-release",
 )  # fmt: skip
 _UNIT = re.compile(rb"\.(service|socket|target|path|timer|slice|mount|automount|swap)$")
 
@@ -34,6 +35,8 @@ class MemoryTree:
 
     wanted_paths: frozenset[bytes] = frozenset()
     """Single files and folders whose presence or text matters."""
+    large_paths: frozenset[bytes] = frozenset()
+    """Those of them whose text does not: a program may be as large as it likes."""
     refusals: list[Refusal] = field(default_factory=list)
     _entries: dict[bytes, Entry] = field(default_factory=lambda: {b"/": Entry(Kind.FOLDER)})
     _contents: dict[bytes, bytes] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class MemoryTree:
         return True
 
     def refuse(self, path: bytes, reason: str) -> None:
-        if len(self.refusals) < 1000:
+        if len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(Refusal(path, reason))
 
     def entry(self, path: bytes) -> Entry:
