@@ -86,18 +86,14 @@ def ask_difference(
     before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float = NARROWEST
 ) -> Compared:
     with _refused(after[0]):
-        return _difference(before, after, narrowest)
-
-
-def _difference(before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float) -> Compared:
-    (first, earlier), (second, later) = before, after
-    if first.capture is second.capture:
-        return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
-    graphs = [
-        (opened.capture, flame_graph(opened.capture, opened.shape, selection, narrowest / _FINER))
-        for opened, selection in (before, after)
-    ]
-    return Compared(*compare(graphs[0], graphs[1]))
+        (first, earlier), (second, later) = before, after
+        if first.capture is second.capture:
+            return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
+        graphs = [
+            (opened.capture, flame_graph(opened.capture, opened.shape, selection, narrowest / _FINER))
+            for opened, selection in (before, after)
+        ]
+        return Compared(*compare(graphs[0], graphs[1]))
 
 
 def ask_moments(opened: Opened) -> list[Explained]:

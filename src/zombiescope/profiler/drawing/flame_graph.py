@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+import numpy as np
+
 from zombiescope.profiler.drawing.colours import change, css, frame
 from zombiescope.profiler.stacks.flame_graph import ALL, FlameGraph, Key
 
@@ -23,13 +25,12 @@ class Box(NamedTuple):
 
 def boxes(graph: FlameGraph, frames: list[Key]) -> list[Box]:
     """Parents before children. With two counts, the wider of both shares decides the width."""
-    totals, parents, numbers = graph.total.tolist(), graph.parent.tolist(), graph.frame.tolist()
+    totals, numbers = graph.total.tolist(), graph.frame.tolist()
     befores = graph.before.tolist() if graph.before is not None else [None] * len(totals)
-    shares = _shares(graph)
-    children: list[list[int]] = [[] for _ in totals]
-    for entry, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(entry)
+    shares = (
+        graph.shares().tolist() if graph.before is None else np.maximum(graph.shares(), graph.shares_before()).tolist()
+    )
+    children = graph.children()
     depths, owns = graph.depth.tolist(), graph.self.tolist()
     placed: list[Box] = []
     waiting = [(0, 0.0, 1.0)] if totals else []
@@ -46,14 +47,6 @@ def boxes(graph: FlameGraph, frames: list[Key]) -> list[Box]:
             waiting.append((child, at, shares[child] * scale))
             at += shares[child] * scale
     return placed
-
-
-def _shares(graph: FlameGraph) -> list[float]:
-    after = (graph.total / max(1, graph.samples)).tolist()
-    if graph.before is None:
-        return [float(share) for share in after]
-    before = (graph.before / max(1, graph.before_samples)).tolist()
-    return [max(a, b) for a, b in zip(after, before, strict=True)]
 
 
 _WIDTH, _ROW, _TOP, _LETTER = 1400, 18, 46, 6.6

@@ -14,7 +14,7 @@ from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import duration, size
 from zombiescope.profiler.drawing.colours import HEAT, LEVELS, css
 from zombiescope.profiler.drawing.heat_map import strips_of
-from zombiescope.profiler.stacks.arrays import I64, Numbers
+from zombiescope.profiler.stacks.arrays import I64
 from zombiescope.profiler.stacks.capture import Stored, is_kernel_file
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
 from zombiescope.profiler.stacks.heat_map import HeatMap
@@ -65,7 +65,7 @@ def render_flame_text(
 ) -> list[RenderableType]:
     """The tree of what holds at least a share of the samples; a chain without a fork is one line."""
     lines = [Text(f"{title}: {graph.samples:,} samples", style="bold")]
-    children = _children(graph)
+    children = graph.children()
     limit = max(1, round(graph.samples * least))
     waiting = [(entry, 0) for entry in reversed(_wide(graph, children[0], limit))] if len(graph.total) else []
     while waiting and len(lines) < _MOST_LINES:
@@ -80,14 +80,6 @@ def render_flame_text(
     if waiting:
         lines.append(Text(f"  … {len(waiting)} more branches: raise --least, or write --svg", style="dim"))
     return [*lines, *render_gaps(gaps)]
-
-
-def _children(graph: FlameGraph) -> list[list[int]]:
-    children: list[list[int]] = [[] for _ in range(len(graph.total))]
-    for entry, parent in enumerate(graph.parent.tolist()):
-        if parent >= 0:
-            children[parent].append(entry)
-    return children
 
 
 def _wide(graph: FlameGraph, entries: list[int], limit: int) -> list[int]:
@@ -112,15 +104,13 @@ def render_difference_text(
     graph: FlameGraph, frames: list[Key], title: str, gaps: Sequence[Gap]
 ) -> list[RenderableType]:
     """What takes a larger or smaller share of its range than before; outer frames that only pass it on are left out."""
-    assert graph.before is not None
-    after = graph.total / max(1, graph.samples)
-    before = graph.before / max(1, graph.before_samples)
+    after, before = graph.shares(), graph.shares_before()
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("before", "after", "change"):
         table.add_column(heading, justify="right")
     table.add_column("frame", overflow="fold")
     table.add_column("called by", overflow="fold", style="dim")
-    for entry in _own_changes(graph, after - before)[:20]:
+    for entry in graph.own_changes(0.002)[:20]:
         name, file = frames[int(graph.frame[entry])]
         rise = 100 * float(after[entry] - before[entry])
         table.add_row(
@@ -132,19 +122,6 @@ def render_difference_text(
         )
     counted = Text(f"before {graph.before_samples:,} samples, after {graph.samples:,}", style="dim")
     return [table, counted, *render_gaps(gaps)]
-
-
-def _own_changes(graph: FlameGraph, rise: Numbers) -> list[int]:
-    passed_on: dict[int, float] = {}
-    for entry, parent in enumerate(graph.parent.tolist()):
-        if parent >= 0 and abs(rise[entry]) > abs(passed_on.get(parent, 0.0)):
-            passed_on[parent] = float(rise[entry])
-    own = [
-        entry
-        for entry in range(1, len(graph.total))
-        if abs(rise[entry]) >= 0.002 and abs(passed_on.get(entry, 0.0)) < 0.8 * abs(rise[entry])
-    ]
-    return sorted(own, key=lambda entry: -abs(float(rise[entry])))
 
 
 def _callers(graph: FlameGraph, frames: list[Key], entry: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from zombiescope.profiler.stacks.capture import (
     judge_idle,
     row_numbers,
 )
+from zombiescope.profiler.stacks.flame_graph import shape_of
 
 Frame = tuple[str, str]
 MOST_DEPTH = 16_384
@@ -154,16 +156,8 @@ def paths(capture: Capture, nodes: I64) -> Iterator[tuple[int, ...]]:
 
 
 def parents_of(capture: Capture) -> list[int]:
-    """The parent of every node, from the sizes of the subtrees."""
-    sizes = capture.tree.size.tolist()
-    parents = [0] * len(sizes)
-    open_nodes = [0]
-    ends = [sizes[0]]
-    for node in range(1, len(sizes)):
-        while ends[-1] <= node:
-            ends.pop()
-            open_nodes.pop()
-        parents[node] = open_nodes[-1]
-        open_nodes.append(node)
-        ends.append(node + sizes[node])
-    return parents
+    """The parent of every node: on the level above, the last one that comes before it."""
+    parents = np.zeros(len(capture.tree.frame), np.int64)
+    for above, level in pairwise(shape_of(capture.tree).by_level):
+        parents[level] = above[np.searchsorted(above, level) - 1]
+    return [int(parent) for parent in parents.tolist()]

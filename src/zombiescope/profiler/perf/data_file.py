@@ -126,6 +126,7 @@ _PIPE_HEADER_BYTES, _FILE_HEADER_BYTES = 16, 104
 _BUILD_ID, _HOSTNAME, _OS_RELEASE, _EVENT_DESC, _CLOCK_DATA = 2, 3, 4, 12, 29
 _MOST_EVENTS, _MOST_IDS = 4096, 1 << 20
 HEADER_ATTR, HEADER_BUILD_ID, HEADER_FEATURE = 64, 67, 80
+_TRACING_DATA, _AUXTRACE = 66, 71
 _BUILD_ID_SIZE = 1 << 15
 
 
@@ -295,7 +296,7 @@ def _open_pipe(buffer: memoryview) -> PerfFile:
             features[struct.unpack_from("<Q", record, 8)[0]] = record[16:]
         elif kind == HEADER_BUILD_ID and size >= 36:
             build_ids.update([build_id_record(bytes(record), misc)])
-        at += size + _trailing_bytes(kind, record)
+        at += size + trailing_bytes(kind, int.from_bytes(record[8:16], "little"))
     if not events:
         raise BrokenCapture(f"no event is described before byte {at} of the stream", "was its beginning cut off?")
     events = _with_names(events, features.get(_EVENT_DESC))
@@ -311,8 +312,8 @@ def _pipe_event(record: memoryview) -> Event:
     return read_event(bytes(record[8 : 8 + attr_bytes]), ids)
 
 
-def _trailing_bytes(kind: int, record: memoryview) -> int:
-    """What follows a record without being part of its size: tracing data and hardware traces."""
-    if kind == 66 and len(record) >= 12:
-        return int((struct.unpack_from("<I", record, 8)[0] + 7) & ~7)
-    return int(struct.unpack_from("<Q", record, 8)[0]) if kind == 71 and len(record) >= 16 else 0
+def trailing_bytes(kind: int, first_word: int) -> int:
+    """What follows a record without being part of its size: tracing data and hardware traces. Their size is its first word."""
+    if kind == _TRACING_DATA:
+        return (first_word & 0xFFFFFFFF) + 7 & ~7
+    return first_word if kind == _AUXTRACE else 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.names import shown
-from zombiescope.profiler.stacks.arrays import I64, U64
+from zombiescope.profiler.stacks.arrays import I64, U64, find_within
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -69,12 +69,7 @@ class ElfSymbols(NamedTuple):
 
     def find(self, file_offsets: U64) -> I64:
         """The symbol at each offset of the file, or -1."""
-        if not len(self.starts):
-            return np.full(len(file_offsets), -1, np.int64)
-        addresses = self.elf.addresses(file_offsets)
-        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        inside = (found >= 0) & (addresses < self.ends[np.maximum(found, 0)])
-        return np.where(inside, found, -1)
+        return find_within(self.starts, self.ends, self.elf.addresses(file_offsets))
 
     def name(self, symbol: int) -> str:
         at = int(self.name_at[symbol])

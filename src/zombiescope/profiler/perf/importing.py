@@ -165,20 +165,15 @@ def _with_build_ids(spaces: Spaces, build_ids: dict[str, str]) -> Spaces:
 
 
 def _sample_gaps(opened: PerfFile, samples: Samples, side: Side) -> list[Gap]:
-    gaps = []
-    if opened.short_by:
-        gaps.append(Gap("samples", f"the file ends {opened.short_by:,} bytes early", "copy it again"))
-    if samples.broken:
-        gaps.append(Gap("samples", f"{samples.broken:,} samples with lengths that cannot be are left out"))
-    if side.broken:
-        gaps.append(Gap("frames", f"{side.broken:,} records on processes and maps are too short to be read"))
-    if side.lost:
-        gaps.append(
-            Gap("samples", f"the kernel lost {side.lost:,} records: the buffers were full", "record with a lower rate")
-        )
-    if side.throttled:
-        gaps.append(Gap("samples", f"sampling was throttled {side.throttled:,} times", "record with a lower rate"))
-    return gaps
+    lower = "record with a lower rate"
+    told = (
+        (opened.short_by, "samples", "the file ends {:,} bytes early", "copy it again"),
+        (samples.broken, "samples", "{:,} samples with lengths that cannot be are left out", ""),
+        (side.broken, "frames", "{:,} records on processes and maps are too short to be read", ""),
+        (side.lost, "samples", "the kernel lost {:,} records: the buffers were full", lower),
+        (side.throttled, "samples", "sampling was throttled {:,} times", lower),
+    )
+    return [Gap(fact, reason.format(count), hint) for count, fact, reason, hint in told if count]
 
 
 def _assemble(

@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.profiler.perf.processes import KernelSymbol
 from zombiescope.profiler.perf.samples import Samples
-from zombiescope.profiler.stacks.arrays import I64, U8, U64
+from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
@@ -36,16 +36,13 @@ class KernelSymbols(NamedTuple):
 
     def find(self, addresses: U64) -> I64:
         """The symbol of each address, or -1. One with nothing near after it ends with its block: beyond lies no code of its."""
-        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        if not len(self.starts):
-            return found
-        following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))
+        following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))[: len(self.starts)]
         block_end = (self.starts // _BLOCK + np.uint64(2)) * _BLOCK
         ends = np.where(following - self.starts > np.uint64(_FAR), block_end, following)
         mine = np.flatnonzero(self.name_at < 0)
         lengths = np.array([self.told[-1 - at].length for at in self.name_at[mine].tolist()], np.uint64)
         ends[mine] = np.minimum(self.starts[mine] + lengths, following[mine])
-        return np.where(addresses < ends[np.maximum(found, 0)], found, -1)
+        return find_within(self.starts, ends, addresses)
 
     def name(self, symbol: int) -> tuple[str, str]:
         """Name and module."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zombiescope.profiler.perf import data_file as layout_of
-from zombiescope.profiler.perf.data_file import Event, Events, Layout
+from zombiescope.profiler.perf.data_file import Event, Events, Layout, trailing_bytes
 from zombiescope.profiler.stacks.arrays import I64, U8, U16, U32, U64, Flags, Numbers
 
 _PIECE_ROWS = 1 << 15
@@ -148,7 +148,6 @@ def _cgroups(words: U64, ends: I64, after_chain: I64, layout: Layout) -> U64:
 
 
 SAMPLE = 9
-_TRACING_DATA, _AUXTRACE = 66, 71
 COMPRESSED, COMPRESSED2 = 81, 83
 _PIECE_WORDS = 1 << 18
 
@@ -184,7 +183,7 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
             at, first = ends[last], last + 1
         else:
             others.append(at)
-            at += (size >> 3) + _trailing_words(kind, plain, at, total)
+            at += (size >> 3) + (trailing_bytes(kind, plain[at + 1]) >> 3 if at + 1 < total else 0)
     return ended_walk(words, least_sample_words, np.concatenate([np.empty(0, np.int64), *runs]), others, at)
 
 
@@ -227,11 +226,3 @@ def _wrong(kind: int, size: int, at: int, total: int, least_sample_words: int) -
     if kind == SAMPLE and size >> 3 < least_sample_words:
         return f"a sample of {size} bytes, too short for its event"
     return ""
-
-
-def _trailing_words(kind: int, plain: memoryview, at: int, total: int) -> int:
-    if at + 1 >= total:
-        return 0
-    if kind == _AUXTRACE:
-        return int(plain[at + 1]) >> 3
-    return ((int(plain[at + 1]) & 0xFFFFFFFF) + 7) >> 3 if kind == _TRACING_DATA else 0

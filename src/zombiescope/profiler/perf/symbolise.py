@@ -14,7 +14,7 @@ from zombiescope.profiler.perf.elf_symbols import ElfSymbols
 from zombiescope.profiler.perf.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiler.perf.kernel_code import UNKNOWN, KernelSymbols
 from zombiescope.profiler.perf.processes import Spaces
-from zombiescope.profiler.stacks.arrays import I64, U32, U64, used_numbers
+from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, used_numbers
 
 _MOST_LINES = 2_000_000
 
@@ -25,11 +25,7 @@ class JitMap(NamedTuple):
     names: tuple[bytes, ...]
 
     def find(self, addresses: U64) -> I64:
-        if not len(self.starts):
-            return np.full(len(addresses), -1, np.int64)
-        found = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        inside = (found >= 0) & (addresses < self.ends[np.maximum(found, 0)])
-        return np.where(inside, found, -1)
+        return find_within(self.starts, self.ends, addresses)
 
     def name(self, symbol: int) -> str:
         return shown(self.names[symbol])

@@ -72,6 +72,12 @@ def _places_of_equals(keys: U64, attempt: int) -> I32:
     return same_as
 
 
+def find_within(starts: U64, ends: U64, values: U64) -> I64:
+    """Of ranges with ascending starts, the last one that begins at or before each value, where it holds it; else -1."""
+    found = np.searchsorted(starts, values, side="right").astype(np.int64) - 1
+    return np.where(values < ends[np.maximum(found, 0)], found, -1) if len(starts) else found
+
+
 def used_numbers(values: I64, limit: int) -> tuple[I64, I64]:
     """The distinct values, ascending, and for each element which of them it is; all lie in 0 … limit - 1. Counts, does not sort."""
     seen = np.zeros(limit, bool)

@@ -176,12 +176,8 @@ def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None
     wanted: list[Flags] = []
     if not selection.with_idle:
         wanted.append(~capture.idle[rows])
-    if selection.cpus:
-        wanted.append(_is_one_of(capture.cpu[rows], selection.cpus))
-    if selection.pids:
-        wanted.append(_is_one_of(capture.pid[rows], selection.pids))
-    if selection.tids:
-        wanted.append(_is_one_of(capture.tid[rows], selection.tids))
+    numbers = ((capture.cpu, selection.cpus), (capture.pid, selection.pids), (capture.tid, selection.tids))
+    wanted += [_is_one_of(column[rows], values) for column, values in numbers if values]
     for column, names, globs in (
         (capture.comm, capture.comms, selection.comms),
         (capture.cgroup, capture.cgroups, selection.cgroups),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zombiescope.profiler.stacks.arrays import I64, U32, ranges
+from zombiescope.profiler.stacks.arrays import I64, U32, Numbers, ranges
 from zombiescope.profiler.stacks.call_tree import CallTree
 from zombiescope.profiler.stacks.capture import Capture, Selection, row_numbers
 
@@ -38,6 +38,29 @@ class FlameGraph:
     @property
     def samples(self) -> int:
         return int(self.total[0]) if len(self.total) else 0
+
+    def shares(self) -> Numbers:
+        """Of all samples, for each entry."""
+        return self.total / max(1, self.samples)
+
+    def shares_before(self) -> Numbers:
+        assert self.before is not None
+        return self.before / max(1, self.before_samples)
+
+    def children(self) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in range(len(self.total))]
+        for entry, parent in enumerate(self.parent.tolist()[1:], 1):
+            found[parent].append(entry)
+        return found
+
+    def own_changes(self, least: float, *, only_risen: bool = False) -> list[int]:
+        """Entries whose share changed, most first; outer ones that only pass it on are left out."""
+        rise = self.shares() - self.shares_before()
+        changed = rise if only_risen else np.abs(rise)
+        passed_on = np.zeros(len(changed))
+        np.maximum.at(passed_on, self.parent[1:], changed[1:])
+        own = np.flatnonzero((changed >= least) & (passed_on < 0.8 * changed))
+        return [int(entry) for entry in own[np.argsort(-changed[own], kind="stable")] if entry]
 
 
 @dataclass(frozen=True, slots=True)

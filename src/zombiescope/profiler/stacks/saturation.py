@@ -221,14 +221,9 @@ def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, .
     """Functions by how much more of the time they hold than before; outer ones that only pass it on are left out."""
     if graph.before is None or not graph.samples:
         return ()
-    during = graph.total / graph.samples
-    before = graph.before / max(1, graph.before_samples)
-    rise = during - before
-    passed_on = np.zeros(len(rise))
-    np.maximum.at(passed_on, np.maximum(graph.parent[1:], 0), rise[1:])
-    own = np.flatnonzero((rise > 0.05) & (passed_on < 0.8 * rise) & (np.arange(len(rise)) > 0))
+    during, before = graph.shares(), graph.shares_before()
     best: dict[tuple[str, str], Risen] = {}
-    for entry in own[np.argsort(-rise[own])].tolist():
+    for entry in graph.own_changes(0.05, only_risen=True):
         frame = int(graph.frame[entry])
         key = (capture.frame_names[frame], capture.frame_files[frame])
         best.setdefault(key, Risen(*key, float(before[entry]), float(during[entry])))
