@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
-CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*
+CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
 BESIDE   := lint test-unit test-packages fuzz-short
@@ -55,7 +55,7 @@ format: $(READY) ## rewrite the sources in the house format
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
 
 test-unit: $(READY) ## the shape of the house and every room alone; no root, no network
-	$(BIN)/python -m coverage run -m pytest tests/house tests/unit
+	$(BIN)/python -m coverage run -m pytest tests/house tests/unit tests/profiler
 	@$(BIN)/python -m coverage report --skip-covered --fail-under=90 --include='$(CORE)'
 
 test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, against systemctl; a skip is a failure

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.profiling.flame_graph import difference, flame_graph, shape_of
-from zombiescope.profiling.heat_map import heat_map
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiler.files.reading import Choices, read_capture
+from zombiescope.profiler.stacks.capture import Selection
+from zombiescope.profiler.stacks.flame_graph import difference, flame_graph, shape_of
+from zombiescope.profiler.stacks.heat_map import heat_map
 
 ROUNDS = 4
 FRAME_POINTERS = ("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")

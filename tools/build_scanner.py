@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src/zombiescope/captures/scanner.c"
+SOURCE = Path(__file__).resolve().parents[1] / "src/zombiescope/profiler/files/scanner.c"
 TARGET = SOURCE.with_name("libscanner.so")
 FLAGS = ["-std=gnu99", "-O3", "-Wall", "-Wextra", "-fPIC", "-shared"]
 

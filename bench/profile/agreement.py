@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.captures.symbol_files import map_file
-from zombiescope.profiling.elf_symbols import BrokenElf, open_elf
-from zombiescope.profiling.formats.stacks import paths
+from zombiescope.profiler.files.reading import Choices, read_capture
+from zombiescope.profiler.files.symbol_files import map_file
+from zombiescope.profiler.formats.gathering import paths
+from zombiescope.profiler.perf.elf_symbols import BrokenElf, open_elf
 
 HEADING = re.compile(r"^\s*(.*?)\s+(-?\d+) \[(\d+)\]\s+(\d+)\.(\d+):")
 Frame = tuple[str, str]

@@ -25,9 +25,9 @@ import numpy as np
 from opentelemetry.proto.profiles.v1development import profiles_pb2
 from playwright.sync_api import Dialog, Page, sync_playwright
 
-from zombiescope.pipeline.profile import Opened, open_capture, write_elsewhere
-from zombiescope.profiling.formats.stacks import paths
-from zombiescope.profiling.selection import Selection, nodes_of, row_numbers
+from zombiescope.profiler.asking import Opened, open_capture, write_elsewhere
+from zombiescope.profiler.formats.gathering import paths
+from zombiescope.profiler.stacks.capture import Selection, row_numbers
 
 FORMS = {"speedscope": "out.speedscope.json", "pprof": "out.pb.gz", "collapsed": "out.folded"}
 WAIT_MS = 120_000
@@ -110,7 +110,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def given(opened: Opened, selection: Selection) -> int:
-    return len(nodes_of(opened.capture, selection))
+    return len(row_numbers(opened.capture, selection))
 
 
 def main() -> int:

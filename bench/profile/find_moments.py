@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.profile.labelled import Labelled, Truth, build
 
-from zombiescope.profiling.flame_graph import shape_of
-from zombiescope.profiling.saturation import Moment, explain, find_moments
+from zombiescope.profiler.stacks.flame_graph import shape_of
+from zombiescope.profiler.stacks.saturation import Moment, explain, find_moments
 
 TUNING, TEST = range(40), range(1000, 1100)
 

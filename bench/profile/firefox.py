@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from zombiescope.pipeline.profile import Opened, open_capture, write_elsewhere
-from zombiescope.profiling.formats.stacks import paths
-from zombiescope.profiling.selection import Selection, nodes_of
+from zombiescope.profiler.asking import Opened, open_capture, write_elsewhere
+from zombiescope.profiler.formats.gathering import paths
+from zombiescope.profiler.stacks.capture import Selection, row_numbers
 
 _TRIES = 8
 Counts = dict[tuple[str, str], tuple[int, int]]
@@ -67,7 +67,7 @@ def given(opened: Opened, selection: Selection) -> Counts:
     capture = opened.capture
     files = ["" if file == "[unknown]" else file for file in capture.frame_files]
     frames = list(zip(capture.frame_names, files, strict=True))
-    nodes, times = np.unique(nodes_of(capture, selection), return_counts=True)
+    nodes, times = np.unique(capture.node[row_numbers(capture, selection)], return_counts=True)
     own: Counter[tuple[str, str]] = Counter()
     total: Counter[tuple[str, str]] = Counter()
     for path, count in zip(paths(capture, nodes.astype(np.int64)), times.tolist(), strict=True):

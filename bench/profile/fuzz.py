@@ -23,17 +23,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.unit.profiling.perf_files import TOOLS, PerfFileBuilder, record, small_capture
+from tests.profiler.perf_files import TOOLS, PerfFileBuilder, record, small_capture
 from tests.unit.zstd_frames import zstd_packed
 
-from zombiescope.captures.scanner import Scanner, built_scanner
-from zombiescope.captures.zstd import decompressor_factory
-from zombiescope.profiling.broken import BrokenCapture
-from zombiescope.profiling.capture import Capture
-from zombiescope.profiling.capture_codec import decode, encode
-from zombiescope.profiling.engine import Engine
-from zombiescope.profiling.perf_file import open_perf
-from zombiescope.profiling.perf_import import Tools, import_perf
+from zombiescope.profiler.files.reading import decompressor_factory
+from zombiescope.profiler.files.scanner import Scanner, built_scanner
+from zombiescope.profiler.formats.capture_file import decode, encode
+from zombiescope.profiler.perf.data_file import open_perf
+from zombiescope.profiler.perf.engine import Engine
+from zombiescope.profiler.perf.importing import Tools, import_perf
+from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
 
 MOST_SECONDS, MOST_BYTES = 60, 2 << 30
 INTERESTING = (0, 1, 7, 8, 9, 0x7F, 0x80, 0xFF, 81, 66, 71)

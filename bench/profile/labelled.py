@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zombiescope.profiling.call_tree import build_tree
-from zombiescope.profiling.capture import KERNEL_MODE, USER_MODE, About, Capture
+from zombiescope.profiler.stacks.call_tree import build_tree
+from zombiescope.profiler.stacks.capture import KERNEL_MODE, USER_MODE, About, Capture
 
 FRAMES = (
     "swapper",

@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.profile.find_moments import overlap
 from bench.profile.labelled import Truth
 
-from zombiescope.pipeline.profile import open_capture
-from zombiescope.profiling.capture import KERNEL_MODE, Capture
-from zombiescope.profiling.flame_graph import shape_of
-from zombiescope.profiling.saturation import Moment, explain, find_moments
+from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.stacks.capture import KERNEL_MODE, Capture
+from zombiescope.profiler.stacks.flame_graph import shape_of
+from zombiescope.profiler.stacks.saturation import Moment, explain, find_moments
 
 SECONDS, RATE = 14, 199
 KINDS = ("held", "held among neighbours", "neighbours alone", "quiet")

@@ -14,17 +14,17 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.unit.profiling.perf_files import TOOLS, small_capture
+from tests.profiler.perf_files import TOOLS, small_capture
 
 from zombiescope.facts.gap import Gap
-from zombiescope.pipeline.profile import Opened
-from zombiescope.pipeline.profile_marks import Mark, Marks
-from zombiescope.profiling.capture import About, Capture
-from zombiescope.profiling.formats.collapsed import read_collapsed
-from zombiescope.profiling.formats.stacks import Gathering
-from zombiescope.profiling.perf_import import import_perf
+from zombiescope.pipeline.profile_events import Mark
+from zombiescope.profiler.asking import Opened
+from zombiescope.profiler.formats.gathering import Gathering
+from zombiescope.profiler.formats.text import read_collapsed
+from zombiescope.profiler.page import STATIC, ProfileApi
+from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.stacks.capture import About, Capture
 from zombiescope.web.page import PageServer
-from zombiescope.web.profile_api import ProfileApi
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")
@@ -48,7 +48,8 @@ def wide_capture() -> Capture:
 
 
 def served(capture: Capture, *marks: Mark) -> Iterator[str]:
-    server = PageServer(0, ProfileApi(Opened("test", capture), Marks(marks, ())).answer)
+    api = ProfileApi(Opened("test", capture), {"marks": [mark._asdict() for mark in marks], "gaps": []})
+    server = PageServer(0, api.answer, STATIC)
     serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
     yield server.address

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tests.hostile.neighbour import INSTALLED
-from tests.unit.profiling.perf_files import KERNEL_MARK, PerfFileBuilder
+from tests.profiler.perf_files import KERNEL_MARK, PerfFileBuilder
 
 MOST_MIB = 256
 MOST_CPU_SECONDS = 100

@@ -17,7 +17,7 @@ import pytest
 from tests.hostile.conftest import not_here
 from tests.hostile.neighbour import Neighbour, zombiescope
 from tests.hostile.opens import Opens
-from tests.unit.profiling.perf_files import USER_MARK, PerfFileBuilder
+from tests.profiler.perf_files import USER_MARK, PerfFileBuilder
 
 MADE_WHILE_RUNNING = b"//anon"
 _CODE = 0x400000

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from tests.kernel.conftest import not_here
 
-from zombiescope.captures.demangling import Demangler
-from zombiescope.captures.reading import Choices, read_capture
-from zombiescope.captures.store import entries
 from zombiescope.errors import ZombiescopeError
-from zombiescope.profiling.capture import Capture
-from zombiescope.profiling.formats.stacks import paths
+from zombiescope.profiler.files.reading import Choices, read_capture
+from zombiescope.profiler.files.store import entries
+from zombiescope.profiler.files.symbol_files import Demangler
+from zombiescope.profiler.formats.gathering import paths
+from zombiescope.profiler.stacks.capture import Capture
 
 pytestmark = pytest.mark.kernel
 T = TypeVar("T")

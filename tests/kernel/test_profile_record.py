@@ -18,12 +18,12 @@ from tests.kernel.conftest import not_here
 from tests.kernel.test_kernel_log import forge
 from tests.kernel.test_perf_captures import has_samples, until
 
-from zombiescope.captures.sources import GROWING
-from zombiescope.captures.store import entries
-from zombiescope.host.perf_tool import try_perf
+from zombiescope.cli.profiles.recording import span_of
 from zombiescope.kernel.log_clock import monotonic_lead_ns
-from zombiescope.pipeline.profile import open_capture
-from zombiescope.pipeline.recording import keeper
+from zombiescope.pipeline.profile_events import keeper
+from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.files.sources import GROWING, try_perf
+from zombiescope.profiler.files.store import entries
 
 pytestmark = pytest.mark.kernel
 COMMAND = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--rate", "199"]
@@ -102,11 +102,11 @@ def test_a_reset_in_the_kernels_log_is_an_event_to_keep(tmp_path: Path) -> None:
     """Written the way the lab does: believed only by who was told to."""
     card = f"lab{secrets.token_hex(4)}"
     subprocess.run([*COMMAND, "--seconds", "1", "--captures", str(tmp_path)], check=True)
-    capture = open_capture(os.fsencode(tmp_path), "latest").capture
+    span = span_of(open_capture(os.fsencode(tmp_path), "latest").capture)
     believing, doubting = keeper(("nic-reset",), believe_users=True), keeper(("nic-reset",))
-    doubting(capture)
-    believing(capture)
+    doubting(span)
+    believing(span)
     forge(f"ena 0000:00:05.0 {card}: Trigger reset is on\n")
     forge("ena 0000:00:05.0: Device reset completed successfully\n")
-    assert believing(capture)
-    assert not doubting(capture)
+    assert believing(span)
+    assert not doubting(span)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.unit.profiling.perf_files import KALLSYMS, TOOLS, PerfFileBuilder, record, small_capture
+from tests.profiler.perf_files import KALLSYMS, TOOLS, PerfFileBuilder, record, small_capture
 from tests.unit.zstd_frames import zstd_packed
 from tools.fuzzing.mutations import Change, anywhere, either, packed, stored_capture, tar_headers, values, with_crc
 
@@ -24,13 +24,11 @@ from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import encode as encode_line
 from zombiescope.lab import journal as lab_journal
-from zombiescope.profiling.capture_codec import encode
-from zombiescope.profiling.formats.firefox import write_firefox
-from zombiescope.profiling.formats.otlp import write_otlp
-from zombiescope.profiling.formats.pprof import write_pprof
-from zombiescope.profiling.formats.speedscope import write_speedscope
-from zombiescope.profiling.perf_import import import_perf
-from zombiescope.profiling.selection import Selection
+from zombiescope.profiler.formats.capture_file import encode
+from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
+from zombiescope.profiler.formats.protobuf import write_otlp, write_pprof
+from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.stacks.capture import Selection
 
 MACHINES = Path(__file__).resolve().parents[2] / "tests/machines"
 UNIT = b"[Unit]\nAfter=a.socket\n[Service]\nExecStart=/bin/a\nRestart=always\nRestartSec=0\n[Install]\nWantedBy=multi-user.target\n"

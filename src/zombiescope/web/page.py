@@ -9,7 +9,7 @@ import selectors
 import sys
 import time
 from collections.abc import Callable, Mapping
-from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from zombiescope.errors import ObservationError, ZombiescopeError
@@ -25,9 +25,10 @@ _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg"
 
 
 class Page:
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, questions: Questions, static: Traversable) -> None:
+        """`static`: the folder with its files."""
         self._questions = questions
-        self._statics = _statics()
+        self._statics = _statics(static)
 
     def answer(self, request: Request) -> Response:
         name = "index.html" if request.path == "/" else request.path.removeprefix("/static/")
@@ -43,7 +44,7 @@ class Page:
 class PageServer:
     """Bound to loopback. `serve` until `stop`, which another thread or a signal may call, or until an exception."""
 
-    def __init__(self, port: int, questions: Questions) -> None:
+    def __init__(self, port: int, questions: Questions, static: Traversable) -> None:
         """Port 0 takes any."""
         load_h11("cannot serve a page", "profile")
         try:
@@ -52,7 +53,7 @@ class PageServer:
             why = (error.strerror or str(error)).lower()
             raise ObservationError(f"cannot serve on port {port}", why, "choose another with --port") from error
         self._selector = selectors.DefaultSelector()
-        self._server = Server(listening, self._selector, Page(questions).answer, guards_for(_ADDRESS))
+        self._server = Server(listening, self._selector, Page(questions, static).answer, guards_for(_ADDRESS))
         self._woken, self._waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._woken, selectors.EVENT_READ, self._end)
         self._is_ending = False
@@ -91,9 +92,9 @@ def _json(status: int, document: dict[str, Any]) -> Response:
     return Response(status, "application/json; charset=utf-8", json.dumps(document, separators=(",", ":")).encode())
 
 
-def _statics() -> dict[str, Response]:
+def _statics(folder: Traversable) -> dict[str, Response]:
     found = {}
-    for entry in files("zombiescope.web").joinpath("static").iterdir():
+    for entry in folder.iterdir():
         kind = _KINDS.get(entry.name.rpartition(".")[2])
         if kind:
             found[entry.name] = Response(200, f"{kind}; charset=utf-8", entry.read_bytes())

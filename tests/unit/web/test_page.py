@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.profiler.page import STATIC
 from zombiescope.web.http import Request
 from zombiescope.web.page import Page, PageServer
 
@@ -29,7 +30,7 @@ def questions(path: str, query: Mapping[str, str]) -> dict[str, Any] | None:
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
-    each = PageServer(0, questions)
+    each = PageServer(0, questions, STATIC)
     serving = threading.Thread(target=each.serve)
     serving.start()
     yield each
@@ -39,7 +40,7 @@ def server() -> Iterator[PageServer]:
 
 
 def test_files_questions_and_what_is_neither() -> None:
-    page = Page(questions)
+    page = Page(questions, STATIC)
     assert page.answer(Request("/")).content_type == "text/html; charset=utf-8"
     assert json.loads(page.answer(Request("/api/known", {"a": "1"})).body) == {"query": {"a": "1"}}
     assert page.answer(Request("/static/../server.py")).status == 404
@@ -69,4 +70,4 @@ def test_a_mistake_of_ours_is_said_and_a_client_that_left_is_not(
 def test_a_port_that_is_taken_is_said(server: PageServer) -> None:
     port = int(server.address.rstrip("/").rpartition(":")[2])
     with pytest.raises(ObservationError, match="address already in use"):
-        PageServer(port, questions)
+        PageServer(port, questions, STATIC)

@@ -33,7 +33,7 @@ _COMMANDS = {
     "diff": ("asking", "diff", "What takes more or less time than before."),
     "find": ("asking", "find", "The moments when a core left its own quiet baseline for kernel work."),
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
-    "export": ("giving_out", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
+    "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
 }
 
 

@@ -10,7 +10,6 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.files import write_file
 from zombiescope.cli.profiles.options import (
     capture_argument,
     captures_option,
@@ -18,8 +17,13 @@ from zombiescope.cli.profiles.options import (
     named_range,
     range_options,
     selection_of,
+    write_file,
+    write_pieces,
 )
-from zombiescope.pipeline import profile as pipeline
+from zombiescope.profiler import asking as pipeline
+from zombiescope.profiler.drawing.documents import render_flame, render_heat_map, render_moments
+from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg
+from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg
 
 svg_option = click.option("--svg", type=click.Path(path_type=bytes), metavar="FILE", help="Write an SVG picture.")
 png_option = click.option("--png", type=click.Path(path_type=bytes), metavar="FILE", help="Write a PNG picture.")
@@ -66,18 +70,12 @@ def heatmap(
     )
     title = f"{opened.name}{_together(opened, given)}: processor time by moment"
     if svg:
-        from zombiescope.presenters.heat_map_svg import render_heat_map_svg  # noqa: PLC0415 (each form loads only what it needs)
-
         return write_file(svg, render_heat_map_svg(found, title, per_core=per_core).encode())
     if png:
-        from zombiescope.presenters.heat_map_png import render_heat_map_png  # noqa: PLC0415
-
         return write_file(png, render_heat_map_png(found, per_core=per_core))
     if as_json:
-        from zombiescope.presenters.profile_json import render_heat_map  # noqa: PLC0415
-
         return JsonAnswer(render_heat_map(found, opened.name, opened.capture))
-    from zombiescope.presenters.profile_text import render_heat_map_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.text import render_heat_map_text  # noqa: PLC0415 (a picture or a document does not load rich)
 
     return TextAnswer(render_heat_map_text(found, title, per_core=per_core, gaps=opened.capture.about.gaps))
 
@@ -119,15 +117,11 @@ def flame(
     found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
     title = f"{opened.name}{_together(opened, given)}{_range_text(begin, end)}"
     if svg:
-        from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
-
         note = f"{found.graph.samples:,} samples; orange: kernel, blue: user code"
         return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
     if as_json:
-        from zombiescope.presenters.profile_json import render_flame  # noqa: PLC0415
-
         return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
-    from zombiescope.presenters.profile_text import render_flame_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.text import render_flame_text  # noqa: PLC0415
 
     parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=opened.capture.about.gaps)
     return TextAnswer(parts)
@@ -153,15 +147,11 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
     )
     title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
     if svg:
-        from zombiescope.presenters.flame_graph_svg import render_flame_graph_svg  # noqa: PLC0415
-
         note = "red: a larger share than before, blue: a smaller one; a box is as wide as the larger of both"
         return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
     if as_json:
-        from zombiescope.presenters.profile_json import render_flame  # noqa: PLC0415
-
         return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
-    from zombiescope.presenters.profile_text import render_difference_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.text import render_difference_text  # noqa: PLC0415
 
     gaps = [*first.capture.about.gaps, *(() if second is first else second.capture.about.gaps)]
     return TextAnswer(render_difference_text(found.graph, found.frames, title, gaps))
@@ -176,10 +166,8 @@ def find(*, capture: str, captures: bytes, as_json: bool) -> Answer:
     opened = pipeline.open_capture(captures, capture)
     moments = pipeline.ask_moments(opened)
     if as_json:
-        from zombiescope.presenters.profile_json import render_moments  # noqa: PLC0415
-
         return JsonAnswer(render_moments(moments, opened.name, opened.capture))
-    from zombiescope.presenters.profile_text import render_moments_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.text import render_moments_text  # noqa: PLC0415
 
     number = f"{len(moments)} moment{'s' * (len(moments) != 1)}"
     title = f"{opened.name}: {number} in {opened.capture.seconds:.0f} s"
@@ -196,3 +184,25 @@ def _range_text(begin: float | None, end: float | None) -> str:
     if begin is None and end is None:
         return ""
     return f", {begin or 0:g} s to {'the end' if end is None else f'{end:g} s'}"
+
+
+@click.command()
+@capture_argument
+@click.option("--form", type=click.Choice(list(pipeline.WRITERS)), required=True, help="Which format.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=bytes),
+    default="-",
+    show_default=True,
+    metavar="FILE",
+    help="Where to; - is standard output.",
+)
+@range_options
+@filter_options
+@captures_option
+def export(
+    *, capture: str, form: str, output: bytes, begin: float | None, end: float | None, captures: bytes, **given: Any
+) -> Answer:
+    """Write a range of a capture for another tool: collapsed stacks, pprof, speedscope, Firefox Profiler or OTLP."""
+    opened = pipeline.open_capture(captures, capture)
+    return write_pieces(output, pipeline.write_elsewhere(opened, selection_of(given, begin, end), form))

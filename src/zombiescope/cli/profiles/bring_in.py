@@ -6,14 +6,14 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from zombiescope.captures.reading import Choices
-from zombiescope.captures.store import entries
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.profiles.options import captures_option, kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.profile_import import import_capture
-from zombiescope.profiling.capture import Capture
+from zombiescope.profiler.drawing.documents import render_capture, render_list
+from zombiescope.profiler.files.reading import Choices, import_capture
+from zombiescope.profiler.files.store import entries
+from zombiescope.profiler.stacks.capture import Capture
 
 
 @click.command("import")
@@ -48,8 +48,6 @@ def bring_in(
     choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner, demangle=not no_demangle)
     stored, capture = import_capture(file, output or captures, name, choices)
     if as_json:
-        from zombiescope.presenters.profile_json import render_capture  # noqa: PLC0415 (each form loads only what it needs)
-
         return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
     lines = [f"stored {shown(stored)}: {_size(capture)}"]
     lines += [f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
@@ -71,9 +69,7 @@ def list_captures(*, captures: bytes, as_json: bool) -> Answer:
     """The stored captures, newest last."""
     found = entries(captures)
     if as_json:
-        from zombiescope.presenters.captures_list import render_list  # noqa: PLC0415
-
         return JsonAnswer(render_list(found))
-    from zombiescope.presenters.captures_list import render_list_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.text import render_list_text  # noqa: PLC0415 (a picture or a document does not load rich)
 
     return TextAnswer(render_list_text(found, shown(captures)))

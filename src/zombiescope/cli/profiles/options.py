@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
-from zombiescope.captures.store import LATEST
-from zombiescope.errors import UsageError
-from zombiescope.profiling.selection import Selection
+from zombiescope.cli.answer import Answer, TextAnswer
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.names import shown
+from zombiescope.host.answer_file import write_answer
+from zombiescope.profiler.files.store import LATEST
+from zombiescope.profiler.stacks.capture import Selection
 
 Command = Callable[..., Any]
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
@@ -93,3 +97,23 @@ def named_range(text: str) -> tuple[str, float | None, float | None]:
             f"cannot read the range of {text!r}", "its ends are no numbers", "such as latest@10..14.5"
         ) from error
     return match["name"] or LATEST, begin, end
+
+
+def write_file(path: bytes, content: bytes) -> Answer:
+    return write_pieces(path, [content])
+
+
+def write_pieces(path: bytes, pieces: Iterable[bytes]) -> Answer:
+    try:
+        if path == b"-":
+            for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            return TextAnswer([])
+        size = write_answer(path, pieces)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ObservationError(f"cannot write {shown(path)}", why, "choose another place") from error
+    return TextAnswer([f"wrote {shown(path)} ({size:,} bytes)"])

@@ -7,17 +7,21 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 import click
 
-from zombiescope.captures.recorder import Order, Recording
-from zombiescope.captures.sources import AUTO, OWN, PERF, WITH
-from zombiescope.captures.store import entries
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.profiles.options import captures_option
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.recording import AROUND, keeper
+from zombiescope.pipeline.profile_events import AROUND, Span, keeper
+from zombiescope.profiler.drawing.documents import render_list
+from zombiescope.profiler.files.recorder import Order, Recording
+from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
+from zombiescope.profiler.files.store import entries
+from zombiescope.profiler.stacks.capture import Capture
+from zombiescope.profiler.stacks.saturation import find_moments
 
 
 @click.command()
@@ -82,16 +86,31 @@ def record(
         signal.signal(number, lambda *_: stop.set())
     order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source, "+".join(sorted(set(around))))
     stored: set[bytes] = set()
-    for one in Recording(order, stop.is_set, keeper(around, state), _say, _say_dropped).segments(seconds):
+    for one in Recording(order, stop.is_set, _worth_keeping(around, state), _say, _say_dropped).segments(seconds):
         stored.add(one.path)
         click.echo(
             f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr
         )
     if as_json:
-        from zombiescope.presenters.captures_list import render_list  # noqa: PLC0415 (each form loads only what it needs)
-
         return JsonAnswer(render_list([entry for entry in entries(captures) if entry.path in stored]))
     return PlainAnswer(_summary(len(stored), around, shown(captures)))
+
+
+def _worth_keeping(around: tuple[str, ...], state: bytes | None) -> Callable[[Capture], bool]:
+    happened = keeper(around, state)
+
+    def judge(capture: Capture) -> bool:
+        return happened(span_of(capture)) or ("saturated-core" in around and bool(find_moments(capture)))
+
+    return judge
+
+
+def span_of(capture: Capture) -> Span | None:
+    """None: it does not say when it was taken."""
+    clock = capture.about.clock
+    if capture.began is None or clock is None:
+        return None
+    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
 
 
 def _summary(stored: int, around: tuple[str, ...], folder: str) -> str:

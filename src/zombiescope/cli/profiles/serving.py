@@ -10,10 +10,11 @@ import click
 
 from zombiescope.cli.answer import Answer
 from zombiescope.cli.profiles.options import capture_argument, captures_option
-from zombiescope.pipeline.profile import open_capture
-from zombiescope.pipeline.profile_marks import marks_of
+from zombiescope.cli.profiles.recording import span_of
+from zombiescope.pipeline.profile_events import marks_of
+from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.page import STATIC, ProfileApi
 from zombiescope.web.page import PageServer
-from zombiescope.web.profile_api import ProfileApi
 
 
 @click.command()
@@ -32,8 +33,9 @@ from zombiescope.web.profile_api import ProfileApi
 def serve(*, capture: str, port: int, state: bytes | None, kernel_log: bytes | None, captures: bytes) -> Answer | None:
     """A page on this machine with the heat map and the flame graph of a capture. Loopback only, read-only. Ends on Ctrl-C."""
     opened = open_capture(captures, capture)
-    api = ProfileApi(opened, marks_of(opened.capture, state, kernel_log))
-    server = PageServer(port, api.answer)
+    marks = marks_of(span_of(opened.capture), state, kernel_log)
+    api = ProfileApi(opened, {name: [one._asdict() for one in each] for name, each in marks._asdict().items()})
+    server = PageServer(port, api.answer, STATIC)
     click.echo(server.address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end

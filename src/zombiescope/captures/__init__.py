@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Captures on disk: importing files, the ring of recorded segments, the recorder."""

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened on this machine while a profile was taken: marks for the page, and which segments of a recording are worth keeping.
+
+By a kernel log given, by what the agent wrote into its history, and by looks of our own. The profiler is told when, not how.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zombiescope.analysis.nic_resets import derive_resets
+from zombiescope.config import thresholds_for
+from zombiescope.diagnosis.finding import Verdict
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.errors import ObservationError, ZombiescopeError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.kernel_log import LogEvent
+from zombiescope.facts.names import shown
+from zombiescope.history.reader import remember
+from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.nic_watch import NicWatch
+from zombiescope.pipeline.scan import scan
+from zombiescope.probes.kernel_messages import parse_line
+
+_STAMPED = re.compile(rb"\s*(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)")
+_MOST_LOG_BYTES = 64 << 20
+_MOST_MARKS = 500
+_NO_CLOCK = "the capture does not say when it was taken"
+_CLOCK_HINT = "record with zombiescope profile record, or perf record -k CLOCK_MONOTONIC"
+
+
+class Span(NamedTuple):
+    """Of a capture, in seconds."""
+
+    began: float
+    """Since the epoch."""
+    began_on_log: float
+    """On the clock of the kernel's log."""
+    seconds: float
+
+
+class Mark(NamedTuple):
+    kind: str
+    seconds: float
+    """After the capture's first sample."""
+    label: str
+
+
+class Marks(NamedTuple):
+    marks: tuple[Mark, ...]
+    gaps: tuple[Gap, ...]
+
+
+def marks_of(span: Span | None, state: bytes | None, kernel_log: bytes | None) -> Marks:
+    if state is None and kernel_log is None:
+        return Marks((), ())
+    if span is None:
+        return Marks((), (Gap("marks", _NO_CLOCK, _CLOCK_HINT),))
+    found: list[Mark] = []
+    gaps: list[Gap] = []
+    if kernel_log is not None:
+        found += [mark for mark in _resets(kernel_log, span.began_on_log) if 0 <= mark.seconds <= span.seconds]
+    if state is not None:
+        more, gaps = _happenings(state, span.began, span.began + span.seconds)
+        found += more
+    found.sort(key=lambda mark: mark.seconds)
+    if len(found) > _MOST_MARKS:
+        gaps.append(Gap("marks", f"{len(found) - _MOST_MARKS:,} more marks are not shown"))
+    return Marks(tuple(found[:_MOST_MARKS]), tuple(gaps))
+
+
+def _resets(path: bytes, first: float) -> list[Mark]:
+    """A log with the kernel's own stamps, as `dmesg` prints it: seconds on its own clock."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 (bytes are the name)
+            lines = file.read(_MOST_LOG_BYTES).split(b"\n")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ObservationError(f"cannot read the kernel log ({shown(path)})", why, "dmesg > FILE") from error
+    events: list[LogEvent] = []
+    for line in lines:
+        stamped = _STAMPED.fullmatch(line)
+        event = parse_line(float(stamped[1]), stamped[2]) if stamped else None
+        if event is not None:
+            events.append(event)
+    return [
+        Mark("nic-reset", reset.at - first, f"{reset.device} was reset: {reset.reason.value}")
+        for reset in derive_resets(events)
+    ]
+
+
+def _happenings(folder: bytes, since: float, until: float) -> tuple[list[Mark], list[Gap]]:
+    remembered = remember(os.fsencode(folder), since, until, frozenset())
+    marks = [
+        Mark(shown(each.what.encode()), each.at - since, shown(each.detail.encode())) for each in remembered.happenings
+    ]
+    return marks, list(remembered.gaps)
+
+
+_REMEMBERED = {"saturated-core": "core-saturated", "nic-reset": "nic-reset", "finding": "finding-present"}
+"""What the agent calls it in its history."""
+AROUND = tuple(_REMEMBERED)
+_SEVERE = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+
+
+def keeper(
+    around: tuple[str, ...], state: bytes | None = None, *, believe_users: bool = False
+) -> Callable[[Span | None], bool]:
+    """A function that is asked after each segment; nothing asked for keeps all. `state`: what the agent saw counts too.
+    A saturated core is seen in the segment itself: whoever reads it says so.
+
+    A finding is an event when it comes, not as long as it is there: a sick machine would keep everything.
+    """
+    if not around:
+        return lambda _: True
+    watches: list[Callable[[Span | None], bool]] = []
+    if "nic-reset" in around:
+        watches.append(_Resets(believe_users=believe_users).since_last)
+    if "finding" in around:
+        watches.append(_Findings(_findings).since_last)
+    if state is not None:
+        watches.append(_Remembered(state, frozenset(_REMEMBERED[event] for event in around)).since_last)
+    return lambda span: any([watch(span) for watch in watches])  # noqa: C419 (each watch must see each segment)
+
+
+class _Resets:
+    def __init__(self, *, believe_users: bool) -> None:
+        self._watch = NicWatch(LiveHost(), believe_users=believe_users)
+        self._watch.look()
+
+    def since_last(self, span: Span | None) -> bool:
+        """By the kernel's log, or by what the drivers count where it may not be read."""
+        del span
+        return bool(self._watch.look())
+
+
+class _Remembered:
+    """What the agent wrote into its history. It may write after a segment has ended: the one before is looked at again, and is
+    kept beside this one."""
+
+    def __init__(self, folder: bytes, kinds: frozenset[str]) -> None:
+        self._folder, self._kinds = folder, kinds
+        self._seen_to: float | None = None
+        self._known: set[tuple[float, str]] = set()
+
+    def since_last(self, span: Span | None) -> bool:
+        if span is None:
+            return False
+        since = span.began if self._seen_to is None else min(span.began, self._seen_to)
+        self._seen_to = span.began
+        happenings = remember(self._folder, since, span.began + span.seconds, frozenset()).happenings
+        found = {(each.at, each.what) for each in happenings if each.what in self._kinds}
+        new, self._known = found - self._known, found
+        return bool(new)
+
+
+class _Findings:
+    """Those of a scan that were not there at the look before, or not as severe."""
+
+    def __init__(self, look: Callable[[], dict[str, Severity] | None]) -> None:
+        self._look = look
+        self._known = look() or {}
+
+    def since_last(self, span: Span | None) -> bool:
+        del span
+        found = self._look()
+        if found is None:  # nothing could be seen: what comes after is compared with what was seen last
+            return False
+        known, self._known = self._known, found
+        return any(_SEVERE.index(how) > _SEVERE.index(known.get(one, Severity.OK)) for one, how in found.items())
+
+
+def _findings() -> dict[str, Severity] | None:
+    try:
+        found = scan(LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)).diagnosis.findings
+    except ZombiescopeError:
+        return None
+    return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}

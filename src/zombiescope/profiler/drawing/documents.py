@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`. Columns rather than rows, for size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.profiler.stacks.capture import Capture, Stored
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
+from zombiescope.profiler.stacks.heat_map import HeatMap
+from zombiescope.profiler.stacks.saturation import Explained
+
+
+def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
+    about = capture.about
+    return {
+        "schema": f"zombiescope.{schema}",
+        "taken_at": None if capture.began is None else rfc3339(capture.began),
+        "capture": {
+            "name": name,
+            "source": about.source,
+            "host": about.host,
+            "kernel": about.kernel,
+            "samples": len(capture),
+            "seconds": round(capture.seconds, 6),
+            "rate_hz": about.rate_hz,
+            "lost": about.lost,
+            "throttled": about.throttled,
+            "has_time": about.has_time,
+        },
+        **body,
+        "gaps": [gap._asdict() for gap in about.gaps],
+    }
+
+
+def render_capture(name: str, capture: Capture, stored: str) -> Json:
+    body = {
+        "stored": stored,
+        "cores": sorted(set(capture.cpu.tolist())),
+        "comms": list(capture.comms),
+        "events": list(capture.events),
+        "cgroups": [path for path in capture.cgroups if path],
+        "stacks": len(capture.tree.frame),
+        "frames": len(capture.frame_names),
+    }
+    return _document("capture/1", name, capture, body)
+
+
+def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
+    cores = [
+        {"core": cpu, "coverage": found.coverage[index], "counts": found.counts[index].tolist()}
+        for index, cpu in enumerate(found.cpus)
+    ]
+    body = {
+        "begin_seconds": found.begin,
+        "column_seconds": found.column_seconds,
+        "rows": found.rows,
+        "expected_per_cell": found.expected,
+        "cores": cores,
+    }
+    return _document("heatmap/1", name, capture, body)
+
+
+def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
+    """Only the frames that are used, numbered anew."""
+    is_named = graph.frame < len(frames)
+    used, place = np.unique(graph.frame[is_named], return_inverse=True)
+    numbered = np.zeros(len(graph.frame), np.int64)
+    numbered[is_named] = place + 1
+    body = {
+        "samples": graph.samples,
+        "before_samples": graph.before_samples if graph.before is not None else None,
+        "frames": [["all", ""], *(frames[number] for number in used.tolist())],
+        "boxes": {
+            "parent": graph.parent.tolist(),
+            "frame": numbered.tolist(),
+            "total": graph.total.tolist(),
+            "self": graph.self.tolist(),
+            "before": None if graph.before is None else graph.before.tolist(),
+        },
+    }
+    return _document("flame/1", name, capture, body)
+
+
+def render_moments(moments: Sequence[Explained], name: str, capture: Capture) -> Json:
+    found = [
+        {
+            "core": one.moment.cpu,
+            "begin_seconds": round(one.moment.begin, 3),
+            "end_seconds": round(one.moment.end, 3),
+            "kernel_share": round(one.moment.share, 4),
+            "quiet_share": round(one.moment.quiet_share, 4),
+            "score": round(one.moment.score, 2),
+            "comm": one.comm,
+            "stack": list(one.stack),
+            "stack_share": round(one.stack_share, 4),
+            "risen": [
+                {
+                    "name": risen.name,
+                    "file": risen.file,
+                    "before": round(risen.before, 4),
+                    "during": round(risen.during, 4),
+                }
+                for risen in one.risen
+            ],
+        }
+        for one in moments
+    ]
+    return _document("moments/1", name, capture, {"moments": found})
+
+
+def render_list(found: Sequence[Stored]) -> Json:
+    return {
+        "schema": "zombiescope.captures/1",
+        "captures": [
+            {
+                "name": entry.name,
+                "bytes": entry.size_bytes,
+                "written_at": rfc3339(entry.written_at),
+                "source": None if entry.about is None else entry.about.source,
+                "host": None if entry.about is None else entry.about.host,
+                "is_damaged": entry.about is None,
+            }
+            for entry in found
+        ],
+        "gaps": [],
+    }

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles for a terminal: a heat map in shades, a flame graph as a tree, differences, moments, the list of captures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zombiescope.facts.gap import Gap
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import duration, size
+from zombiescope.profiler.drawing.colours import HEAT, LEVELS, css
+from zombiescope.profiler.drawing.heat_map import strips_of
+from zombiescope.profiler.stacks.arrays import I64
+from zombiescope.profiler.stacks.capture import Stored, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
+from zombiescope.profiler.stacks.heat_map import HeatMap
+from zombiescope.profiler.stacks.saturation import Explained
+
+_SHADES = " ░▒▓█"
+_MOST_LINES = 60
+
+
+def render_heat_map_text(found: HeatMap, title: str, *, per_core: bool, gaps: Sequence[Gap]) -> list[RenderableType]:
+    strips, hottest = strips_of(found, per_core=per_core)
+    parts: list[RenderableType] = [Text(title, style="bold")]
+    for strip in strips:
+        seen = "" if strip.coverage is None else f", {100 * strip.coverage:.1f} % of the samples expected"
+        parts.append(Text(f"{strip.name}: {int(strip.counts.sum()):,} samples{seen}"))
+        parts += _shaded(strip.levels)
+    parts.append(Text(_scale(found)))
+    cell = duration(found.column_seconds / found.rows)
+    parts.append(
+        Text(
+            f"a column is {found.column_seconds:g} s, upwards within it; darkest: {hottest:,} samples in {cell}",
+            style="dim",
+        )
+    )
+    return [*parts, *render_gaps(gaps)]
+
+
+def _shaded(levels: I64) -> list[Text]:
+    lines = []
+    for row in levels.T[::-1].tolist():
+        line = Text("  ")
+        for level in row:
+            line.append(_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], style=css(HEAT[level]) if level else "")
+        lines.append(line)
+    return lines
+
+
+def _scale(found: HeatMap) -> str:
+    line = "  "
+    for column in range(0, found.columns, 10):
+        label = f"{found.begin + column * found.column_seconds:g}"
+        line = line.ljust(2 + column) + label
+    return line + " s"
+
+
+def render_flame_text(
+    graph: FlameGraph, frames: list[Key], title: str, *, least: float, gaps: Sequence[Gap]
+) -> list[RenderableType]:
+    """The tree of what holds at least a share of the samples; a chain without a fork is one line."""
+    lines = [Text(f"{title}: {graph.samples:,} samples", style="bold")]
+    children = graph.children()
+    limit = max(1, round(graph.samples * least))
+    waiting = [(entry, 0) for entry in reversed(_wide(graph, children[0], limit))] if len(graph.total) else []
+    while waiting and len(lines) < _MOST_LINES:
+        entry, indent = waiting.pop()
+        chain = [entry]
+        inner = _wide(graph, children[entry], limit)
+        while len(inner) == 1 and int(graph.total[inner[0]]) * 50 >= int(graph.total[chain[-1]]) * 49:
+            chain.append(inner[0])
+            inner = _wide(graph, children[inner[0]], limit)
+        lines += _chain_lines(graph, frames, chain, indent)
+        waiting += [(child, indent + 1) for child in reversed(inner)]
+    if waiting:
+        lines.append(Text(f"  … {len(waiting)} more branches: raise --least, or write --svg", style="dim"))
+    return [*lines, *render_gaps(gaps)]
+
+
+def _wide(graph: FlameGraph, entries: list[int], limit: int) -> list[int]:
+    return sorted(
+        (entry for entry in entries if graph.total[entry] >= limit), key=lambda entry: -int(graph.total[entry])
+    )
+
+
+def _chain_lines(graph: FlameGraph, frames: list[Key], chain: list[int], indent: int) -> list[Text]:
+    share = 100 * int(graph.total[chain[0]]) / max(1, graph.samples)
+    names = [frames[int(graph.frame[entry])] for entry in chain]
+    line = Text(f"{share:6.2f} %  {'  ' * indent}")
+    kept = names if len(names) <= 6 else [*names[:3], (f"… {len(names) - 5} more …", ""), *names[-2:]]
+    for place, (name, file) in enumerate(kept):
+        if place:
+            line.append(" > ", style="dim")
+        line.append(name, style="bold" if not file and not place else "dark_orange" if is_kernel_file(file) else "")
+    return [line]
+
+
+def render_difference_text(
+    graph: FlameGraph, frames: list[Key], title: str, gaps: Sequence[Gap]
+) -> list[RenderableType]:
+    """What takes a larger or smaller share of its range than before; outer frames that only pass it on are left out."""
+    after, before = graph.shares(), graph.shares_before()
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("before", "after", "change"):
+        table.add_column(heading, justify="right")
+    table.add_column("frame", overflow="fold")
+    table.add_column("called by", overflow="fold", style="dim")
+    for entry in graph.own_changes(0.002)[:20]:
+        name, file = frames[int(graph.frame[entry])]
+        rise = 100 * float(after[entry] - before[entry])
+        table.add_row(
+            f"{100 * before[entry]:.2f} %",
+            f"{100 * after[entry]:.2f} %",
+            Text(f"{rise:+.2f}", style="red" if rise > 0 else "blue"),
+            Text(f"{name}{f' ({file})' if file else ''}"),
+            Text(_callers(graph, frames, entry)),
+        )
+    counted = Text(f"before {graph.before_samples:,} samples, after {graph.samples:,}", style="dim")
+    return [table, counted, *render_gaps(gaps)]
+
+
+def _callers(graph: FlameGraph, frames: list[Key], entry: int) -> str:
+    names: list[str] = []
+    at = int(graph.parent[entry])
+    while at > 0 and len(names) < 3:
+        names.append(frames[int(graph.frame[at])][0])
+        at = int(graph.parent[at])
+    return " < ".join(names)
+
+
+def render_moments_text(moments: Sequence[Explained], title: str, gaps: Sequence[Gap]) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(title, style="bold")]
+    if not moments:
+        parts.append(Text("no core left its own quiet baseline for kernel work"))
+    for found in moments:
+        moment = found.moment
+        parts.append(
+            Text(
+                f"core {moment.cpu}, {moment.begin:.1f} s to {moment.end:.1f} s: {100 * moment.share:.0f} % in the kernel "
+                f"(quiet: {100 * moment.quiet_share:.0f} %), thread {found.comm or '?'}",
+                style="bold red",
+            )
+        )
+        parts.append(Text(f"  {100 * found.stack_share:.0f} % in " + " > ".join(found.stack[-6:])))
+        parts += [
+            Text(f"  {100 * risen.before:5.1f} % → {100 * risen.during:5.1f} %  {risen.name}", style="dim")
+            for risen in found.risen
+        ]
+    return [*parts, *render_gaps(gaps)]
+
+
+def render_gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
+    return [Text(f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else ""), style="yellow") for gap in gaps]
+
+
+def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableType]:
+    if not found:
+        return [Text(f"no captures in {folder}: zombiescope profile record, or zombiescope profile import FILE")]
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "written", "size", "host", "from"):
+        table.add_column(heading, justify="right" if heading == "size" else "left", overflow="fold")
+    for entry in found:
+        about = entry.about
+        host, source = ("?", "damaged") if about is None else (about.host or "?", about.source)
+        written = f"{rfc3339(entry.written_at)[:19]}Z"
+        table.add_row(*map(Text, (entry.name, written, size(entry.size_bytes), host, source)))
+    return [table]

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that name functions: binaries, separate debug files, code maps of running compilers, kallsyms. Each is opened once.
+
+A binary counts only when its build id is the recorded one: a name from another build is worse than none. The paths come from the
+capture, which may be anybody's: only regular files are opened, and a stranger's file is copied, for one that shrinks while it is
+mapped would end us. A code map counts only when root, we or the process itself wrote it, as perf has it: /tmp is everybody's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import IO
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown, unshown
+from zombiescope.host.bounds import allow
+from zombiescope.host.safe_open import open_regular, why_foreign
+from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
+from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms
+from zombiescope.profiler.perf.rust_names import rust_name
+from zombiescope.profiler.perf.symbolise import VDSO, JitMap, read_jit_map
+
+_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
+_LONGEST = 1024
+_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+_RUST_ESCAPE = re.compile(r"\$(SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$")
+_RUST_SIGNS = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
+
+
+class Demangler:
+    """Gives a name back unchanged when it is not mangled or nobody here can tell."""
+
+    def __init__(self, libraries: tuple[str, ...] = _LIBRARIES) -> None:
+        self._function = None
+        for name in libraries:
+            try:
+                library = ctypes.CDLL(name)
+                self._free = ctypes.CDLL(None).free
+                self._free.argtypes = (ctypes.c_void_p,)
+                self._function = getattr(library, "__cxa_demangle")  # plainly written it would be a name of this class
+            except (OSError, AttributeError):
+                continue
+            self._function.restype = ctypes.c_void_p
+            self._function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+            break
+
+    @property
+    def is_there(self) -> bool:
+        return self._function is not None
+
+    def __call__(self, name: str) -> str:
+        if name.startswith("_R"):
+            return rust_name(name) or name
+        if self._function is None or not name.startswith("_Z") or len(name) > _LONGEST:
+            return name
+        mangled, at, version = name.partition("@")
+        status = ctypes.c_int(-1)
+        found = self._function(mangled.encode(), None, None, ctypes.byref(status))
+        if not found:
+            return name
+        plain = ctypes.string_at(found).decode("utf-8", "replace")
+        self._free(found)
+        return (_rust(plain) if _RUST_HASH.search(plain) else plain) + at + version
+
+
+def _rust(name: str) -> str:
+    """Rust before its own scheme borrowed that of C++: a hash at the end, signs written out."""
+    plain = _RUST_ESCAPE.sub(lambda match: _sign(match[1]), _RUST_HASH.sub("", name))
+    return plain.replace("..", "::").replace("_<", "<")
+
+
+def _sign(word: str) -> str:
+    if word in _RUST_SIGNS:
+        return _RUST_SIGNS[word]
+    number = int(word[1:], 16)
+    sign = chr(number) if number < 0x110000 else ""
+    return sign if sign.isprintable() else f"${word}$"
+
+
+_DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
+_MOST_MAP_BYTES = 256 << 20
+_MOST_COPIED_BYTES = 512 << 20
+"""Of memory, for what is copied from strangers in all: beyond it their code has no names, and everybody else's has."""
+_LINE_BYTES = 320
+"""That a line of a code map takes in memory, beyond its own bytes."""
+_MOST_ELF_BYTES = 8 << 30
+_MAP_HINT = "import as the user whose process it is, while it runs"
+_PIECE = 1 << 20
+_MAPPED_TIMES = 2
+"""A binary of this machine, and the table made of its symbols."""
+RUNNING_KALLSYMS = b"/proc/kallsyms"
+
+
+@dataclass(slots=True)
+class SymbolFiles:
+    """Opens what an import asks for; keeps it until the import is over."""
+
+    root: bytes = b""
+    demangle: bool = True
+    _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
+    _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
+    _demangler: Demangler | None = None
+    _left: int = _MOST_COPIED_BYTES
+
+    def plain(self, name: str) -> str:
+        if not self.demangle or not name.startswith(("_Z", "_R")):
+            return name
+        if self._demangler is None:
+            self._demangler = Demangler()
+        return self._demangler(name)
+
+    def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
+        key = (path, build_id)
+        if key not in self._elfs:
+            self._elfs[key] = self._open_elf(unshown(path), build_id, pid)
+        return self._elfs[key]
+
+    def _open_elf(self, path: bytes, build_id: str, pid: int) -> ElfSymbols | Gap:
+        if path == VDSO.encode():
+            return _own_vdso(build_id)
+        reason, hint = "", ""
+        for place in (self.root + path, b"/proc/%d/root" % pid + path, *_kept_by_perf(build_id)):
+            try:
+                elf = open_elf(self._map_strangers_file(place))
+                if build_id and not _same(elf, build_id):
+                    reason = reason or "the file there now is of another build"
+                    hint = hint or "import where it was recorded, before the program is replaced"
+                    continue
+                return read_symbols(elf, self._debug(elf))
+            except OSError as error:
+                reason = reason or (error.strerror or str(error)).lower()
+            except BrokenElf as error:
+                reason = reason or str(error)
+        return Gap("frames[].name", reason, hint or "import where it was recorded, while the program runs")
+
+    def _debug(self, elf: Elf) -> Elf | None:
+        build_id = elf.build_id().encode()
+        if b".symtab" in elf.by_name or len(build_id) < 4:
+            return None
+        for folder in _DEBUG_FOLDERS:
+            try:
+                place = self.root + folder + b"/%b/%b.debug" % (build_id[:2], build_id[2:])
+                return open_elf(self._map_strangers_file(place))
+            except (OSError, BrokenElf):
+                continue
+        return None
+
+    def jit(self, pid: int) -> JitMap | Gap | None:
+        if pid not in self._jits:
+            self._jits[pid] = self._open_jit(pid)
+        return self._jits[pid]
+
+    def _open_jit(self, pid: int) -> JitMap | Gap | None:
+        """None: there is none."""
+        refused: Gap | None = None
+        for place in (self.root + b"/tmp/perf-%d.map" % pid, b"/proc/%d/root/tmp/perf-%d.map" % (pid, pid)):
+            try:
+                return self._read_own_map(place, _writers(pid, is_here=not self.root))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
+        return refused
+
+    def _read_own_map(self, path: bytes, writers: set[int]) -> JitMap:
+        descriptor, facts = open_regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            why = why_foreign(facts, writers, stat.S_IWOTH)
+            if why:
+                raise PermissionError(errno.EPERM, why)
+            self._take(2 * facts.st_size)
+            text = _read_pieces(file, facts.st_size)
+        self._take(_LINE_BYTES * (text.count(b"\n") + 1))
+        return read_jit_map(text)
+
+    def _map_strangers_file(self, path: bytes) -> memoryview:
+        """A file that somebody else named: regular or refused."""
+        descriptor, facts = open_regular(path, follow=True)
+        with os.fdopen(descriptor, "rb") as file:
+            if facts.st_size > _MOST_ELF_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            if facts.st_uid not in (0, os.geteuid()):
+                self._take(_MAPPED_TIMES * facts.st_size)
+                return memoryview(_read_pieces(file, facts.st_size))
+            allow(_MAPPED_TIMES * facts.st_size)
+            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
+
+    def _take(self, size: int) -> None:
+        """Room for what a stranger's file makes, as long as there is any: nobody else's names are lost for want of it."""
+        if size > self._left:
+            raise OSError(errno.EFBIG, "files like it take too much memory")
+        self._left -= size
+        allow(size)
+
+
+def _writers(pid: int, *, is_here: bool) -> set[int]:
+    """Whose code map is believed; a process of a machine that is only mounted here is not one of ours."""
+    found = {0, os.geteuid()}
+    try:
+        return found | {os.stat(f"/proc/{pid}").st_uid} if is_here else found
+    except OSError:
+        return found
+
+
+def _kept_by_perf(build_id: str) -> list[bytes]:
+    """perf keeps a copy of what it recorded, by build id: it may outlive the file."""
+    if len(build_id) < 4 or not build_id.isalnum():
+        return []
+    home = os.path.expanduser(b"~")
+    return [b"%b/.debug/.build-id/%b/%b/elf" % (home, build_id[:2].encode(), build_id[2:].encode())]
+
+
+def _same(elf: Elf, build_id: str) -> bool:
+    """perf keeps 20 bytes of a build id, padded with zeros."""
+    mine = elf.build_id()
+    return bool(mine) and build_id.ljust(40, "0") == mine[:40].ljust(40, "0")
+
+
+def _own_vdso(release: str) -> ElfSymbols | Gap:
+    """The kernel lays the same code into every process, ours too: good for a capture of the running kernel."""
+    if release != os.uname().release:
+        return Gap("frames[].name", "its code is part of another kernel", "import on the kernel that was recorded")
+    try:
+        for line in read_bounded(b"/proc/self/maps", _MOST_MAP_BYTES).split(b"\n"):
+            if line.endswith(VDSO.encode()):
+                begin, end = (int(word, 16) for word in line.split(b" ", 1)[0].split(b"-"))
+                with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123 (a kernel file)
+                    memory.seek(begin)
+                    return read_symbols(open_elf(memoryview(memory.read(end - begin))), None)
+    except (OSError, ValueError, BrokenElf) as error:
+        return Gap("frames[].name", f"cannot read our own: {error}")
+    return Gap("frames[].name", "this process has none")
+
+
+def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols | Gap:
+    """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
+    path = saved or RUNNING_KALLSYMS
+    try:
+        symbols = read_kallsyms(read_bounded(path, _MOST_MAP_BYTES))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Gap("frames[].name", f"cannot read {os.fsdecode(path)}: {why}", "give a saved one with --kallsyms")
+    if isinstance(symbols, Gap) or text_began is None:
+        return symbols
+    now = symbols.address_of(b"_text") or symbols.address_of(b"_stext")
+    if now is not None and now != text_began:
+        return Gap(
+            "frames[].name",
+            f"{os.fsdecode(path)} is of another boot than the capture",
+            "save /proc/kallsyms when recording and give it with --kallsyms",
+        )
+    return symbols
+
+
+def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
+    """`may_change`: what is written there stays in this process; the file is never touched."""
+    access = mmap.ACCESS_COPY if may_change else mmap.ACCESS_READ
+    descriptor, facts = open_regular(path, follow=True)
+    try:
+        allow(facts.st_size if may_change else _MAPPED_TIMES * facts.st_size)
+        return memoryview(mmap.mmap(descriptor, 0, access=access)) if facts.st_size else memoryview(b"")
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: bytes, limit: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        return _read_pieces(file, limit)
+
+
+def _read_pieces(file: IO[bytes], limit: int) -> bytes:
+    pieces: list[bytes] = []
+    left = limit
+    while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

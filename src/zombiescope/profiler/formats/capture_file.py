@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A capture as one file and back: columns narrowed, differenced where they ascend, bytes sorted by significance, deflated.
+
+`ZSCAPT01`, the length of a JSON heading, the heading, the columns. Every column has its checksum; nothing is trusted on the
+way in.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import quiet
+from zombiescope.profiler.stacks.arrays import U32, Numbers, dense_ids
+from zombiescope.profiler.stacks.call_tree import ROOT_FRAME, CallTree
+from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Clock
+
+MAGIC = b"ZSCAPT01"
+SCHEMA = "zombiescope.capture/1"
+_LEVEL = 1
+_NO_REPEATS = ("time", "node", "thread", "tree_rest")
+"""Columns in which looking for repeated stretches costs time and finds little."""
+_NOISE_BITS = 6.4
+_PROBED_BYTES = 1 << 14
+_LEAD = struct.Struct("<8sI")
+_MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
+_MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
+_DAMAGE = (
+    KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
+)  # fmt: skip
+_WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def encode(capture: Capture) -> Iterator[bytes]:
+    """The file, in pieces."""
+    columns = [_pack(name, values, ascends=name == "time") for name, values in _columns(capture)]
+    text = zlib.compress(json.dumps(_texts(capture), separators=(",", ":")).encode(), _LEVEL)
+    columns.append(({"name": "texts", "bytes": len(text), "crc": zlib.crc32(text)}, text))
+    heading = json.dumps(
+        {"schema": SCHEMA, "about": about_document(capture.about), "columns": [entry for entry, _ in columns]}
+    ).encode()
+    yield _LEAD.pack(MAGIC, len(heading))
+    yield heading
+    for _, packed in columns:
+        yield packed
+
+
+def _columns(capture: Capture) -> Iterator[tuple[str, Numbers]]:
+    yield "time", capture.time
+    yield "cpu", capture.cpu
+    yield "mode", capture.mode
+    yield "event", capture.event
+    yield "idle", capture.idle.view(np.uint8)
+    yield "node", capture.node
+    threads, chosen = dense_ids(
+        capture.pid.astype(np.uint64) << np.uint64(32) | (capture.tid ^ (capture.comm << np.uint32(24)))
+    )
+    # One number for who ran: rows of the same thread share pid, tid, name and (mostly) cgroup.
+    exact = bool(
+        np.array_equal(capture.tid[chosen][threads], capture.tid)
+        and np.array_equal(capture.comm[chosen][threads], capture.comm)
+    )
+    if exact:
+        yield "thread", threads
+        chosen_rows = chosen
+    else:
+        chosen_rows = np.arange(len(capture.time))
+    for name in ("pid", "tid", "comm"):
+        yield name, getattr(capture, name)[chosen_rows]
+    yield "cgroup", capture.cgroup
+    if capture.weight is not None:
+        yield "weight", capture.weight
+    yield "tree_frame", capture.tree.frame[1:]
+    yield "tree_rest", _rests(capture.tree.size)
+
+
+def _texts(capture: Capture) -> dict[str, list[str]]:
+    files = sorted(set(capture.frame_files))
+    number = {name: index for index, name in enumerate(files)}
+    return {
+        "names": list(capture.frame_names),
+        "files": files,
+        "file_of": [number[name] for name in capture.frame_files],  # type: ignore[misc]
+        "comms": list(capture.comms),
+        "events": list(capture.events),
+        "cgroups": list(capture.cgroups),
+    }
+
+
+def about_document(about: About) -> dict[str, Any]:
+    clock = about.clock
+    return {
+        "source": about.source,
+        "host": about.host,
+        "kernel": about.kernel,
+        "clock": None if clock is None else clock._asdict(),
+        "rate_hz": about.rate_hz,
+        "lost": about.lost,
+        "throttled": about.throttled,
+        "has_time": about.has_time,
+        "gaps": [gap._asdict() for gap in about.gaps],
+        "ring": about.ring,
+    }
+
+
+def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any], bytes]:
+    if ascends and len(values):
+        values = np.diff(values, prepend=np.uint64(0))
+        first, values = int(values[0]), np.concatenate([np.zeros(1, np.uint64), values[1:]])
+    else:
+        first = 0
+    largest = int(values.max()) if len(values) else 0
+    narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
+    width = narrow.dtype.itemsize
+    planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T)
+    packed = _deflate(planes, zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
+    entry = {
+        "form": "deflate",
+        "name": name,
+        "rows": len(values),
+        "width": width,
+        "ascends": ascends,
+        "first": first,
+        "bytes": len(packed),
+        "crc": zlib.crc32(packed),
+    }
+    return entry, packed
+
+
+def _deflate(planes: Numbers, strategy: int) -> bytes:
+    """One stream of several packers, each ended at a byte: what looks like noise is stored as it is, which costs no time."""
+    pieces = []
+    for number, plane in enumerate(planes):
+        level = 0 if _is_noise(plane) else _LEVEL
+        packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
+        pieces += [packer.compress(plane.data)]
+        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
+    return b"".join(pieces)
+
+
+def _is_noise(plane: Numbers) -> bool:
+    middle = max(0, len(plane) - _PROBED_BYTES) // 2
+    counts = np.bincount(plane[middle : middle + _PROBED_BYTES], minlength=256)
+    total = int(counts.sum())
+    if total < _PROBED_BYTES:
+        return False
+    shares = counts[counts > 0] / total
+    return float(-(shares * np.log2(shares)).sum()) > _NOISE_BITS
+
+
+def _rests(sizes: U32) -> U32:
+    """For every node: 0 for a leaf, else 1 and the nodes below that are not below its first child. Mostly 1: stacks are chains."""
+    rests = sizes.copy()
+    rests[:-1] -= np.where(sizes[:-1] > 1, sizes[1:], np.uint32(1))
+    rests[-1:] -= np.uint32(1)
+    return rests
+
+
+def _sizes(rests: U32) -> U32:
+    """Backwards: a node is as large as its first child and its rest, and begins anew at a leaf."""
+    backwards = np.cumsum(rests[::-1], dtype=np.uint64)
+    leaves = np.flatnonzero(rests[::-1] == 0)
+    if len(rests) and (not len(leaves) or leaves[0]):
+        raise ValueError("the tree does not end in a leaf")
+    runs = np.diff(np.append(leaves, len(rests)))
+    sizes = backwards - np.repeat(backwards[leaves], runs) + np.uint64(1)
+    if len(sizes) and int(sizes.max()) > len(rests):
+        raise ValueError("the tree does not hold together")
+    return sizes[::-1].astype(np.uint32)
+
+
+def decode(raw: bytes | memoryview) -> Capture:
+    buffer = memoryview(raw)
+    try:
+        heading, at = _heading(buffer)
+        columns, texts = _unpack_all(buffer, heading, at)
+        return _capture(heading["about"], columns, texts)
+    except _DAMAGE as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+
+
+def read_about(raw: bytes | memoryview) -> About:
+    """The heading alone: cheap, for lists."""
+    try:
+        heading, _ = _heading(memoryview(raw))
+        return _about(heading["about"])
+    except _DAMAGE as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+
+
+def _heading(buffer: memoryview) -> tuple[dict[str, Any], int]:
+    if len(buffer) < _LEAD.size:
+        raise ValueError(f"it has {len(buffer)} bytes")
+    magic, length = _LEAD.unpack_from(buffer)
+    if magic != MAGIC or length > _MOST_HEADING_BYTES:
+        raise ValueError("it does not begin as a stored capture does")
+    heading = json.loads(bytes(buffer[_LEAD.size : _LEAD.size + length]))
+    if not isinstance(heading, dict) or heading.get("schema") != SCHEMA:
+        raise ValueError(f"its schema is not {SCHEMA}")
+    return heading, _LEAD.size + length
+
+
+def _unpack_all(buffer: memoryview, heading: dict[str, Any], at: int) -> tuple[dict[str, Numbers], dict[str, Any]]:
+    columns: dict[str, Numbers] = {}
+    texts: dict[str, Any] = {}
+    for entry in heading["columns"]:
+        packed = buffer[at : at + int(entry["bytes"])]
+        at += int(entry["bytes"])
+        if len(packed) != entry["bytes"] or zlib.crc32(packed) != entry["crc"]:
+            raise ValueError(f"column {entry['name']} does not have its checksum")
+        if entry["name"] == "texts":
+            texts = json.loads(_inflate(packed, _MOST_TEXT_BYTES))
+        else:
+            columns[entry["name"]] = _unpack(packed, entry)
+    return columns, texts
+
+
+def _inflate(packed: memoryview, most: int, bits: int = zlib.MAX_WBITS) -> bytes:
+    return zlib.decompressobj(bits).decompress(packed, most)
+
+
+def _unpack(packed: memoryview, entry: dict[str, Any]) -> Numbers:
+    rows, width = int(entry["rows"]), int(entry["width"])
+    if not 0 <= rows <= _MOST_ROWS or width not in (1, 2, 4, 8):
+        raise ValueError(f"column {entry['name']} cannot have {rows} rows of {width} bytes")
+    bits = -zlib.MAX_WBITS if entry.get("form") == "deflate" else zlib.MAX_WBITS
+    plain = _inflate(packed, rows * width, bits) if rows else b""
+    if len(plain) != rows * width:
+        raise ValueError(f"column {entry['name']} is shorter than it says")
+    planes = np.frombuffer(plain, np.uint8).reshape(width, rows)
+    values = np.ascontiguousarray(planes.T).reshape(-1).view(f"<u{width}")
+    if entry["ascends"]:
+        return np.cumsum(values, dtype=np.uint64) + np.uint64(int(entry["first"]))
+    return values
+
+
+def _clock(document: dict[str, Any]) -> Clock:
+    on_log = document.get("log_ns")
+    return Clock(int(document["wall_ns"]), int(document["sample_ns"]), int(on_log) if isinstance(on_log, int) else None)
+
+
+def _about(document: dict[str, Any]) -> About:
+    clock = document["clock"]
+    return About(
+        _text(document["source"]) or "",
+        _text(document["host"]),
+        _text(document["kernel"]),
+        None if clock is None else _clock(clock),
+        _rate(document["rate_hz"]),
+        int(document["lost"]),
+        int(document["throttled"]),
+        bool(document["has_time"]),
+        tuple(
+            Gap(*(quiet(str(gap[name])) for name in ("fact", "reason", "hint")))
+            for gap in document["gaps"][:_MOST_GAPS]
+        ),
+        str(document.get("ring", "")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    """Another's file: what a terminal would obey is escaped once more."""
+    return None if value is None else quiet(str(value))
+
+
+def _rate(value: Any) -> float | None:
+    """None also for one that cannot be."""
+    return float(value) if value is not None and 0 < float(value) <= _MOST_RATE_HZ else None
+
+
+def _quiet_all(texts: Any) -> tuple[str, ...]:
+    return tuple(quiet(str(text)) for text in texts)
+
+
+def _capture(about: dict[str, Any], columns: dict[str, Numbers], texts: dict[str, Any]) -> Capture:
+    who = columns.get("thread")
+    by_thread = {
+        name: (columns[name] if who is None else columns[name][who]).astype(np.uint32)
+        for name in ("pid", "tid", "comm")
+    }
+    frames = np.concatenate([np.array([ROOT_FRAME], np.uint32), columns["tree_frame"].astype(np.uint32)])
+    files = _quiet_all(texts["files"])
+    capture = Capture(
+        _about(about),
+        columns["time"].astype(np.uint64),
+        columns["cpu"].astype(np.uint16),
+        by_thread["pid"],
+        by_thread["tid"],
+        columns["mode"].astype(np.uint8),
+        columns["event"].astype(np.uint8),
+        by_thread["comm"],
+        columns["cgroup"].astype(np.uint32),
+        columns["idle"].astype(bool),
+        columns["node"].astype(np.uint32),
+        columns["weight"].astype(np.uint64) if "weight" in columns else None,
+        CallTree(
+            frames, _sizes(columns["tree_rest"]) if "tree_rest" in columns else columns["tree_size"].astype(np.uint32)
+        ),
+        _quiet_all(texts["names"]),
+        tuple(files[number] for number in texts["file_of"]),
+        _quiet_all(texts["comms"]),
+        _quiet_all(texts["events"]),
+        _quiet_all(texts["cgroups"]),
+    )
+    _check(capture)
+    return capture
+
+
+def _check(capture: Capture) -> None:
+    """Every number that is an index lies inside what it indexes, so that no question can go astray later."""
+    rows, nodes = len(capture.time), len(capture.tree.frame)
+    for name in ("cpu", "pid", "tid", "mode", "event", "comm", "cgroup", "idle", "node"):
+        if len(getattr(capture, name)) != rows:
+            raise ValueError(f"column {name} has another length than time")
+    ends = capture.tree.size.astype(np.int64) + np.arange(nodes) if len(capture.tree.size) == nodes else None
+    if ends is None or (nodes and (int(ends.max()) > nodes or int(capture.tree.size.min()) < 1)):
+        raise ValueError("the tree does not hold together")
+    for values, limit, what in (
+        (capture.node, nodes, "node"),
+        (capture.tree.frame[1:], len(capture.frame_names), "frame"),
+        (capture.comm, len(capture.comms), "comm"),
+        (capture.cgroup, len(capture.cgroups), "cgroup"),
+        (capture.event, len(capture.events), "event"),
+    ):
+        if len(values) and int(values.max()) >= limit:
+            raise ValueError(f"a {what} is not in its list")
+    if len(capture.frame_files) != len(capture.frame_names):
+        raise ValueError("frames and files do not match")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks given by name, gathered into a capture; and a capture's stacks given back by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from zombiescope.profiler.perf.symbolise import Frames
+from zombiescope.profiler.stacks.arrays import I64, U64, dense_ids
+from zombiescope.profiler.stacks.call_tree import build_tree
+from zombiescope.profiler.stacks.capture import (
+    KERNEL_MODE,
+    USER_MODE,
+    About,
+    BrokenCapture,
+    Capture,
+    Selection,
+    is_kernel_file,
+    judge_idle,
+    row_numbers,
+)
+from zombiescope.profiler.stacks.flame_graph import shape_of
+
+Frame = tuple[str, str]
+MOST_DEPTH = 16_384
+_LEAST_FRAMES, _MOST_FRAMES_PER_BYTE = 1 << 18, 2
+"""Of all distinct stacks together. A frame of text takes two bytes and more; profiles that refer to places or open and close
+calls say more with a byte, seldom much."""
+_AGAIN = 4
+"""A stack that is known already takes time and no memory: it counts for a quarter."""
+_MOST_NUMBER = (1 << 62) - 1
+
+
+@dataclass(slots=True)
+class Gathering:
+    """One row a sample. Stacks are root first, without the thread's name, which becomes their outermost frame."""
+
+    input_bytes: int = 0
+    frames: Frames = field(default_factory=Frames)
+    comms: dict[str, int] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
+    stacks: list[tuple[int, ...]] = field(default_factory=list)
+    stack: list[int] = field(default_factory=list)
+    time: list[int] = field(default_factory=list)
+    cpu: list[int] = field(default_factory=list)
+    pid: list[int] = field(default_factory=list)
+    tid: list[int] = field(default_factory=list)
+    comm: list[int] = field(default_factory=list)
+    event: list[int] = field(default_factory=list)
+    weight: list[int] = field(default_factory=list)
+    now_of: str = "samples"
+    """The event that the samples are of which are added from now on."""
+    _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _held: int = 0
+
+    def stack_number(self, comm: str, frames: list[Frame]) -> int:
+        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in frames[:MOST_DEPTH]))
+        number = self._known.setdefault(numbers, len(self.stacks))
+        if number == len(self.stacks):
+            self.stacks.append(numbers)
+            self._held += _AGAIN * len(numbers)
+        self._held += len(numbers)
+        if self._held > _AGAIN * (_LEAST_FRAMES + _MOST_FRAMES_PER_BYTE * self.input_bytes):
+            raise BrokenCapture(
+                f"its stacks unfold to {self._held // _AGAIN:,} frames and more", "it is damaged, or made to do harm"
+            )
+        return number
+
+    def add(
+        self, stack: int, comm: str, *, time: int = 0, cpu: int = 0, thread: tuple[int, int] = (0, 0), weight: int = 1
+    ) -> None:
+        self.stack.append(stack)
+        self.comm.append(self.comms.setdefault(comm, len(self.comms)))
+        self.time.append(min(time, _MOST_NUMBER))
+        self.cpu.append(min(cpu, _MOST_NUMBER))
+        self.pid.append(thread[0] & 0xFFFFFFFF)
+        self.tid.append(thread[1] & 0xFFFFFFFF)
+        self.weight.append(min(weight, _MOST_NUMBER))
+        self.event.append(self.events.setdefault(self.now_of, len(self.events)))
+
+    def capture(self, about: About) -> Capture:
+        if not self.stack:
+            raise BrokenCapture("it holds no stack", "is it the right file?")
+        lengths = np.array([len(stack) for stack in self.stacks], np.int64)
+        flat = np.fromiter((frame for stack in self.stacks for frame in stack), np.uint32, int(lengths.sum()))
+        tree, leaves = build_tree(flat, np.cumsum(lengths) - lengths, lengths)
+        time = np.array(self.time, np.uint64)
+        order = np.argsort(time, kind="stable")
+        node = leaves[np.array(self.stack, np.int64)[order]].astype(np.uint32)
+        pid = np.array(self.pid, np.int64)[order].astype(np.uint32)
+        weight = np.array(self.weight, np.uint64)[order]
+        kernel_file = np.array([is_kernel_file(file) for file in self.frames.files], bool)
+        return Capture(
+            about,
+            time[order],
+            np.array(self.cpu, np.int64)[order].clip(0, 65_535).astype(np.uint16),
+            pid,
+            np.array(self.tid, np.int64)[order].astype(np.uint32),
+            np.where(kernel_file[tree.frame[node]], KERNEL_MODE, USER_MODE).astype(np.uint8),
+            np.minimum(np.array(self.event, np.int64)[order], 255).astype(np.uint8),
+            np.array(self.comm, np.uint32)[order],
+            np.zeros(len(order), np.uint32),
+            judge_idle(pid, node, tree, self.frames.names),
+            node,
+            None if bool((weight == 1).all()) else weight,
+            tree,
+            tuple(self.frames.names),
+            tuple(self.frames.files),
+            tuple(self.comms),
+            tuple(self.events),
+            ("",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What of a capture is to be written: rows, the distinct nodes among them, and each node's frames root first."""
+
+    rows: I64
+    nodes: I64
+    node_of: I64
+    """For each row, which of the distinct nodes."""
+    weights: U64
+
+
+def taken(capture: Capture, selection: Selection) -> Taken:
+    rows = row_numbers(capture, selection)
+    if not len(rows):
+        raise BrokenCapture("no sample is in that range with those filters", "choose a wider range")
+    nodes = capture.node[rows]
+    ids, chosen = dense_ids(nodes.astype(np.uint64))
+    weights = np.ones(len(rows), np.uint64) if capture.weight is None else capture.weight[rows]
+    return Taken(rows, nodes[chosen].astype(np.int64), ids, weights)
+
+
+def paths(capture: Capture, nodes: I64) -> Iterator[tuple[int, ...]]:
+    """The frames of each node, root first, in the order given."""
+    parents = parents_of(capture)
+    frames = capture.tree.frame.tolist()
+    known: dict[int, tuple[int, ...]] = {0: ()}
+    for node in nodes.tolist():
+        above = []
+        at = node
+        while at not in known:
+            above.append(at)
+            at = parents[at]
+        path = known[at]
+        for step in reversed(above):
+            path = (*path, frames[step])
+        known[node] = path
+        yield path
+
+
+def parents_of(capture: Capture) -> list[int]:
+    """The parent of every node: on the level above, the last one that comes before it."""
+    parents = np.zeros(len(capture.tree.frame), np.int64)
+    for above, level in pairwise(shape_of(capture.tree).by_level):
+        parents[level] = above[np.searchsorted(above, level) - 1]
+    return [int(parent) for parent in parents.tolist()]

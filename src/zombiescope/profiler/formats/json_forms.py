@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""speedscope's JSON: sampled profiles with weights, evented ones with openings and closings; written, one profile a core."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, Taken, parents_of, paths, taken
+from zombiescope.profiler.stacks.arrays import dense_ids
+from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_NS = {"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}
+_CORE = re.compile(r"(?:cpu|core) (\d{1,5})$")
+
+
+def read_speedscope(content: bytes, source: str) -> Capture:
+    try:
+        document = json.loads(content)
+        frames = [
+            (shown(str(frame["name"]).encode()), shown(str(frame.get("file") or "").encode()))
+            for frame in document["shared"]["frames"]
+        ]
+        gathering = Gathering(len(content))
+        for profile in document["profiles"]:
+            _read_profile(gathering, profile, frames)
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError, OverflowError) as error:
+        why = f"it is JSON but no speedscope profile ({type(error).__name__}: {error})"
+        raise BrokenCapture(why, "is it the right file?") from error
+    timed = all(profile["unit"] in _NS for profile in document["profiles"])
+    gaps = () if timed else (Gap("samples[].time", "its unit is not a time"),)
+    return gathering.capture(About(source, has_time=timed, gaps=gaps))
+
+
+def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Frame]) -> None:
+    scale = _NS.get(profile["unit"], 1)
+    name = shown(str(profile.get("name") or "profile").encode())
+    core = _CORE.search(name)
+    now = float(profile.get("startValue") or 0)
+    for stack, weight in _pieces(profile):
+        named = [frames[number] for number in stack if 0 <= number < len(frames)]
+        comm = named[0][0] if core and named else name
+        number = gathering.stack_number(comm, named[1:] if core and named else named)
+        length = max(0, round(weight * scale))
+        gathering.add(
+            number, comm, time=max(0, round(now * scale)), cpu=int(core[1]) if core else 0, weight=max(1, length)
+        )
+        now += weight
+
+
+def _pieces(profile: dict[str, Any]) -> Iterator[tuple[list[int], float]]:
+    if profile["type"] == "sampled":
+        for sampled, weight in zip(profile["samples"], profile["weights"], strict=True):
+            yield [int(number) for number in sampled], float(weight)
+        return
+    if profile["type"] != "evented":
+        raise ValueError(f"a profile of type {profile['type']!r}")
+    now = float(profile.get("startValue") or 0)
+    stack: list[int] = []
+    beyond = 0
+    for event in profile["events"]:
+        at = float(event["at"])
+        if stack and at > now:
+            yield stack.copy(), at - now
+        now = max(now, at)
+        if event["type"] == "O":
+            stack.append(int(event["frame"]))
+            beyond += len(stack) > MOST_DEPTH
+            del stack[MOST_DEPTH:]
+        elif beyond:
+            beyond -= 1
+        elif stack:
+            stack.pop()
+
+
+def write_speedscope(capture: Capture, selection: Selection) -> Iterator[bytes]:
+    chosen = taken(capture, selection)
+    stacks = [json.dumps(path, separators=(",", ":")) for path in paths(capture, chosen.nodes)]
+    shared = [
+        {"name": name, "file": file} if file else {"name": name}
+        for name, file in zip(capture.frame_names, capture.frame_files, strict=True)
+    ]
+    heading = {
+        "$schema": _SCHEMA,
+        "exporter": "zombiescope",
+        "name": capture.about.source,
+        "shared": {"frames": shared},
+    }
+    yield json.dumps(heading, separators=(",", ":")).encode()[:-1] + b',"profiles":['
+    cpus = np.unique(capture.cpu[chosen.rows]).tolist()
+    for position, cpu in enumerate(cpus):
+        mine = np.flatnonzero(capture.cpu[chosen.rows] == cpu)
+        times = capture.time[chosen.rows[mine]].astype(np.int64) - int(capture.time[0])
+        weights = _lasting(capture, times) if capture.about.has_time else chosen.weights[mine].astype(np.int64)
+        profile = {
+            "type": "sampled",
+            "name": f"cpu {cpu}",
+            "unit": "nanoseconds" if capture.about.has_time else "none",
+            "startValue": int(times[0]),
+            "endValue": int(times[0]) + int(weights.sum()),
+            "weights": weights.tolist(),
+        }
+        samples = ",".join([stacks[number] for number in chosen.node_of[mine].tolist()])
+        yield json.dumps(profile, separators=(",", ":")).encode()[:-1] + b',"samples":[' + samples.encode() + b"]}"
+        yield b"," if position < len(cpus) - 1 else b"]}"
+
+
+def _lasting(
+    capture: Capture, times: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Until the next sample of the core, but no longer than a period and a half: what lies between is not known."""
+    lasting = np.diff(times, append=times[-1:])
+    if capture.about.rate_hz:
+        period = round(1e9 / capture.about.rate_hz)
+        lasting = np.minimum(lasting, period * 3 // 2)
+        lasting[-1] = period
+    return lasting
+
+
+_PROCESSED_VERSION, _GECKO_VERSION = 47, 27
+_KERNEL, _USER, _NAME = 0, 1, 2
+
+
+def write_firefox(capture: Capture, selection: Selection) -> Iterator[bytes]:
+    chosen = taken(capture, selection)
+    cpus = np.unique(capture.cpu[chosen.rows]).tolist()
+    meta = {
+        "interval": 1000 / capture.about.rate_hz if capture.about.rate_hz else 1,
+        "startTime": (capture.began or 0) * 1e3,
+        "processType": 0,
+        "product": "zombiescope",
+        "stackwalk": 1,
+        "debug": False,
+        "version": _GECKO_VERSION,
+        "preprocessedProfileVersion": _PROCESSED_VERSION,
+        "symbolicated": True,
+        "markerSchema": [],
+        "categories": [
+            {"name": "Kernel", "color": "orange", "subcategories": ["Other"]},
+            {"name": "User", "color": "blue", "subcategories": ["Other"]},
+            {"name": "Thread", "color": "grey", "subcategories": ["Other"]},
+        ],
+    }
+    yield json.dumps({"meta": meta, "libs": [], "pages": []}, separators=(",", ":")).encode()[:-1] + b',"threads":['
+    parents = parents_of(capture)
+    for position, cpu in enumerate(cpus):
+        mine = np.flatnonzero(capture.cpu[chosen.rows] == cpu)
+        yield json.dumps(_thread(capture, chosen, parents, mine, cpu), separators=(",", ":")).encode()
+        yield b"," if position < len(cpus) - 1 else b"]}"
+
+
+def _thread(capture: Capture, chosen: Taken, parents: list[int], mine: Any, cpu: int) -> dict[str, Any]:
+    """Only the nodes on the way to this core's samples, renumbered."""
+    wanted: set[int] = set()
+    for node in np.unique(chosen.nodes[chosen.node_of[mine]]).tolist():
+        while node and node not in wanted:
+            wanted.add(node)
+            node = parents[node]
+    nodes = sorted(wanted)
+    place = {node: index for index, node in enumerate(nodes)}
+    frames, first = dense_ids(capture.tree.frame[np.array(nodes, np.int64)].astype(np.uint64))
+    numbers = capture.tree.frame[np.array(nodes, np.int64)][first].tolist()
+    stacks = [place.get(node) for node in chosen.nodes[chosen.node_of[mine]].tolist()]
+    times = ((capture.time[chosen.rows[mine]] - capture.time[0]).astype(np.float64) / 1e6).round(4).tolist()
+    return {
+        "processType": "default",
+        "processName": capture.about.host or "host",
+        "processStartupTime": 0,
+        "processShutdownTime": None,
+        "registerTime": 0,
+        "unregisterTime": None,
+        "pausedRanges": [],
+        "name": f"cpu {cpu}",
+        "isMainThread": True,
+        "pid": str(cpu),
+        "tid": cpu,
+        "samples": {"length": len(stacks), "weightType": "samples", "weight": None, "stack": stacks, "time": times},
+        "markers": {"length": 0, "category": [], "data": [], "endTime": [], "name": [], "phase": [], "startTime": []},
+        "stackTable": {
+            "length": len(nodes),
+            "frame": frames.tolist(),
+            "prefix": [place.get(parents[node]) for node in nodes],
+        },
+        **_frame_tables(capture, numbers),
+    }
+
+
+def _frame_tables(capture: Capture, numbers: list[int]) -> dict[str, Any]:
+    """One function a frame; the file is its resource."""
+    count = len(numbers)
+    nothing: list[None] = [None] * count
+    texts = [capture.frame_names[number] for number in numbers]
+    files = list(dict.fromkeys(capture.frame_files[number] for number in numbers))
+    resource = {file: index for index, file in enumerate(files)}
+    kinds = [_kind(capture.frame_files[number]) for number in numbers]
+    return {
+        "frameTable": {
+            "length": count,
+            "address": [-1] * count,
+            "inlineDepth": [0] * count,
+            "category": kinds,
+            "subcategory": [0] * count,
+            "func": list(range(count)),
+            "nativeSymbol": nothing,
+            "innerWindowID": nothing,
+            "implementation": nothing,
+            "line": nothing,
+            "column": nothing,
+        },
+        "funcTable": {
+            "length": count,
+            "name": list(range(count)),
+            "isJS": [False] * count,
+            "relevantForJS": [False] * count,
+            "resource": [resource[capture.frame_files[number]] for number in numbers],
+            "fileName": nothing,
+            "lineNumber": nothing,
+            "columnNumber": nothing,
+        },
+        "resourceTable": {
+            "length": len(files),
+            "lib": [None] * len(files),
+            "name": list(range(count, count + len(files))),
+            "host": [None] * len(files),
+            "type": [1] * len(files),
+        },
+        "nativeSymbols": {"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []},
+        "stringArray": texts + files,
+    }
+
+
+def _kind(file: str) -> int:
+    return _NAME if not file else _KERNEL if is_kernel_file(file) else _USER

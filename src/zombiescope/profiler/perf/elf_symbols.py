@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of an ELF file: .symtab, else .dynsym and the small table in .gnu_debugdata; read in place, hostile files included."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from zombiescope.facts.names import shown
+from zombiescope.profiler.stacks.arrays import I64, U64, find_within
+
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_LOAD, _NO_BITS, _EXECUTABLE = 1, 8, 4
+_FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
+_MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
+_LAST_SYMBOL_BYTES = 4096
+_STUB_BYTES = 16
+
+
+class BrokenElf(Exception):  # noqa: N818 (it names the thing)
+    pass
+
+
+class Section(NamedTuple):
+    flags: int
+    address: int
+    at: int
+    length: int
+    link: int
+    kind: int
+
+
+class Elf(NamedTuple):
+    raw: memoryview
+    loads: tuple[tuple[int, int, int], ...]
+    """File offset, address, length in the file."""
+    sections: tuple[Section, ...]
+    by_name: dict[bytes, Section]
+
+    def build_id(self) -> str:
+        note = self.by_name.get(b".note.gnu.build-id")
+        if note is None or note.length < 16:
+            return ""
+        name_bytes, id_bytes, _ = struct.unpack_from("<III", self.raw, note.at)
+        at = note.at + 12 + ((name_bytes + 3) & ~3)
+        return bytes(self.raw[at : at + min(id_bytes, 64)]).hex() if name_bytes < note.length else ""
+
+    def addresses(self, file_offsets: U64) -> U64:
+        out = file_offsets.copy()
+        for at, address, length in self.loads:
+            inside = (file_offsets >= np.uint64(at)) & (file_offsets < np.uint64(at + length))
+            out[inside] = file_offsets[inside] - np.uint64(at) + np.uint64(address)
+        return out
+
+
+class ElfSymbols(NamedTuple):
+    elf: Elf
+    starts: U64
+    """Ascending addresses."""
+    ends: U64
+    name_at: I64
+    """Where the name lies in `names`; below zero, counted from -1 down: a stub of the linker for the name there in the file."""
+    names: memoryview
+
+    def find(self, file_offsets: U64) -> I64:
+        """The symbol at each offset of the file, or -1."""
+        return find_within(self.starts, self.ends, self.elf.addresses(file_offsets))
+
+    def name(self, symbol: int) -> str:
+        at = int(self.name_at[symbol])
+        if at < 0:
+            return shown(_text(self.elf.raw, -at - 1) + b"@plt")
+        return shown(_text(self.names, at))
+
+
+def _text(raw: memoryview, at: int) -> bytes:
+    return bytes(raw[at : at + 4096]).split(b"\0", 1)[0]
+
+
+def open_elf(raw: bytes | memoryview) -> Elf:
+    buffer = memoryview(raw)
+    if len(buffer) < 64 or bytes(buffer[:4]) != b"\x7fELF":
+        raise BrokenElf("it is no ELF file")
+    if buffer[4] != 2 or buffer[5] != 1:
+        raise BrokenElf("it is not 64-bit little-endian")
+    try:
+        return _open(buffer)
+    except struct.error as error:
+        raise BrokenElf("its tables lie outside of it") from error
+
+
+def _open(buffer: memoryview) -> Elf:
+    programs_at, sections_at = struct.unpack_from("<QQ", buffer, 32)
+    program_bytes, programs, section_bytes, sections, names_in = struct.unpack_from("<HHHHH", buffer, 54)
+    loads = []
+    for index in range(programs):
+        kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", buffer, programs_at + index * program_bytes)
+        if kind == _LOAD:
+            loads.append((at, address, min(length, len(buffer))))
+    found: list[Section] = []
+    name_offsets: list[int] = []
+    for index in range(min(sections, _MOST_SECTIONS)):
+        name, kind, flags, address, at, length, link = struct.unpack_from(
+            "<IIQQQQI", buffer, sections_at + index * section_bytes
+        )
+        name_offsets.append(name)
+        inside = kind == _NO_BITS or at + length <= len(buffer)
+        found.append(Section(flags, address, at, length if inside else 0, link, kind))
+    by_name: dict[bytes, Section] = {}
+    if names_in < len(found):
+        names_at = found[names_in].at
+        for offset, section in zip(name_offsets, found, strict=True):
+            by_name[bytes(buffer[names_at + offset : names_at + offset + 64]).split(b"\0", 1)[0]] = section
+    return Elf(buffer, tuple(loads), tuple(found), by_name)
+
+
+def read_symbols(elf: Elf, debug: Elf | None = None) -> ElfSymbols:
+    """The functions of a file, named by itself, by its separate debug file, or by the table packed into it; and the linker's
+    stubs (`memcpy@plt`), which no table names."""
+    return _with_stubs(_own_symbols(elf, debug))
+
+
+def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
+    for source in (elf, debug):
+        if source is not None and b".symtab" in source.by_name:
+            symbols = _table(elf, source, source.by_name[b".symtab"])
+            if len(symbols.starts):
+                return symbols
+    packed = elf.by_name.get(b".gnu_debugdata")
+    if packed is not None:
+        inner = _unpacked(elf, packed)
+        if inner is not None and b".symtab" in inner.by_name:
+            return _merged(_table(elf, inner, inner.by_name[b".symtab"]), elf)
+    dynamic = elf.by_name.get(b".dynsym")
+    return _table(elf, elf, dynamic) if dynamic is not None else _none(elf)
+
+
+def _none(elf: Elf) -> ElfSymbols:
+    return ElfSymbols(elf, np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64), elf.raw)
+
+
+def _unpacked(elf: Elf, packed: Section) -> Elf | None:
+    try:
+        unpacker = lzma.LZMADecompressor(memlimit=_MOST_DEBUG_BYTES * 2)
+        return open_elf(unpacker.decompress(bytes(elf.raw[packed.at : packed.at + packed.length]), _MOST_DEBUG_BYTES))
+    except (lzma.LZMAError, BrokenElf, EOFError):
+        return None
+
+
+def _merged(symbols: ElfSymbols, elf: Elf) -> ElfSymbols:
+    """A packed table leaves out what .dynsym has: names from both need one buffer."""
+    dynamic = elf.by_name.get(b".dynsym")
+    if dynamic is None:
+        return symbols
+    other = _table(elf, elf, dynamic)
+    if not len(other.starts):
+        return symbols
+    names = memoryview(bytes(symbols.names) + bytes(elf.raw))
+    starts = np.concatenate([symbols.starts, other.starts])
+    order = np.argsort(starts, kind="stable")
+    ends = np.concatenate([symbols.ends, other.ends])[order]
+    places = np.concatenate([symbols.name_at, other.name_at + len(symbols.names)])[order]
+    return ElfSymbols(elf, starts[order], ends, places, names)
+
+
+def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
+    if section.kind == _NO_BITS or section.link >= len(source.sections):
+        return _none(elf)
+    rows = np.frombuffer(source.raw, _SYMBOL, section.length // _SYMBOL.itemsize, section.at)
+    strings = source.sections[section.link]
+    kind = rows["info"] & 15
+    code = np.zeros(65_536, bool)
+    for index, other in enumerate(source.sections[:65_536]):
+        code[index] = bool(other.flags & _EXECUTABLE)
+    wanted = (kind == _FUNCTION) | (kind == _INDIRECT_FUNCTION)
+    # Labels without a type, as hand-written assembly has them, count where code lies: perf does the same.
+    wanted |= (kind == _NO_TYPE) & code[rows["section"]] & (rows["name"] != 0)
+    wanted &= (rows["value"] != 0) & (rows["section"] != 0) & (rows["name"] < max(strings.length, 1))
+    rows = rows[wanted]
+    binding = rows["info"] >> 4
+    rank = np.where(binding == 1, 0, np.where(binding == 2, 1, 2))
+    order = np.lexsort((rank, rows["value"]))
+    starts = rows["value"][order].astype(np.uint64)
+    ends = starts + rows["size"][order].astype(np.uint64)
+    places = rows["name"][order].astype(np.int64) + strings.at
+    first = np.ones(len(starts), bool)
+    first[1:] = starts[1:] != starts[:-1]
+    starts, ends, places = starts[first], ends[first], places[first]
+    return ElfSymbols(elf, starts, _closed(starts, ends), places, source.raw)
+
+
+def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
+    """x86-64: one stub of 16 bytes a relocation, in `.plt.sec`, or in `.plt` after its own first 16."""
+    by_name = symbols.elf.by_name
+    relocations, dynamic, secure = by_name.get(b".rela.plt"), by_name.get(b".dynsym"), by_name.get(b".plt.sec")
+    place = secure or by_name.get(b".plt")
+    if relocations is None or dynamic is None or place is None or dynamic.link >= len(symbols.elf.sections):
+        return symbols
+    rows = np.frombuffer(symbols.elf.raw, "<u8", relocations.length // 24 * 3, relocations.at).reshape(-1, 3)
+    table = np.frombuffer(symbols.elf.raw, _SYMBOL, dynamic.length // _SYMBOL.itemsize, dynamic.at)
+    numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)
+    first = place.address + (0 if secure else _STUB_BYTES)
+    room = max(0, place.address + place.length - first) // _STUB_BYTES
+    numbers = numbers[:room]
+    strings = symbols.elf.sections[dynamic.link]
+    known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
+    at = strings.at + table["name"][numbers[known]].astype(np.int64)
+    starts = np.concatenate([symbols.starts, (first + known * _STUB_BYTES).astype(np.uint64)])
+    ends = np.concatenate([symbols.ends, (first + (known + 1) * _STUB_BYTES).astype(np.uint64)])
+    places = np.concatenate([symbols.name_at, -1 - at])
+    order = np.argsort(starts, kind="stable")
+    return ElfSymbols(symbols.elf, starts[order], ends[order], places[order], symbols.names)
+
+
+def _closed(starts: U64, ends: U64) -> U64:
+    """A symbol without a size reaches to the next one."""
+    if not len(starts):
+        return ends
+    following = np.append(starts[1:], starts[-1:] + np.uint64(_LAST_SYMBOL_BYTES))
+    return np.where(ends == starts, following, ends)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""perf.data to a capture, without perf: walk, columns, address spaces, distinct stacks, symbols, tree."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from zombiescope.facts.gap import Gap
+from zombiescope.profiler.perf.data_file import PerfFile, open_perf
+from zombiescope.profiler.perf.engine import ArrayEngine, Engine
+from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, no_kernel_symbols, own_symbols, spells
+from zombiescope.profiler.perf.processes import KernelSymbol, Side, Spaces, Threads, follow, read_side
+from zombiescope.profiler.perf.samples import COMPRESSED, COMPRESSED2, Samples, Walk, read_samples
+from zombiescope.profiler.perf.symbolise import VDSO, Frames, SymbolSources, symbolise
+from zombiescope.profiler.stacks.arrays import U32, U64, dense_ids
+from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, judge_idle
+
+MOST_UNPACKED_BYTES = 2 << 30
+_LEAST_ALLOWED_BYTES, _LARGEST_RATIO = 32 << 20, 40
+"""`perf record -z` packs to a fifth, an idle machine's samples to a twentieth."""
+
+
+class Stream(NamedTuple):
+    words: U64
+    walk: Walk
+    gaps: tuple[Gap, ...]
+
+
+Walker = Callable[[U64, int], Walk]
+
+
+def plain_stream(
+    opened: PerfFile, decompressor: Callable[[], Callable[[bytes], bytes]] | None, walk_records: Walker
+) -> Stream:
+    data = opened.buffer[opened.data_from : opened.data_to]
+    words = np.require(
+        np.frombuffer(data[: len(data) & ~7], "<u8"), requirements="A"
+    )  # a lying header may begin anywhere
+    least = min(event.layout().least_words for event in opened.events.all)
+    walk = walk_records(words, least)
+    if not walk.is_compressed:
+        return Stream(words, walk, _walk_gaps(walk, len(words), opened.data_from) or _rest(opened, len(words) * 8))
+    if decompressor is None:
+        missing = Gap(
+            "samples", "the records are compressed with zstd, which is not to be had here", "pip install zstandard"
+        )
+        return Stream(words, walk, (missing,))
+    unpacked, gaps = _unpack(data, decompressor())
+    words = np.require(np.frombuffer(unpacked[: len(unpacked) & ~7], "<u8"), requirements="A")
+    walk = walk_records(words, least)
+    return Stream(words, walk, (*gaps, *_walk_gaps(walk, len(words), 0)))
+
+
+def _walk_gaps(walk: Walk, total: int, data_from: int) -> tuple[Gap, ...]:
+    if not walk.why:
+        return ()
+    where = f"at byte {data_from + walk.end * 8:,}: {walk.why}"
+    return (Gap("samples", f"{where}; the last {(total - walk.end) * 8:,} bytes are not read", "copy the file again"),)
+
+
+def _rest(opened: PerfFile, read: int) -> tuple[Gap, ...]:
+    """Too little for a record's header: a stream that was cut there."""
+    left = opened.data_to - opened.data_from - read
+    if not left:
+        return ()
+    where = f"at byte {opened.data_from + read:,}"
+    return (
+        Gap("samples", f"{where}: the last {left} bytes are only the beginning of a record", "copy the file again"),
+    )
+
+
+def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[bytes, tuple[Gap, ...]]:
+    """Plain records first, then the unpacked stream: both are whole records, and samples are sorted by time later."""
+    plain: list[bytes] = []
+    unpacked: list[bytes] = []
+    size_unpacked, at = 0, 0
+    limit = min(MOST_UNPACKED_BYTES, _LEAST_ALLOWED_BYTES + len(data) * _LARGEST_RATIO)
+    while at + 8 <= len(data):
+        kind, _, size = struct.unpack_from("<IHH", data, at)
+        if size < 8 or at + size > len(data):
+            return _joined(plain, unpacked, f"at byte {at:,} of the records: one of {size} bytes that cannot be")
+        if kind not in (COMPRESSED, COMPRESSED2):
+            plain.append(bytes(data[at : at + size]) if size & 7 == 0 else b"")
+        else:
+            begin, end = _payload(data, kind, at, size)
+            try:
+                unpacked.append(decompress(bytes(data[begin:end])))
+            except ValueError as error:
+                return _joined(plain, unpacked, f"at byte {at:,} of the records: {error}")
+            size_unpacked += len(unpacked[-1])
+            if size_unpacked > limit:
+                return _joined(plain, unpacked, f"it unpacks to more than {limit:,} bytes")
+        at += size
+    cut = f"at byte {at:,} of the records: one that is cut off" if at < len(data) else ""
+    return _joined(plain, unpacked, cut)
+
+
+def _payload(data: memoryview, kind: int, at: int, size: int) -> tuple[int, int]:
+    if kind == COMPRESSED2 and size >= 16:
+        length = struct.unpack_from("<Q", data, at + 8)[0]
+        return at + 16, at + 16 + min(length, size - 16)
+    return at + 8, at + size
+
+
+def _joined(plain: list[bytes], unpacked: list[bytes], why: str) -> tuple[bytes, tuple[Gap, ...]]:
+    gaps = (Gap("samples", f"{why}; what follows is not read", "record it again"),) if why else ()
+    return b"".join([*plain, *unpacked]), gaps
+
+
+KernelSource = Callable[[int | None], KernelSymbols | Gap]
+"""Given where the recorded kernel's text began."""
+_MOST_CPUS = 65_535
+_MOST_RATE_HZ = 10**9
+
+
+class Tools(NamedTuple):
+    """What an import needs from outside."""
+
+    kernel: KernelSource
+    sources: SymbolSources
+    decompressor: Callable[[], Callable[[bytes], bytes]] | None = None
+    """Makes a function that takes the next piece of a zstd stream."""
+    engine: Engine = ArrayEngine()
+    name_callers: bool = True
+    """A return address belongs to the call before it; perf itself names what comes after."""
+
+
+def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
+    opened = open_perf(raw)
+    stream = plain_stream(opened, tools.decompressor, tools.engine.walk)
+    samples = read_samples(stream.words, stream.walk.samples, opened.events, tools.engine.columns)
+    side = read_side(_records(stream), opened.events.all[0])
+    side.build_ids.update(opened.build_ids)
+    side.build_ids[VDSO] = opened.kernel or ""
+    spaces = _with_build_ids(follow(side.changes), side.build_ids)
+    gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
+    if not len(samples.time):
+        if not gaps:
+            raise BrokenCapture("it holds no sample: perf recorded nothing", "record again, for longer")
+        raise BrokenCapture(f"it holds no sample: {gaps[0].reason}", gaps[0].hint or "copy it again, or record again")
+    return _assemble(stream.words, opened, samples, (side, spaces), tools, About(source, gaps=tuple(gaps)))
+
+
+def _records(stream: Stream) -> list[tuple[int, int, bytes]]:
+    raw = stream.words.data.cast("B")
+    records = []
+    for word in stream.walk.others:
+        kind, misc, size = struct.unpack_from("<IHH", raw, word * 8)
+        records.append((kind, misc, bytes(raw[word * 8 + 8 : word * 8 + size])))
+    return records
+
+
+def _with_build_ids(spaces: Spaces, build_ids: dict[str, str]) -> Spaces:
+    if build_ids:
+        for space in spaces.all:
+            space.maps = [
+                one if one.build_id or one.path not in build_ids else one._replace(build_id=build_ids[one.path])
+                for one in space.maps
+            ]
+    return spaces
+
+
+def _sample_gaps(opened: PerfFile, samples: Samples, side: Side) -> list[Gap]:
+    lower = "record with a lower rate"
+    told = (
+        (opened.short_by, "samples", "the file ends {:,} bytes early", "copy it again"),
+        (samples.broken, "samples", "{:,} samples with lengths that cannot be are left out", ""),
+        (side.broken, "frames", "{:,} records on processes and maps are too short to be read", ""),
+        (side.lost, "samples", "the kernel lost {:,} records: the buffers were full", lower),
+        (side.throttled, "samples", "sampling was throttled {:,} times", lower),
+    )
+    return [Gap(fact, reason.format(count), hint) for count, fact, reason, hint in told if count]
+
+
+def _assemble(
+    words: U64, opened: PerfFile, samples: Samples, told: tuple[Side, Spaces], tools: Tools, about: About
+) -> Capture:
+    side, spaces = told
+    table = Frames()
+    held = spells(side.kernel_symbols)
+    words = moved(words, samples, [one for one in held if one.changes])
+    threads = _threads(samples, tools.engine)
+    owners = spaces.of_samples(threads, samples.time)
+    comm_of, comms = spaces.names_of_samples(threads, samples.time)
+    comm_frames = np.array([table.add(name, "") for name in comms], np.uint32)
+    stack_of, chosen = tools.engine.distinct(
+        words,
+        samples.chain_at,
+        samples.chain_words,
+        owners.astype(np.uint64) << np.uint64(32) | comm_of.view(np.uint64),
+    )
+    kernel, kernel_gaps = _kernel(tools, side, held)
+    stacks = tools.engine.addresses(
+        words,
+        samples.chain_at[chosen],
+        samples.chain_words[chosen],
+        owners[chosen],
+        callers=tools.name_callers,
+    )
+    named = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
+    gaps = _file_gaps(named.unnamed_files)
+    tree, leaves = tools.engine.tree(stacks, named.frames, comm_frames[comm_of[chosen]])
+    node = leaves[stack_of].astype(np.uint32)
+    cgroup_ids, cgroups = _cgroups(samples.cgroup, side)
+    return Capture(
+        _about(about, opened, side, (*kernel_gaps, *gaps)),
+        samples.time,
+        np.minimum(samples.cpu, _MOST_CPUS).astype(np.uint16),
+        samples.pid,
+        samples.tid,
+        samples.mode,
+        np.minimum(samples.event, 255).astype(np.uint8),
+        comm_of.astype(np.uint32),
+        cgroup_ids,
+        judge_idle(samples.pid, node, tree, table.names),
+        node,
+        None,
+        tree,
+        tuple(table.names),
+        tuple(table.files),
+        tuple(comms),
+        tuple(event.title for event in opened.events.all),
+        cgroups,
+    )
+
+
+def _threads(samples: Samples, engine: Engine) -> Threads:
+    ids, chosen = engine.numbers(samples.tid.astype(np.uint64) << np.uint64(32) | samples.pid)
+    return Threads(ids, samples.pid[chosen].tolist(), samples.tid[chosen].tolist())
+
+
+def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:
+    rates = [event.rate for event in opened.events.all if event.is_frequency and 0 < event.rate <= _MOST_RATE_HZ]
+    return about._replace(
+        host=opened.hostname,
+        kernel=opened.kernel,
+        clock=opened.clock,
+        rate_hz=float(rates[0]) if rates else None,
+        lost=side.lost,
+        throttled=side.throttled,
+        gaps=(*about.gaps, *gaps),
+    )
+
+
+def _kernel(tools: Tools, side: Side, held: list[Spell]) -> tuple[KernelSymbols, list[Gap]]:
+    found = tools.kernel(side.kernel_text)
+    symbols, gaps = (no_kernel_symbols(), [found]) if isinstance(found, Gap) else (found, [])
+    steady = [KernelSymbol(one.begin, one.start, one.length, one.name) for one in held if not one.changes]
+    return symbols.told_also(steady + own_symbols([one for one in held if one.changes])), gaps
+
+
+def _file_gaps(unnamed: dict[str, Gap]) -> list[Gap]:
+    if not unnamed:
+        return []
+    examples = "; ".join(f"{path} ({gap.reason})" for path, gap in list(unnamed.items())[:3])
+    more = f" and {len(unnamed) - 3} more files" if len(unnamed) > 3 else ""
+    return [Gap("frames[].name", f"functions not named in {examples}{more}", next(iter(unnamed.values())).hint)]
+
+
+def _cgroups(raw: U64, side: Side) -> tuple[U32, tuple[str, ...]]:
+    if not raw.any():
+        return np.zeros(len(raw), np.uint32), ("",)
+    ids, chosen = dense_ids(raw)
+    names = [side.cgroups.get(number, f"[{number}]" if number else "") for number in raw[chosen].tolist()]
+    return (ids + 1).astype(np.uint32), ("", *names)

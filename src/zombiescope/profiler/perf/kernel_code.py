@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of kernel addresses, from the text of kallsyms. Names are cut out only for the symbols that are asked for."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.profiler.perf.processes import KernelSymbol
+from zombiescope.profiler.perf.samples import Samples
+from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
+
+KERNEL = "[kernel]"
+UNKNOWN = "[unknown]"
+_FAR = 1 << 16
+_BLOCK = np.uint64(4096)
+"""What perf rounds the end of a last symbol to, whatever the page size of the machine."""
+_CODE = np.frombuffer(b"TtWw", np.uint8)
+_NIBBLE = np.zeros(256, np.uint8)
+for _index, _digit in enumerate(b"0123456789abcdef"):
+    _NIBBLE[_digit] = _index
+
+
+class KernelSymbols(NamedTuple):
+    starts: U64
+    """Ascending."""
+    name_at: I64
+    """Where the name lies in the text; below zero: the symbol that a record of the capture told of."""
+    text: bytes
+    told: tuple[KernelSymbol, ...] = ()
+
+    def find(self, addresses: U64) -> I64:
+        """The symbol of each address, or -1. One with nothing near after it ends with its block: beyond lies no code of its."""
+        following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))[: len(self.starts)]
+        block_end = (self.starts // _BLOCK + np.uint64(2)) * _BLOCK
+        ends = np.where(following - self.starts > np.uint64(_FAR), block_end, following)
+        mine = np.flatnonzero(self.name_at < 0)
+        lengths = np.array([self.told[-1 - at].length for at in self.name_at[mine].tolist()], np.uint64)
+        ends[mine] = np.minimum(self.starts[mine] + lengths, following[mine])
+        return find_within(self.starts, ends, addresses)
+
+    def name(self, symbol: int) -> tuple[str, str]:
+        """Name and module."""
+        if symbol < 0:
+            return UNKNOWN, KERNEL
+        at = int(self.name_at[symbol])
+        if at < 0:
+            return self.told[-at - 1].name, "[bpf]"
+        line = self.text[at : self.text.find(b"\n", at)] if b"\n" in self.text[at : at + 512] else self.text[at:]
+        name, _, module = line.partition(b"\t")
+        return shown(name), shown(module.strip()) if module else KERNEL
+
+    def told_also(self, told: list[KernelSymbol]) -> KernelSymbols:
+        """With the programs and trampolines that came and went while recording."""
+        latest = {symbol.start: index for index, symbol in enumerate(told)}
+        new = {start: index for start, index in latest.items() if not self._begins(start)}
+        if not new:
+            return self
+        starts = np.concatenate([self.starts, np.array(list(new), np.uint64)])
+        places = np.concatenate([self.name_at, -1 - np.array(list(new.values()), np.int64)])
+        order = np.argsort(starts, kind="stable")
+        return KernelSymbols(starts[order], places[order], self.text, tuple(told))
+
+    def _begins(self, start: int) -> bool:
+        place = int(np.searchsorted(self.starts, np.uint64(start)))
+        return place < len(self.starts) and int(self.starts[place]) == start
+
+    def address_of(self, name: bytes) -> int | None:
+        at = self.text.find(b" " + name + b"\n")
+        return int(self.text[at - 18 : at - 2], 16) if at >= 18 else None
+
+
+def no_kernel_symbols() -> KernelSymbols:
+    return KernelSymbols(np.empty(0, np.uint64), np.empty(0, np.int64), b"")
+
+
+def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
+    raw = np.frombuffer(text, np.uint8)
+    line_ends = np.flatnonzero(raw == 10)
+    starts = np.concatenate([np.zeros(1, np.int64), line_ends[:-1] + 1]) if len(line_ends) else line_ends
+    starts = starts[line_ends - starts > 19]
+    starts = starts[np.isin(raw[starts + 17], _CODE) & (raw[starts + 16] == 32) & (raw[starts + 18] == 32)]
+    if not len(starts):
+        return Gap("frames[].name", "the saved kernel symbols hold no function", "save /proc/kallsyms as root")
+    addresses = _hexadecimal(raw, starts)
+    if not addresses.any():
+        return Gap(
+            "frames[].name",
+            "the kernel hides its addresses (all zero in kallsyms)",
+            "record as root, or with CAP_SYSLOG",
+        )
+    order = np.argsort(addresses, kind="stable")
+    addresses, names = addresses[order], starts[order] + 19
+    first = np.ones(len(addresses), bool)
+    first[1:] = addresses[1:] != addresses[:-1]
+    return KernelSymbols(addresses[first], names[first], text)
+
+
+def _hexadecimal(raw: U8, starts: I64) -> U64:
+    value = np.zeros(len(starts), np.uint64)
+    for digit in range(16):
+        value = (value << np.uint64(4)) | _NIBBLE[raw[starts + digit]].astype(np.uint64)
+    return value
+
+
+FIRST_OWN_ADDRESS = 0xA3B1_95D7 << 32
+"""Not canonical on any processor: between the addresses of processes and those of the kernel. Nor a likely number on a stack:
+chains of code without frame pointers hold words that are no addresses, and small ones with the highest bit are many."""
+_ROOM = 1 << 32
+_EVER = (1 << 64) - 1
+_MOST_SPELLS, _MOST_PAIRS = 1 << 18, 1 << 21
+_PIECE = 1 << 17
+
+
+class Spell(NamedTuple):
+    begin: int
+    end: int
+    start: int
+    length: int
+    name: str
+
+    @property
+    def changes(self) -> bool:
+        return self.begin > 0 or self.end < _EVER
+
+
+@dataclass(slots=True)
+class _Present:
+    """The symbols that hold at one moment: none overlaps another."""
+
+    starts: list[int] = field(default_factory=list)
+    spells: dict[int, Spell] = field(default_factory=dict)
+
+    def overlapped(self, start: int, length: int) -> list[Spell]:
+        first = bisect.bisect_right(self.starts, start)
+        if first and self.spells[self.starts[first - 1]].length > start - self.starts[first - 1]:
+            first -= 1
+        last = bisect.bisect_left(self.starts, start + max(1, length))
+        return [self.spells[begun] for begun in self.starts[first:last]]
+
+    def take(self, spell: Spell) -> None:
+        self.starts.remove(spell.start)
+        del self.spells[spell.start]
+
+    def put(self, spell: Spell) -> None:
+        bisect.insort(self.starts, spell.start)
+        self.spells[spell.start] = spell
+
+
+def spells(told: list[KernelSymbol]) -> list[Spell]:
+    """From records in time order. One that is only seen to go was there before."""
+    present, over = _Present(), []
+    for symbol in told[:_MOST_SPELLS]:
+        if not symbol.length:
+            continue  # it holds no address; two of them at one place would not even overlap
+        covered = present.overlapped(symbol.start, symbol.length)
+        if symbol.is_gone and not any(spell.start == symbol.start for spell in covered):
+            over.append(Spell(0, symbol.time, symbol.start, symbol.length, symbol.name))
+            continue
+        for spell in covered:
+            if not symbol.is_gone or spell.start == symbol.start:
+                present.take(spell)
+                over.append(spell._replace(end=symbol.time))
+        if not symbol.is_gone:
+            present.put(Spell(symbol.time, _EVER, symbol.start, symbol.length, symbol.name))
+    held = [*over, *present.spells.values()]
+    return [spell for spell in held if spell.length and spell.begin < spell.end]
+
+
+class _Lookup(NamedTuple):
+    """For every stretch of addresses without a bound inside, whose it was, one after another."""
+
+    bounds: U64
+    moments: U64
+    keys: I64
+    """Stretch and moment of beginning in one number, ascending."""
+    ends: I64
+    which: I64
+
+    def find(self, addresses: U64, times: U64) -> I64:
+        """The spell of each address at its time, or -1."""
+        stretch = np.searchsorted(self.bounds, addresses, side="right").astype(np.int64) - 1
+        moment = np.searchsorted(self.moments, times, side="right").astype(np.int64)
+        place = np.searchsorted(self.keys, stretch << 32 | moment, side="right").astype(np.int64) - 1
+        safe = np.maximum(place, 0)
+        holds = (place >= 0) & (self.keys[safe] >> 32 == stretch) & (moment < self.ends[safe])
+        return np.where(holds, self.which[safe], -1)
+
+
+def _lookup(held: list[Spell]) -> _Lookup:
+    bounds = np.unique(np.array([(one.start, min(one.start + one.length, _EVER)) for one in held], np.uint64))
+    moments = np.unique(np.array([(one.begin, one.end) for one in held], np.uint64))
+    first = np.searchsorted(bounds, np.array([one.start for one in held], np.uint64))
+    last = np.searchsorted(bounds, np.array([min(one.start + one.length, _EVER) for one in held], np.uint64))
+    begins = np.searchsorted(moments, np.array([one.begin for one in held], np.uint64)).astype(np.int64) + 1
+    ends = np.searchsorted(moments, np.array([one.end for one in held], np.uint64)).astype(np.int64) + 1
+    # A file that lies could ask for the square of its symbols: those beyond stay without a name of their own.
+    many = np.cumsum(last - first)
+    allowed = int(np.searchsorted(many, _MOST_PAIRS, side="right"))
+    which = np.repeat(np.arange(allowed), (last - first)[:allowed])
+    stretch = np.arange(len(which)) - np.repeat(many[:allowed] - (last - first)[:allowed], (last - first)[:allowed])
+    keys = (stretch + first[which]) << 32 | begins[which]
+    order = np.argsort(keys, kind="stable")
+    return _Lookup(bounds, moments, keys[order], ends[which][order], which[order])
+
+
+def own_symbols(held: list[Spell]) -> list[KernelSymbol]:
+    """As symbols at the addresses that only they have."""
+    return [
+        KernelSymbol(one.begin, FIRST_OWN_ADDRESS + number * _ROOM, one.length, one.name)
+        for number, one in enumerate(held)
+    ]
+
+
+def moved(words: U64, samples: Samples, held: list[Spell]) -> U64:
+    """The words with all addresses of these spells at their own places: changed where that is allowed, else a copy."""
+    if not held:
+        return words
+    places = _within(words, min(one.start for one in held), max(one.start + one.length for one in held))
+    order = np.argsort(samples.chain_at, kind="stable")
+    row = np.searchsorted(samples.chain_at[order], places, side="right").astype(np.int64) - 1
+    places, row = places[row >= 0], order[row[row >= 0]]
+    inside = places < samples.chain_at[row] + samples.chain_words[row]
+    places, row = places[inside], row[inside]
+    which = _lookup(held).find(words[places], samples.time[row])
+    known = np.flatnonzero(which >= 0)
+    if not len(known):
+        return words
+    places, which = places[known], which[known]
+    starts = np.array([one.start for one in held], np.uint64)[which]
+    changed = words if words.flags.writeable else words.copy()
+    changed[places] += (np.uint64(FIRST_OWN_ADDRESS) + which.astype(np.uint64) * np.uint64(_ROOM)) - starts
+    return changed
+
+
+def _within(words: U64, lowest: int, end: int) -> I64:
+    """The places of words between two addresses, piece by piece."""
+    found = [np.empty(0, np.int64)]
+    low, room = np.uint64(lowest), np.uint64(min(end - lowest, _EVER))
+    for begin in range(0, len(words), _PIECE):
+        here = np.flatnonzero(words[begin : begin + _PIECE] - low < room)
+        if len(here):
+            found.append(here + begin)
+    return np.concatenate(found)

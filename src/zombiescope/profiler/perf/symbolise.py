@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses to frames: a function and the file it is from. Each distinct address once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.profiler.perf.elf_symbols import ElfSymbols
+from zombiescope.profiler.perf.engine import FIRST_KERNEL_ADDRESS
+from zombiescope.profiler.perf.kernel_code import UNKNOWN, KernelSymbols
+from zombiescope.profiler.perf.processes import Spaces
+from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, used_numbers
+
+_MOST_LINES = 2_000_000
+
+
+class JitMap(NamedTuple):
+    starts: U64
+    ends: U64
+    names: tuple[bytes, ...]
+
+    def find(self, addresses: U64) -> I64:
+        return find_within(self.starts, self.ends, addresses)
+
+    def name(self, symbol: int) -> str:
+        return shown(self.names[symbol])
+
+
+def read_jit_map(text: bytes) -> JitMap:
+    """Later lines win: a compiler reuses addresses. Lines that make no sense are passed over."""
+    latest: dict[int, tuple[int, bytes]] = {}
+    for line in text.split(b"\n", _MOST_LINES)[:_MOST_LINES]:
+        parts = line.split(b" ", 2)
+        try:
+            start, size = int(parts[0], 16), int(parts[1], 16)
+            latest[start] = (start + size, parts[2])
+        except (ValueError, IndexError):
+            continue
+        if not 0 <= start <= start + size < 1 << 64:
+            del latest[start]
+    starts = sorted(latest)
+    return JitMap(
+        np.array(starts, np.uint64),
+        np.array([latest[start][0] for start in starts], np.uint64),
+        tuple(latest[start][1] for start in starts),
+    )
+
+
+VDSO = "[vdso]"
+
+
+class SymbolSources(Protocol):
+    def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
+        """Of the vdso, the release of the kernel that it is part of stands for a build id."""
+        ...
+
+    def jit(self, pid: int) -> JitMap | Gap | None:
+        """Names of code made while running. A gap: there are some that cannot be used; None: there are none."""
+        ...
+
+    def plain(self, name: str) -> str:
+        """A name as its author wrote it."""
+        ...
+
+
+@dataclass(slots=True)
+class Frames:
+    """Every (function, file) once. Grows while a capture is read."""
+
+    names: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    _known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, name: str, file: str) -> int:
+        number = self._known.setdefault((name, file), len(self.names))
+        if number == len(self.names):
+            self.names.append(name)
+            self.files.append(file)
+        return number
+
+
+class Symbolised(NamedTuple):
+    frames: U32
+    """For each address."""
+    unnamed_files: dict[str, Gap]
+    """Files whose functions could not be named."""
+
+
+def symbolise(
+    addresses: U64, owners: I64, spaces: Spaces, kernel: KernelSymbols, sources: SymbolSources, table: Frames
+) -> Symbolised:
+    """Frames of distinct (address, space) pairs; `owners` are the spaces, of no meaning for kernel addresses."""
+    unknown = table.add(UNKNOWN, UNKNOWN)
+    frames = np.full(len(addresses), unknown, np.uint32)
+    in_kernel = addresses >= np.uint64(FIRST_KERNEL_ADDRESS)
+    symbols = kernel.find(addresses[in_kernel])
+    distinct, inverse = used_numbers(symbols + 1, len(kernel.starts) + 1)
+    named = np.array([table.add(*kernel.name(symbol - 1)) for symbol in distinct.tolist()], np.uint32)
+    frames[in_kernel] = named[inverse] if len(named) else unknown
+    places = np.flatnonzero(~in_kernel)
+    gaps: dict[str, Gap] = {}
+    for group in _by_file(places, addresses, owners, spaces):
+        frames[group.places] = _name_group(group, addresses, sources, table, gaps)
+    return Symbolised(frames, gaps)
+
+
+class _Group(NamedTuple):
+    path: str
+    build_id: str
+    pid: int
+    places: I64
+    offsets: U64
+
+
+def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_Group]:
+    """Addresses with the file mapped there, gathered by file; those in code made while running, by process."""
+    maps: list[tuple[int, int, int]] = []
+    keys: dict[tuple[str, str, int], int] = {}
+    mapped_by: list[int] = []
+    which = np.full(len(places), -1, np.int64)
+    order = np.argsort(owners[places], kind="stable")
+    bounds = np.flatnonzero(np.diff(owners[places][order])) + 1
+    for mine in np.split(order, bounds) if len(order) else []:
+        owner = int(owners[places[mine[0]]])
+        space = spaces.all[owner] if 0 <= owner < len(spaces.all) else None
+        if space is None or not space.maps:
+            continue
+        found = np.searchsorted(
+            np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
+        )
+        hit, place = used_numbers(found, len(space.maps) + 1)
+        which[mine] = np.where(found > 0, place + (len(maps) - (1 if hit[0] == 0 else 0)), -1)
+        for one in [space.maps[number - 1] for number in hit.tolist() if number]:
+            made = _is_made_while_running(one.path)
+            key = keys.setdefault((one.path, "" if made else one.build_id, space.pid if made else 0), len(keys))
+            if key == len(mapped_by):
+                mapped_by.append(space.pid)
+            end = min(one.start + one.length, (1 << 64) - 1)
+            maps.append((key, end, (one.offset - one.start) % (1 << 64)))
+    return _grouped(places, addresses, which, maps, [(*key, pid) for key, pid in zip(keys, mapped_by, strict=True)])
+
+
+def _grouped(
+    places: I64, addresses: U64, which: I64, maps: list[tuple[int, int, int]], files: list[tuple[str, str, int, int]]
+) -> list[_Group]:
+    if not maps:
+        return []
+    number = np.array([key for key, _, _ in maps], np.int64)
+    end = np.array([end for _, end, _ in maps], np.uint64)
+    shift = np.array([shift for _, _, shift in maps], np.uint64)
+    known = np.flatnonzero(which >= 0)
+    known = known[addresses[places[known]] < end[which[known]]]
+    known = known[np.argsort(number[which[known]], kind="stable")]
+    here, found = places[known], which[known]
+    file_of = number[found]
+    groups = []
+    for part in np.split(np.arange(len(known)), np.flatnonzero(np.diff(file_of)) + 1) if len(known) else []:
+        path, build_id, _, pid = files[int(file_of[part[0]])]
+        groups.append(_Group(path, build_id, pid, here[part], addresses[here[part]] + shift[found[part]]))
+    return groups
+
+
+def _is_made_while_running(path: str) -> bool:
+    if path == VDSO:
+        return False
+    return not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero"))
+
+
+def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
+    if _is_made_while_running(group.path):
+        jit = sources.jit(group.pid)
+        if isinstance(jit, Gap):
+            gaps[group.path] = jit
+        if jit is None or isinstance(jit, Gap):
+            return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
+        return _named(jit.find(addresses[group.places]), jit, sources, group.path, table)
+    elf = sources.elf(group.path, group.build_id, group.pid)
+    if isinstance(elf, Gap):
+        gaps[group.path] = elf
+        return np.full(len(group.places), table.add(UNKNOWN, group.path), np.uint32)
+    return _named(elf.find(group.offsets), elf, sources, group.path, table)
+
+
+def _named(symbols: I64, source: ElfSymbols | JitMap, sources: SymbolSources, path: str, table: Frames) -> U32:
+    distinct, inverse = used_numbers(symbols + 1, len(source.starts) + 1)
+    names = [sources.plain(source.name(symbol - 1)) if symbol else UNKNOWN for symbol in distinct.tolist()]
+    numbers = [table.add(name, path) for name in names]
+    return np.array(numbers, np.uint32)[inverse]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples with stacks, and the questions asked of them. Pure."""

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moments when one core left its own quiet baseline for kernel work: when, how far, which stack, and what differs from before.
+
+Each core is compared with itself. Its quiet share of kernel time is what its lower windows show; a moment is a stretch of
+windows that nearly-all-kernel explains far better than the quiet share does (a sum of log likelihood ratios).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zombiescope.profiler.stacks.arrays import I64
+from zombiescope.profiler.stacks.capture import (
+    GUEST_KERNEL_MODE,
+    KERNEL_MODE,
+    BrokenCapture,
+    Capture,
+    Selection,
+    is_kernel_file,
+    row_numbers,
+)
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference
+
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Chosen on the tuning set of `bench/profile`, judged on the other one."""
+
+    window_seconds: float = 0.1
+    least_samples: float = 8.0
+    """Windows grow until a busy core has this many samples in one."""
+    saturated: float = 0.9
+    quiet_quantile: float = 0.3
+    quiet_least: float = 0.02
+    quiet_most: float = 0.5
+    least_seconds: float = 0.5
+    least_rise: float = 0.3
+    least_share: float = 0.6
+    least_score: float = 12.0
+    join_seconds: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    cpu: int
+    begin: float
+    end: float
+    share: float
+    """Of the core's samples, those in the kernel and not idle."""
+    quiet_share: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Risen:
+    name: str
+    file: str
+    before: float
+    during: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    moment: Moment
+    stack: tuple[str, ...]
+    """The kernel stack that dominates, outermost first."""
+    stack_share: float
+    comm: str
+    risen: tuple[Risen, ...]
+
+
+_NO_CORE = 0xFFFF
+_MOST_WINDOWS = 5_000_000
+
+
+def find_moments(capture: Capture, tuning: Tuning = Tuning()) -> list[Moment]:  # noqa: B008 (frozen)
+    if not capture.about.has_time:
+        raise BrokenCapture("this capture has stacks without times", "import perf.data or perf script text")
+    rate = _rate(capture)
+    if not rate:
+        return []
+    window = max(tuning.window_seconds, tuning.least_samples / rate)
+    windows = int(capture.seconds / window) + 1
+    if windows > _MOST_WINDOWS:
+        raise BrokenCapture(f"{windows:,} windows of time are too many", "choose a shorter capture")
+    found: list[Moment] = []
+    for cpu in np.flatnonzero(np.bincount(capture.cpu)).tolist():
+        if cpu != _NO_CORE:
+            busy, seen = _windows(capture, cpu, window, windows)
+            found += _moments_of(cpu, busy, np.maximum(seen, 0.5 * rate * window), window, tuning)
+    return sorted(found, key=lambda moment: (moment.begin, moment.cpu))
+
+
+def _rate(capture: Capture) -> float:
+    """Samples a second of one core: as asked for, or as the busiest core shows."""
+    if capture.about.rate_hz:
+        return capture.about.rate_hz
+    counts = np.bincount(capture.cpu)
+    return float(counts.max()) / capture.seconds if capture.seconds > 0 else 0.0
+
+
+def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64, Shares]:
+    mine = np.flatnonzero(capture.cpu == cpu)
+    at = ((capture.time[mine] - capture.time[0]) // np.uint64(round(window * 1e9))).astype(np.int64)
+    mode = capture.mode[mine]
+    busy = ((mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)) & ~capture.idle[mine]
+    return np.bincount(at[busy], minlength=count), np.bincount(at, minlength=count).astype(np.float64)
+
+
+def _moments_of(cpu: int, busy: I64, seen: Shares, window: float, tuning: Tuning) -> list[Moment]:
+    shares = busy / seen
+    quiet = float(np.clip(np.quantile(shares, tuning.quiet_quantile), tuning.quiet_least, tuning.quiet_most))
+    gain = np.log(tuning.saturated / quiet)
+    loss = np.log((1 - tuning.saturated) / (1 - quiet))
+    scores = busy * gain + (seen - busy) * loss
+    moments = []
+    for first, last in _joined(_stretches(scores), round(tuning.join_seconds / window), scores):
+        share = float(busy[first:last].sum() / seen[first:last].sum())
+        moment = Moment(cpu, first * window, last * window, share, quiet, float(scores[first:last].sum()))
+        if _stands_out(moment, tuning):
+            moments.append(moment)
+    return moments
+
+
+def _stands_out(moment: Moment, tuning: Tuning) -> bool:
+    return (
+        moment.end - moment.begin >= tuning.least_seconds - 1e-9
+        and moment.share >= max(tuning.least_share, moment.quiet_share + tuning.least_rise)
+        and moment.score >= tuning.least_score
+    )
+
+
+def _stretches(scores: Shares) -> list[tuple[int, int]]:
+    """All stretches of windows whose sum no longer or shorter neighbour betters (Ruzzo and Tompa)."""
+    stack: list[tuple[int, int, float, float]] = []
+    total = 0.0
+    for index, score in enumerate(scores.tolist()):
+        before, total = total, total + score
+        if score <= 0:
+            continue
+        first, last, left, right = index, index + 1, before, total
+        while stack:
+            other = next((place for place in range(len(stack) - 1, -1, -1) if stack[place][2] < left), None)
+            if other is None or stack[other][3] >= right:
+                break
+            first, left = stack[other][0], stack[other][2]
+            del stack[other:]
+        stack.append((first, last, left, right))
+    return [(first, last) for first, last, _, _ in stack]
+
+
+def _joined(stretches: list[tuple[int, int]], apart: int, scores: Shares) -> list[tuple[int, int]]:
+    """Stretches with a short pause between are one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in stretches:
+        near = joined and first - joined[-1][1] <= apart
+        if near and scores[joined[-1][1] : first].sum() + scores[first:last].sum() > 0:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def explain(capture: Capture, shape: Shape, moment: Moment) -> Explained:
+    during = Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel")
+    stack, share, comm = _dominating(capture, shape, during)
+    length = moment.end - moment.begin
+    before = Selection(max(0.0, moment.begin - max(length, 2.0)), moment.begin, cpus=(moment.cpu,), with_idle=True)
+    risen = _risen(
+        capture, difference(capture, shape, before, Selection(moment.begin, moment.end, (moment.cpu,), with_idle=True))
+    )
+    return Explained(moment, stack, share, comm, risen)
+
+
+def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tuple[str, ...], float, str]:
+    """The kernel's part of the stacks alone, whoever called it: outermost first, the widest way in, then the widest child while it
+    holds half of its parent; its share of the moment; and the thread that ran most."""
+    rows = row_numbers(capture, during)
+    if not len(rows):
+        return (), 0.0, ""
+    nodes, counts = np.unique(capture.node[rows], return_counts=True)
+    in_kernel = [is_kernel_file(file) for file in capture.frame_files]
+    stacks = [[frame for frame in path if in_kernel[frame]] for path in _paths(capture, shape, nodes.astype(np.int64))]
+    left = [(stack, int(count)) for stack, count in zip(stacks, counts.tolist(), strict=True) if stack]
+    path: list[str] = []
+    share = whole = sum(count for _, count in left)
+    while left:
+        children: dict[int, int] = {}
+        for stack, count in left:
+            if len(stack) > len(path):
+                children[stack[len(path)]] = children.get(stack[len(path)], 0) + count
+        widest = max(children, key=children.__getitem__, default=None)
+        if widest is None or (path and children[widest] * 2 < share):
+            break
+        share = children[widest]
+        left = [(stack, count) for stack, count in left if len(stack) > len(path) and stack[len(path)] == widest]
+        path.append(capture.frame_names[widest])
+    comm = capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
+    return tuple(path), share / max(1, whole), comm
+
+
+def _paths(capture: Capture, shape: Shape, nodes: I64) -> list[list[int]]:
+    """The frames of each node, root first: its ancestor on a level is the last node there that does not come after it."""
+    paths: list[list[int]] = [[] for _ in nodes]
+    for level in shape.by_level[1:]:
+        above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
+        inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
+        if not len(inside):
+            break
+        for place, frame in zip(inside.tolist(), capture.tree.frame[above[inside]].tolist(), strict=True):
+            paths[place].append(frame)
+    return paths
+
+
+def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, ...]:
+    """Functions by how much more of the time they hold than before; outer ones that only pass it on are left out."""
+    if graph.before is None or not graph.samples:
+        return ()
+    during, before = graph.shares(), graph.shares_before()
+    best: dict[tuple[str, str], Risen] = {}
+    for entry in graph.own_changes(0.05, only_risen=True):
+        frame = int(graph.frame[entry])
+        key = (capture.frame_names[frame], capture.frame_files[frame])
+        best.setdefault(key, Risen(*key, float(before[entry]), float(during[entry])))
+    return tuple(list(best.values())[:most])

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Other tools' profiles, in and out: one format a file."""

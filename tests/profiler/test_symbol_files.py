@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that name functions: the recorded build or none, also where only perf has kept a copy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zombiescope.facts.gap import Gap
+from zombiescope.profiler.files.symbol_files import SymbolFiles, map_file
+from zombiescope.profiler.perf.elf_symbols import BrokenElf, open_elf
+
+NOBODY = 1 << 30
+
+
+def any_library() -> tuple[str, str]:
+    """One of those that this process has mapped, with its build id."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.partition("/")[2]
+        try:
+            if path and ".so" in path and (build_id := open_elf(map_file(b"/" + path.encode())).build_id()):
+                return f"/{path}", build_id
+        except (OSError, BrokenElf):
+            continue
+    pytest.skip("no library of this process has a build id")
+
+
+def test_a_file_that_is_gone_is_taken_from_perfs_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, build_id = any_library()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert isinstance(SymbolFiles().elf("/gone/lib.so", build_id, NOBODY), Gap)
+    kept = tmp_path / ".debug/.build-id" / build_id[:2] / build_id[2:]
+    kept.mkdir(parents=True)
+    shutil.copy(library, kept / "elf")
+    assert not isinstance(SymbolFiles().elf("/gone/lib.so", build_id, NOBODY), Gap)
+
+
+def test_a_copy_of_another_build_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, _ = any_library()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    wanted = "ab" * 20
+    kept = tmp_path / ".debug/.build-id" / wanted[:2] / wanted[2:]
+    kept.mkdir(parents=True)
+    shutil.copy(library, kept / "elf")
+    found = SymbolFiles().elf("/gone/lib.so", wanted, NOBODY)
+    assert isinstance(found, Gap)
+    assert "build" in found.reason or "no such file" in found.reason
+
+
+@pytest.mark.parametrize("build_id", ["", "..", "../../../../etc", "a/b/c/d", "zz"])
+def test_a_build_id_is_no_way_out(build_id: str) -> None:
+    assert isinstance(SymbolFiles().elf("/gone/lib.so", build_id, NOBODY), Gap)
+
+
+def test_half_a_build_id_is_not_the_recorded_one() -> None:
+    library, build_id = any_library()
+    assert not isinstance(SymbolFiles().elf(library, build_id, NOBODY), Gap)
+    for wanted in (build_id + "ab", build_id[:-2], "ab" * 20):
+        assert isinstance(SymbolFiles().elf(library, wanted, NOBODY), Gap)
+
+
+def test_our_own_code_map_is_believed_and_one_that_anybody_may_write_is_not(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    code_map = tmp_path / "tmp" / f"perf-{NOBODY}.map"
+    files = SymbolFiles(root=bytes(tmp_path))
+    assert files.jit(NOBODY) is None
+    code_map.write_text("400000 1000 made\n")
+    code_map.chmod(0o644)
+    found = SymbolFiles(root=bytes(tmp_path)).jit(NOBODY)
+    assert found is not None and not isinstance(found, Gap) and found.names == (b"made",)
+    code_map.chmod(0o666)
+    assert isinstance(SymbolFiles(root=bytes(tmp_path)).jit(NOBODY), Gap)
