@@ -157,6 +157,29 @@ def the_totals_of_an_autopsy_are_the_sums_of_its_zombies(said: Answers) -> None:
         assert kinds == totals["by_pin"]
 
 
+def what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals(said: Answers) -> None:
+    document = said.documents.get("autopsy", {"totals": {}, "zombies": []})
+    totals, bodies = document["totals"], document["zombies"]
+    if not bodies or len(bodies) != totals["zombies"]:
+        return
+    alone: Counter[str] = Counter()
+    together: Counter[frozenset[str]] = Counter()
+    for body in bodies:
+        actions = {remedy["action"] for remedy in body["freed_by"]}
+        if len(actions) > 1 and all(remedy.get("together") for remedy in body["freed_by"]):
+            together[frozenset(actions)] += 1
+        else:
+            alone.update(actions)
+    freed = {row["action"]: row["zombies"] for row in totals["freed_by"]}
+    assert together == {frozenset(row["actions"]): row["zombies"] for row in totals["freed_together"]}
+    assert all(number <= freed[action] for action, number in alone.items())
+    assert alone["delete_file"] == freed.get("delete_file", 0)
+    for actions, number in together.items():
+        assert any(
+            f"{' and '.join(row['actions'])} {number:,} " in said.said("autopsy") for row in totals["freed_together"]
+        ), actions
+
+
 def groups_sum_to_the_totals(said: Answers) -> None:
     totals: dict[str, Any] = said.documents.get("autopsy", {}).get("totals", {})
     for group in ("maker", "parent", "pin", "file"):
@@ -218,6 +241,20 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
     if freed:
         assert f"which free {freed:,} of {document['zombies']:,} zombie" in text
     assert "frees 0 zombies" not in text
+
+
+def who_uses_a_file_is_known_to_the_plan_too(said: Answers) -> None:
+    bodies, plan = said.documents.get("autopsy", {}).get("zombies", []), said.documents.get("plan")
+    pins = [pin for body in bodies for pin in body["pins"] if pin["kind"] == "tmpfs" and pin["path"] and pin["holder"]]
+    if plan is None or not pins:
+        return
+    held, text = {pin["path"]: pin["holder"] for pin in pins}, said.said("plan")
+    for step in plan["steps"]:
+        asked = [word for command in step["change"].get("commands", ()) for word in command.split()]
+        assert not ("fuser" in asked and held.keys() & set(asked)), "who has it open is known"
+        assert not set(map(str, step["change"].get("files", ()))) & held.keys(), "in use"
+    assert "does not keep who has which file open" not in text
+    assert any(holder in text for holder in held.values())
 
 
 def the_time_of_the_cores_adds_up_or_is_said_to_be_unknown(said: Answers) -> None:
@@ -282,8 +319,10 @@ LAWS = (
     one_stock_has_one_severity,
     a_check_says_in_its_text_what_is_in_its_document,
     the_totals_of_an_autopsy_are_the_sums_of_its_zombies,
+    what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals,
     groups_sum_to_the_totals,
     a_plan_frees_no_more_than_there_are,
+    who_uses_a_file_is_known_to_the_plan_too,
     the_time_of_the_cores_adds_up_or_is_said_to_be_unknown,
     the_doctor_does_not_contradict_itself,
     the_recorded_and_the_replayed_doctor_saw_the_same_cores,
