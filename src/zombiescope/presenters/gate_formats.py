@@ -10,7 +10,7 @@ from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.names import shown
 
 NPD_CHARACTERS = 80
-_PERFORMANCE = ("zombies", "ratio", "growth")
+_PERFORMANCE = ("zombies", "ratio", "growth", "sweep", "directories")
 
 
 def render_text(gate: Gate, source: str) -> str:

@@ -161,7 +161,7 @@ def test_a_recording_is_judged_by_its_counts(incident: Path, tmp_path: Path, cap
     capfd.readouterr()
     status, out, _ = check(capfd, "--root", str(recording), "--json")
     document = json.loads(out)
-    assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["zombies", "ratio"])
+    assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["zombies", "ratio", "directories"])
     assert "reasons[audit]" in {gap["fact"] for gap in document["gaps"]}
     assert main(["audit", "--root", str(recording)]) == 3
     assert "does not keep unit files" in capfd.readouterr().err
