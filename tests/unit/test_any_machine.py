@@ -16,7 +16,6 @@ from rich.console import Console
 from tests.build import V2_MOUNT, Cgroup, Machine, Use, v1_machine, v2_machine, write_machine
 
 from zombiescope.analysis.scan import derive_scan
-from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.host.tree import TreeHost
 from zombiescope.pipeline.doctor import examine
@@ -65,14 +64,14 @@ def documents(root: bytes) -> list[dict[str, Any]]:
     seen = scan(host)
     examined = examine(host, 10)
     parts = [
-        *render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, explain=True),
+        *render_scan_text(seen.observation, seen.diagnosis, explain=True),
         *render_doctor_text(examined.case, examined.diagnosis),
     ]
     console = Console(file=io.StringIO(), width=60, color_system=None)
     for part in parts:
         console.print(part)
     rendered = [
-        render_scan(seen.observation, seen.diagnosis, Thresholds()),
+        render_scan(seen.observation, seen.diagnosis),
         render_doctor(examined.case, examined.diagnosis),
     ]
     return [json.loads(json.dumps(document, allow_nan=False)) for document in rendered]

@@ -70,7 +70,6 @@ class Api:
         return render_scan(
             Observation(snapshot, judged.scan),
             judged.diagnosis,
-            self._state.thresholds,
             judged.growth,
             derive_reclaim_pass(judged.case.reclaim, snapshot.taken_at),
         )

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
-from zombiescope.analysis.freeing import Action, Remedy, actions_enough, actions_on, least_harm_first, remedies_of
+from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
 from zombiescope.analysis.maker import Makers, instance_of
 from zombiescope.analysis.numbered import folding
 from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
+
+NOTHING: Mapping[tuple[Action, ...], int] = MappingProxyType({})
 
 
 class Body(NamedTuple):
@@ -48,6 +51,8 @@ class Totals(NamedTuple):
     freed_by: Mapping[Action, int]
     in_vain: tuple[Vain, ...] = ()
     """What does not free them, or makes it worse."""
+    freed_together: Mapping[tuple[Action, ...], int] = NOTHING
+    """Zombies that no single action frees, by the actions it takes; none of them is in `freed_by`."""
 
 
 class ParentCheck(NamedTuple):
@@ -145,16 +150,28 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     makers: Counter[str] = Counter()
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
+    together: Counter[tuple[Action, ...]] = Counter()
     vain: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
     pages = 0
-    for (maker, held, unsplit, of_kinds, choices, state), number in Counter(map(_shape, bodies)).items():
+    for (maker, held, unsplit, of_kinds, needs, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
         pages += (_in_memory(held) + unsplit) * number
         kinds.update(dict.fromkeys(of_kinds, number))
         vain[of_kinds, state] += number
-        freed.update(dict.fromkeys(actions_enough(choices), number))
+        ways = ways_out(needs)
+        freed.update(dict.fromkeys(ways.alone, number))
+        if ways.together:
+            together[ways.together] += number
     shares = tuple(MakerShare(maker, count, count / len(bodies)) for maker, count in makers.most_common())
-    return Totals(len(bodies), pages, dict(kinds.most_common()), shares, least_harm_first(freed), derive_vain(vain))
+    return Totals(
+        len(bodies),
+        pages,
+        dict(kinds.most_common()),
+        shares,
+        least_harm_first(freed),
+        derive_vain(vain),
+        dict(together.most_common()),
+    )
 
 
 def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
@@ -163,14 +180,14 @@ def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[froz
     if pins is zombie.pins and len(pins) == 1:
         pin = pins[0]
         state = state_of(pins) if pin.kind is PinKind.PAGE_CACHE else AT_REST
-        return maker, zombie.pages, zombie.unsplit_pages, (pin.kind,), (actions_on(pin),), state
+        return maker, zombie.pages, zombie.unsplit_pages, (pin.kind,), needs_of(pin), state
     kinds = tuple([pin.kind for pin in zombie.pins])
     return (
         maker,
         zombie.pages,
         zombie.unsplit_pages,
         kinds,
-        tuple([actions_on(pin) for pin in pins]),
+        tuple([actions for pin in pins for actions in needs_of(pin)]),
         state_of(zombie.pins),
     )
 

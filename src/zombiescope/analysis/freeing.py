@@ -65,7 +65,7 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
     choices = [
         {(action, _target(action, pin, zombie.parent)) for action in actions}
         for pin in pins
-        for actions in _needed(pin)
+        for actions in needs_of(pin)
     ]
     if not choices:
         return (Remedy(Action.WAIT, shown(zombie.path)),)
@@ -79,13 +79,32 @@ def remedies_of(zombie: Zombie, pins: Iterable[Pin]) -> tuple[Remedy, ...]:
 
 def remedies_on(pin: Pin, parent: bytes) -> tuple[Remedy, ...]:
     """What removes one pin of zombies below a live parent, where the zombies themselves could not be seen."""
-    choices = (Remedy(action, _target(action, pin, parent)) for action in actions_on(pin))
+    needs = needs_of(pin)
+    choices = (Remedy(action, _target(action, pin, parent), len(needs) > 1) for actions in needs for action in actions)
     return tuple(sorted(choices, key=_least_harm))
 
 
-def actions_enough(choices: Sequence[frozenset[Action]]) -> frozenset[Action]:
-    """The actions of which one alone, given all its targets, removes every pin; none if it takes several. One set a pin."""
-    return choices[0].intersection(*choices[1:]) if choices else frozenset({Action.WAIT})
+class Ways(NamedTuple):
+    alone: frozenset[Action] = frozenset()
+    """Each of them, given all its targets, removes every pin."""
+    together: tuple[Action, ...] = ()
+    """Where no action alone does: all of these, least harm first."""
+
+
+def ways_out(needs: Sequence[frozenset[Action]]) -> Ways:
+    """What frees a zombie whose pins need one action of each set (`needs_of`): the totals' view of `remedies_of`."""
+    if not needs:
+        return Ways(frozenset({Action.WAIT}))
+    alone = needs[0].intersection(*needs[1:])
+    if alone:
+        return Ways(alone)
+    if frozenset({Action.REBOOT}) in needs:
+        return Ways(frozenset({Action.REBOOT}))
+    chosen: set[Action] = set()
+    for actions in sorted(needs, key=len):
+        if not chosen & actions:
+            chosen.add(min(actions, key=_HARM.__getitem__))
+    return Ways(together=tuple(sorted(chosen, key=_HARM.__getitem__)))
 
 
 def actions_on(pin: Pin) -> frozenset[Action]:
@@ -99,7 +118,7 @@ def actions_on(pin: Pin) -> frozenset[Action]:
     return _ACTIONS[pin.kind]
 
 
-def _needed(pin: Pin) -> tuple[frozenset[Action], ...]:
+def needs_of(pin: Pin) -> tuple[frozenset[Action], ...]:
     """One action of each set: a file in memory with a name and a live user stays until both have let go."""
     if pin.kind is PinKind.TMPFS and pin.path is not None and pin.holder is not None:
         return _RESTART, actions_on(pin)
@@ -175,3 +194,7 @@ def _least_harm(remedy: Remedy) -> tuple[int, str]:
 
 def least_harm_first(counts: Mapping[Action, int]) -> dict[Action, int]:
     return dict(sorted(counts.items(), key=lambda item: _HARM[item[0]]))
+
+
+def cost_of(actions: Iterable[Action]) -> str:
+    return "; and ".join(COSTS[action] for action in actions)

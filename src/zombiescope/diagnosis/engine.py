@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +11,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.gap import Gap
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.in_vain import InVain
@@ -21,6 +23,9 @@ _AT_A_GLANCE = (
     visible_leak.judge_visible_leak,
 )
 _COUNTED = (zombie_population.ID, visible_leak.ID)
+_SWEEP = "costly-sweep"
+_GLANCED = (*_COUNTED, zombie_growth.ID, _SWEEP)
+"""What counts, history and one sweep tell. Their worst is the severity of `scan`, and that of the counts of `check`."""
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 
 
@@ -33,6 +38,7 @@ class Disease(StrEnum):
 
 
 NONE, UNTOLD = "none", "unknown"
+_ORDINARY = ": nothing out of the ordinary"
 
 
 class Diagnosis(NamedTuple):
@@ -58,8 +64,17 @@ class Diagnosis(NamedTuple):
     @property
     def worst(self) -> Severity:
         """What nobody could watch makes nothing worse; what could not be counted does."""
-        told = [each for each in self.findings if each.verdict is not Verdict.UNKNOWN or each.id in _COUNTED]
-        return max((finding.severity for finding in told), key=_ORDER.index)
+        return _worst(self.findings)
+
+    @property
+    def glanced(self) -> Severity:
+        """How bad the stock is, its growth and its cost, whatever else is the matter."""
+        return _worst(finding for finding in self.findings if finding.id in _GLANCED)
+
+
+def _worst(findings: Iterable[Finding]) -> Severity:
+    told = [each for each in findings if each.verdict is not Verdict.UNKNOWN or each.id in _COUNTED]
+    return max((finding.severity for finding in told), key=_ORDER.index)
 
 
 def at_least(severity: Severity, limit: Severity) -> bool:
@@ -68,7 +83,24 @@ def at_least(severity: Severity, limit: Severity) -> bool:
 
 def glance(case: Case) -> Diagnosis:
     """Only what plain counts tell: for `scan`, which must be cheap."""
-    return _by_counts(tuple(rule(case) for rule in _AT_A_GLANCE))
+    found = [rule(case) for rule in _AT_A_GLANCE]
+    sweep = case.first.snapshot.sweep
+    if not isinstance(sweep, Gap) and case.thresholds.of_sweep(sweep.seconds) is not Severity.OK:
+        from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep  # noqa: PLC0415 (few hosts have one)
+
+        found.append(judge_costly_sweep(case))
+    return _with_the_rest(_by_counts(tuple(found)))
+
+
+def _with_the_rest(plain: Diagnosis) -> Diagnosis:
+    """The counts are in the sentence; what grows or takes long belongs in the same line."""
+    more = [each.summary for each in plain.present if each.id not in _COUNTED]
+    if not more:
+        return plain
+    plain = plain._replace(verdict="; ".join([plain.verdict.removesuffix(_ORDINARY), *more]))
+    if plain.disease is not Disease.NONE:
+        return plain
+    return plain._replace(verdict=plain.verdict.removeprefix("none: "), origin=UNTOLD)
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -127,7 +159,7 @@ def _sentence(disease: Disease, population: Finding, leak: Finding) -> str:
         case Disease.DIRECTORIES:
             return f"directories never removed: {leak.summary}; {population.summary}"
         case Disease.NONE:
-            return f"none: {population.summary}, and {leak.summary}: nothing out of the ordinary"
+            return f"none: {population.summary}, and {leak.summary}{_ORDINARY}"
         case Disease.UNKNOWN:
             unknown = population if population.verdict is Verdict.UNKNOWN else leak
             return f"cannot tell: {unknown.summary}"

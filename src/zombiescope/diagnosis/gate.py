@@ -14,7 +14,11 @@ from enum import StrEnum
 
 from zombiescope.analysis.census import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
+from zombiescope.diagnosis.rules.visible_leak import judge_visible_leak
+from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -116,6 +120,40 @@ def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Re
 def unknown(what: str, gap: Gap) -> Reason:
     tail = f" ({gap.hint})" if gap.hint else ""
     return Reason(what, None, None, GateVerdict.UNKNOWN, f"could not look: {gap.reason}{tail}")
+
+
+def judge_counts(case: Case, limits: Limits) -> list[Reason]:
+    """All that one look tells, by the rules of `scan` and `doctor`: the stock, what it was seen to cost, and directories."""
+    population = case.last.scan.population
+    reasons = judge_population(population, limits)
+    sweep = case.first.snapshot.sweep
+    if not isinstance(sweep, Gap):
+        found = judge_costly_sweep(case)
+        limit = limits.sweep_critical if found.severity is Severity.CRITICAL else limits.sweep_warning
+        verdict, value = _VERDICTS[found.severity], round(sweep.seconds, 6)
+        reasons.append(Reason("sweep", value, limit, verdict, found.summary, "timed"))
+    if not isinstance(population, Gap) and not isinstance(case.reclaim, Gap):
+        reasons += _reclaim(case, population)
+    return [*reasons, _directories(case, limits)]
+
+
+def _reclaim(case: Case, population: Population) -> list[Reason]:
+    """Only where reclaim was seen to walk over them: the stock is worse then than its number."""
+    by_count, severity = case.thresholds.of_population(population), stock_severity(case, population)
+    if severity is by_count:
+        return []
+    summary = f"{population.zombies:,} zombies hold a core of this host: zombiescope doctor tells by what"
+    return [Reason("harm", population.zombies, 1, _VERDICTS[severity], summary, population.source)]
+
+
+def _directories(case: Case, limits: Limits) -> Reason:
+    found, empties = judge_visible_leak(case), case.last.scan.empty_directories
+    if found.severity is Severity.UNKNOWN:
+        return unknown("directories", empties if isinstance(empties, Gap) else Gap("visible_leak", found.summary))
+    limit = limits.directories_critical if found.severity is Severity.CRITICAL else limits.directories_warning
+    value = found.evidence[0].value
+    assert isinstance(value, int)
+    return Reason("directories", value, limit, _VERDICTS[found.severity], found.summary, found.evidence[0].source)
 
 
 def judge_population(population: Population | Gap, limits: Limits) -> list[Reason]:

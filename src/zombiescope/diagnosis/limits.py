@@ -14,6 +14,15 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 
 PREFIX = "ZOMBIESCOPE_CHECK_"
+COMMON_NAMES = {
+    "growth_warning": "growth_warning_per_hour",
+    "growth_critical": "growth_critical_per_hour",
+    "sweep_warning": "sweep_warning_seconds",
+    "sweep_critical": "sweep_critical_seconds",
+    "directories_warning": "empty_directories_warning",
+    "directories_critical": "empty_directories_critical",
+}
+"""What every command's thresholds call a limit of the gate, where that is another name."""
 _DEFAULTS = Thresholds()
 
 
@@ -32,14 +41,20 @@ class Limits:
     growth_critical: float = _DEFAULTS.growth_critical_per_hour
     growth_least: float = _DEFAULTS.growth_least
     """Zombies more than at the start, below which a slope is noise."""
+    sweep_warning: float = _DEFAULTS.sweep_warning_seconds
+    """Seconds for one sweep, where each read is slow too."""
+    sweep_critical: float = _DEFAULTS.sweep_critical_seconds
+    directories_warning: float = _DEFAULTS.empty_directories_warning
+    """Empty directories that nobody removed."""
+    directories_critical: float = _DEFAULTS.empty_directories_critical
     loops_warning: float = 1
     loops_critical: float = 10
 
     @property
     def thresholds(self) -> Thresholds:
         """The same numbers where every other command compares with them."""
-        named = {name: getattr(self, name) for name in Thresholds._fields if name in NAMES}
-        return Thresholds(**named)
+        named = {COMMON_NAMES.get(name, name): getattr(self, name) for name in NAMES}
+        return Thresholds(**{name: value for name, value in named.items() if name in Thresholds._fields})
 
 
 NAMES = tuple(field.name for field in fields(Limits))

@@ -12,18 +12,19 @@ from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
 from zombiescope.analysis.slope import slope_per_second
 from zombiescope.config import file_to_read, read_safely, thresholds_in
+from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.gate import (
     Gate,
     Growth,
     Reason,
     Waiver,
+    judge_counts,
     judge_gate,
     judge_growth,
-    judge_population,
     judge_units,
     unknown,
 )
-from zombiescope.diagnosis.limits import NAMES, Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.limits import COMMON_NAMES, NAMES, Limits, from_environment, parse_gate_file, with_values
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy
@@ -35,9 +36,9 @@ from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.shipped import environment
 from zombiescope.pipeline import audit as auditing
+from zombiescope.pipeline.scan import observe, recorded_reclaim
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_census import read_census
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.unit_files import UNREAD
 
@@ -67,7 +68,6 @@ class Watching(NamedTuple):
 
 
 _USUAL = Thresholds()
-_COMMON_NAMES = {"growth_warning": "growth_warning_per_hour", "growth_critical": "growth_critical_per_hour"}
 
 
 class Progress(NamedTuple):
@@ -101,7 +101,7 @@ def _configured(thresholds: Thresholds) -> dict[str, object]:
     agent for hours."""
     found: dict[str, object] = {}
     for name in NAMES:
-        common = _COMMON_NAMES.get(name, name)
+        common = COMMON_NAMES.get(name, name)
         value = getattr(thresholds, common, None)
         if value is not None and value != getattr(_USUAL, common):
             found[name] = value
@@ -171,10 +171,12 @@ def _counts(
 ) -> list[Reason]:
     """`untold`: what is not known and no reason to judge otherwise is added to it."""
     seconds = watching.seconds
-    hierarchy = read_memory_hierarchy(host)
-    population = hierarchy if isinstance(hierarchy, Gap) else _population(host, hierarchy)
-    if seconds <= 0 or isinstance(hierarchy, Gap) or isinstance(population, Gap):
-        reasons = judge_population(population, limits)
+    case = Case((observe(host, with_bytes=False),), limits.thresholds, reclaim=recorded_reclaim(host))
+    snapshot, population = case.last.snapshot, case.last.scan.population
+    if isinstance(snapshot.sweep, Gap) and not isinstance(population, Gap):
+        untold.append(snapshot.sweep.about("reasons[sweep]"))
+    if seconds <= 0 or isinstance(snapshot.hierarchy, Gap) or isinstance(population, Gap):
+        reasons = judge_counts(case, limits)
         if seconds > 0 and isinstance(population, Gap):
             return [*reasons, judge_growth(population, limits)]
         remembered = _remembered(host, watching.state)
@@ -184,8 +186,8 @@ def _counts(
         return [*reasons, judge_growth(remembered, limits)] if remembered else reasons
     if not host.is_live:
         gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
-        return [*judge_population(population, limits), judge_growth(gap, limits)]
-    return _watched(host, hierarchy, population, limits, seconds, progress)
+        return [*judge_counts(case, limits), judge_growth(gap, limits)]
+    return _watched(host, case, limits, seconds, progress)
 
 
 def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
@@ -206,14 +208,15 @@ def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
 
 def _watched(
     host: Host,
-    hierarchy: Hierarchy,
-    first: Population,
+    case: Case,
     limits: Limits,
     seconds: float,
     progress: Callable[[float], None],
 ) -> list[Reason]:
     """Look again and again; the worst look counts, and the slope over all of them."""
-    start = host.monotonic()
+    start, hierarchy, first = host.monotonic(), case.last.snapshot.hierarchy, case.last.scan.population
+    assert not isinstance(hierarchy, Gap)
+    assert not isinstance(first, Gap)
     points = [(0.0, float(first.zombies))]
     worst = first
     while (over := host.monotonic() - start) < seconds:
@@ -221,12 +224,17 @@ def _watched(
         host.wait(min(max(seconds / _STEPS, 1.0), seconds - over))
         seen = _population(host, hierarchy)
         if isinstance(seen, Gap):
-            return [*judge_population(seen, limits), judge_growth(seen, limits)]
+            return [*judge_counts(_with(case, seen), limits), judge_growth(seen, limits)]
         points.append((host.monotonic() - start, float(seen.zombies)))
         worst = max(worst, seen, key=lambda population: population.zombies)
     progress(seconds)
     growth = Growth(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
-    return [*judge_population(worst, limits), judge_growth(growth, limits)]
+    return [*judge_counts(_with(case, worst), limits), judge_growth(growth, limits)]
+
+
+def _with(case: Case, population: Population | Gap) -> Case:
+    look = case.last
+    return case._replace(observations=(look._replace(scan=look.scan._replace(population=population)),))
 
 
 def _population(host: Host, hierarchy: Hierarchy) -> Population | Gap:

@@ -99,7 +99,8 @@ def _walk(host: Host, census: Census | Gap) -> Walk:
         return walk
     if isinstance(census, Gap):
         raise ObservationError("cannot see any zombie", f"{walk.reason}; {census.reason}", walk.hint or census.hint)
-    untold = [walk.about(fact) for fact in ("zombies", "totals.by_pin", "totals.by_maker", "totals.freed_by", "tier")]
+    totals = ("by_pin", "by_maker", "freed_by", "freed_together")
+    untold = [walk.about(fact) for fact in ("zombies", *(f"totals.{part}" for part in totals), "tier")]
     seen = Walk(Tier.RESIDUAL, (), derive_population(census).live, tuple(untold))
     return seen._replace(page_bytes=page_bytes_of(host))
 

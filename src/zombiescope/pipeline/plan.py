@@ -152,12 +152,16 @@ def _levers(host: Host, hierarchy: Hierarchy | Gap, autopsy: Autopsy | None, aud
 
 def with_files_in_use(host: Host, levers: Levers, autopsy: Autopsy | None) -> Levers:
     """Of the named files in memory that hold zombies, those that nobody may delete now."""
-    pins = (pin for body in (autopsy.bodies if autopsy else ()) for pin in body.pins if pin.kind is PinKind.TMPFS)
+    bodies = autopsy.bodies if autopsy else ()
+    pins = [pin for body in bodies for pin in body.pins if pin.kind is PinKind.TMPFS and pin.path is not None]
+    seen = {pin.path: pin.holder for pin in pins if pin.path is not None and pin.holder is not None}
     wanted = {(pin.device or "", pin.inode or 0): pin.path for pin in pins if pin.path is not None}
+    if not host.is_live:  # what the walk saw is all there is
+        wanted = {key: path for key, path in wanted.items() if path not in seen}
     if not wanted:
-        return levers
-    used = read_files_in_use(host, wanted)
-    return levers._replace(files_in_use=used.holders, gaps=(*levers.gaps, *used.gaps))
+        return levers._replace(files_in_use=seen)
+    used = read_files_in_use(host, wanted, len(seen))
+    return levers._replace(files_in_use={**seen, **used.holders}, gaps=(*levers.gaps, *used.gaps))
 
 
 def is_this_host(host: Host) -> bool:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import derive_scan
-from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
+from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
@@ -23,6 +23,9 @@ from zombiescope.probes.readers.empty_directories import read_empty_directories
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
+
+if TYPE_CHECKING:
+    from zombiescope.facts.reclaim import ReclaimSeen
 
 USUAL = Thresholds()
 
@@ -57,7 +60,17 @@ def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
         progress(f"waiting for reclaim to run, {watch_seconds:g} s")
         seen = _watched(host, watch_seconds)
         reclaim = (remembered or seen) if isinstance(seen, Gap) else seen
-    return Scanned(observation, glance(Case((observation,), thresholds, growth)), thresholds, growth, reclaim)
+    case = Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))
+    return Scanned(observation, glance(case), thresholds, growth, reclaim)
+
+
+def recorded_reclaim(host: Host) -> ReclaimSeen | Gap:
+    """What a recording kept of its window is as good as measured; a live host would have to be watched."""
+    if host.is_live:
+        return NO_RECLAIM
+    from zombiescope.probes.readers.reclaim_passes import ReclaimWindow  # noqa: PLC0415 (a live host does not pay for it)
+
+    return ReclaimWindow(host).seen()
 
 
 def _watched(host: Host, seconds: float) -> ReclaimPass | Gap:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
-from zombiescope.analysis.freeing import COSTS
+from zombiescope.analysis.freeing import COSTS, cost_of
 from zombiescope.facts.beside import NOTHING_BESIDE, Beside
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -99,6 +99,10 @@ def _totals(autopsy: Autopsy) -> Json:
         "by_maker": [_maker(share, autopsy) for share in totals.by_maker],
         "freed_by": [
             {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
+        ],
+        "freed_together": [
+            {"actions": list(actions), "zombies": zombies, "cost": cost_of(actions)}
+            for actions, zombies in totals.freed_together.items()
         ],
         "in_vain": [vain._asdict() for vain in totals.in_vain],
     }

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
-from zombiescope.analysis.freeing import COSTS
+from zombiescope.analysis.freeing import COSTS, cost_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
@@ -117,6 +117,8 @@ def _overview(autopsy: Autopsy) -> list[RenderableType]:
     freed = _table("freed by", "zombies", "at the cost of", left=("at the cost of",))
     for action, zombies in totals.freed_by.items():
         freed.add_row(action, count(zombies), COSTS[action])
+    for actions, zombies in totals.freed_together.items():
+        freed.add_row(" and ".join(actions), count(zombies), cost_of(actions))
     tables = [makers, pins, freed]
     if totals.in_vain:
         vain = _table("does not help", "zombies", "because", left=("because",))

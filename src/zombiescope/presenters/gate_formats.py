@@ -19,7 +19,7 @@ _ANNOTATIONS = {
     GateVerdict.UNKNOWN: "error",
 }
 _ANNOTATIONS_PER_STEP = 10
-_PERFORMANCE = ("zombies", "ratio", "growth")
+_PERFORMANCE = ("zombies", "ratio", "growth", "sweep", "directories")
 
 
 def render_text(gate: Gate, source: str) -> str:

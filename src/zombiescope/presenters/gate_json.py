@@ -12,6 +12,9 @@ from zombiescope.presenters.gate_formats import clean, not_judged, sentence
 RULES = {
     "zombies": "Memory cgroups that died and were not released",
     "ratio": "Memory cgroups counted for each live one",
+    "sweep": "Seconds to read the statistics of every cgroup once",
+    "harm": "Zombies that reclaim was seen to pay for",
+    "directories": "Empty directories of memory cgroups that nobody removed",
     "expected": "Memory cgroups counted, against the live ones that are expected",
     "growth": "Zombies an hour while the candidate was watched",
     "looping-unit": "A service or container is restarted over and over",

@@ -10,7 +10,6 @@ from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
-from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -30,7 +29,6 @@ _GONE = Gap("parents[].bytes", "the parent went away while its memory.stat was r
 def render_scan(
     observation: Observation,
     diagnosis: Diagnosis,
-    thresholds: Thresholds,
     growth: Growth | Gap = NO_HISTORY,
     reclaim: ReclaimPass | Gap = NOT_WATCHED,
 ) -> Json:
@@ -40,7 +38,7 @@ def render_scan(
         gaps.append(snapshot.handed_on.about("handed_on"))
     body: Json = {
         "disease": diagnosis.disease,
-        "severity": severity_of(scan, thresholds),
+        "severity": diagnosis.glanced,
         "memcg": _memcg(snapshot, scan),
         "parents": [] if isinstance(scan.parents, Gap) else [_parent(share) for share in scan.parents],
         "handed_on": render_handed_on(snapshot.handed_on),
@@ -49,10 +47,6 @@ def render_scan(
         "growth": render_growth(growth),
     }
     return document("scan/1", snapshot, body, gaps)
-
-
-def severity_of(scan: Scan, thresholds: Thresholds) -> str:
-    return "unknown" if isinstance(scan.population, Gap) else thresholds.of_population(scan.population)
 
 
 def _memcg(snapshot: Snapshot, scan: Scan) -> Json:

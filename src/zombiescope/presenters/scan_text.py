@@ -21,26 +21,25 @@ from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, count, duration, size
 from zombiescope.presenters.fitting import Column, Fitting
-from zombiescope.presenters.scan_json import scan_gaps, severity_of
+from zombiescope.presenters.scan_json import scan_gaps
 
 STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}
 _PARENTS_SHOWN = 10
+_WORTH_A_WATCH = Thresholds().reclaim_walk_least_zombies
 _KINDS = ("file", "shmem", "anon", "swap")
 
 
 def render_scan_text(
     observation: Observation,
     diagnosis: Diagnosis,
-    thresholds: Thresholds,
     reclaim: ReclaimPass | Gap = NOT_WATCHED,
     *,
     explain: bool,
 ) -> list[RenderableType]:
     scan = observation.scan
-    severity = Severity(severity_of(scan, thresholds))
     parts: list[RenderableType] = [
         Text(diagnosis.verdict, style=STYLES[diagnosis.worst]),
-        _where(observation, severity),
+        _where(observation, diagnosis.glanced),
     ]
     if not isinstance(scan.parents, Gap) and scan.parents:
         parts += [Text(), _parents_table(scan.parents[:_PARENTS_SHOWN])]
@@ -55,7 +54,7 @@ def render_scan_text(
     gaps = one_per_field(scan_gaps(observation, reclaim=reclaim))
     unknown = [gap for gap in gaps if not gap.fact.startswith("growth")]
     parts += gap_lines(unknown)
-    parts += [Text(), _labelled("next", _next(diagnosis.disease))]
+    parts += [Text(), _labelled("next", _next(diagnosis, scan))]
     return parts
 
 
@@ -165,8 +164,12 @@ def _explanation(observation: Observation) -> list[RenderableType]:
     return [_labelled("explain" if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
-def _next(disease: Disease) -> str:
-    match disease:
+def _next(diagnosis: Diagnosis, scan: Scan) -> str:
+    match diagnosis.disease:
+        case Disease.NONE if diagnosis.glanced is not Severity.OK:
+            return "zombiescope doctor"
+        case Disease.NONE if not isinstance(scan.population, Gap) and scan.population.zombies >= _WORTH_A_WATCH:
+            return "nothing to do by the counts; zombiescope doctor watches whether reclaim pays for them"
         case Disease.NONE:
             return "nothing to do; zombiescope doctor looks longer"
         case Disease.UNKNOWN:

@@ -53,6 +53,13 @@ def test_totals_and_agreement() -> None:
     assert check.by_parent[0] == (b"/a", 2, 3, 3)
 
 
+def test_the_totals_do_not_free_by_deletion_what_a_program_still_uses() -> None:
+    used = tmpfs()._replace(holder="pid 7")
+    found = derive_autopsy(walk(zombie(1, b"/a/x", used), zombie(2, b"/a/y", tmpfs())), None, None).totals
+    assert dict(found.freed_by) == {Action.DELETE_FILE: 1}
+    assert dict(found.freed_together) == {(Action.RESTART_PROCESS, Action.DELETE_FILE): 1}
+
+
 def test_a_mismatch_is_never_hidden() -> None:
     found = derive_autopsy(walk(zombie(1, b"/a/x", tmpfs())), population(5), residuals(9)).reconciliation
     assert found.agree is False

@@ -5,7 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from zombiescope.analysis.freeing import COSTS, Action, Remedy, actions_enough, actions_on, remedies_of
+from zombiescope.analysis.freeing import (
+    COSTS,
+    Action,
+    Remedy,
+    Ways,
+    actions_on,
+    needs_of,
+    remedies_of,
+    remedies_on,
+    ways_out,
+)
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
 
 
@@ -93,7 +103,25 @@ def test_what_nobody_can_name_ends_in_a_reboot() -> None:
 
 def test_nothing_seen_means_wait() -> None:
     assert remedies() == (Remedy(Action.WAIT, "/a/dead"),)
-    assert actions_enough(()) == {Action.WAIT}
+    assert ways_out(()) == Ways(frozenset({Action.WAIT}))
+
+
+@pytest.mark.parametrize("first", list(PinKind))
+@pytest.mark.parametrize("second", list(PinKind))
+@pytest.mark.parametrize("holder", [None, "pid 7 (writer)"])
+def test_the_totals_count_what_the_rows_say(first: PinKind, second: PinKind, holder: str | None) -> None:
+    pins = (pin(first, b"/file")._replace(holder=holder), pin(second, b"/other"))
+    ways, row = ways_out([actions for each in pins for actions in needs_of(each)]), remedies(*pins)
+    actions = {remedy.action for remedy in row}
+    if ways.together:
+        assert set(ways.together) <= actions
+    elif len(actions) == 1 or not row[0].together:  # else two actions do less harm than the one that would do, too
+        assert actions <= ways.alone
+
+
+def test_where_the_zombie_is_not_seen_a_file_in_use_still_takes_both() -> None:
+    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder="pid 7 (writer)")
+    assert remedies_on(used, b"/a") == remedies(used)
 
 
 @pytest.mark.parametrize("kind", list(PinKind))

@@ -163,8 +163,12 @@ def test_a_recording_is_judged_by_its_counts_and_never_fine(
     capfd.readouterr()
     status, out, _ = check(capfd, "--root", str(recording), "--json")
     document = json.loads(out)
-    assert (status, [reason["what"] for reason in document["reasons"]]) == (2, ["zombies", "ratio", "audit"])
-    assert (document["reasons"][-1]["verdict"], document["not_judged"]) == ("UNKNOWN", None)
+    assert (status, [reason["what"] for reason in document["reasons"]]) == (
+        2,
+        ["zombies", "ratio", "audit", "directories"],
+    )
+    verdicts = {reason["what"]: reason["verdict"] for reason in document["reasons"]}
+    assert (verdicts["audit"], document["not_judged"]) == ("UNKNOWN", None)
     assert {"reasons[].value", "not_judged"} <= {gap["fact"] for gap in document["gaps"]}
     for name in ("ZOMBIES_WARNING", "ZOMBIES_CRITICAL", "RATIO_WARNING", "RATIO_CRITICAL"):
         monkeypatch.setenv(f"ZOMBIESCOPE_CHECK_{name}", "1000000")

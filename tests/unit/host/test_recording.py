@@ -37,7 +37,7 @@ HEADER = Header("0", "this host")
 
 def _documents(host: Any) -> list[dict[str, Any]]:
     seen = scan(host)
-    return [render_scan(seen.observation, seen.diagnosis, seen.thresholds)]
+    return [render_scan(seen.observation, seen.diagnosis)]
 
 
 def _doctor(host: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from zombiescope.facts.cgroups import CountSource
 from zombiescope.presenters.document import null_fields
 
 _ORDER = ("OK", "UNKNOWN", "WARNING", "CRITICAL")
-_STOCK = ("zombies", "ratio", "expected")
+_STOCK = ("zombies", "ratio", "expected", "sweep", "harm", "directories")
 _BESIDE = frozenset({"steps[].change.files", "zombies[].born_at", "findings", "units", "tier", "zombies[].refs"})
 """Gaps about a part of what is there: some could not be looked at."""
 _ROUNDING = 0.002
@@ -75,7 +75,9 @@ def the_counts_of_a_scan_add_up_and_are_in_its_text(said: Answers) -> None:
     counted, live = counts["counted"], counts["live"]
     assert counts["zombies"] == counted - live
     assert counts["ratio"] == round(counted / live, 3)
-    assert severity == Thresholds().of_population(Population(counted, live, CountSource(counts["source"])))
+    if severity != "ok":
+        assert "nothing out of the ordinary" not in text
+        assert "nothing to do" not in text
     assert f"({counted:,} counted, {live:,} live)" in text
     assert f"zombies {counts['zombies']:,} = counted {counted:,} - live {live:,}" in said.said("explain")
     if document["cost"]["kernel_bytes"] is not None:
@@ -103,6 +105,12 @@ def one_stock_has_one_severity(said: Answers) -> None:
         facts = {item["fact"]: item["value"] for item in found["evidence"]}
         if found["verdict"] == "unknown":
             return
+        if scan is not None and "check" in said.documents:
+            judged = {each["id"]: each["severity"] for each in doctor["findings"]}
+            if judged["costly-reclaim-walk"] == "ok" and scan["memcg"]["zombies"] == facts["zombies"]:
+                sweep = {judged["costly-sweep"]} - {"unknown"}
+                worst = {judged["zombie-population"], judged["visible-leak"], *sweep}
+                assert max(map(str.upper, worst), key=_ORDER.index) == scan["severity"].upper()
         assert facts["zombies"] == facts["counted"] - facts["live"]
         population = Population(facts["counted"], facts["live"], CountSource.PROC_CGROUPS)
         if not any(each["verdict"] == "present" and each["id"] != found["id"] for each in doctor["findings"]):
@@ -155,6 +163,29 @@ def the_totals_of_an_autopsy_are_the_sums_of_its_zombies(said: Answers) -> None:
         assert Counter(body["maker"] for body in bodies) == makers
         kinds = Counter(kind for body in bodies for kind in {pin["kind"] for pin in body["pins"]})
         assert kinds == totals["by_pin"]
+
+
+def what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals(said: Answers) -> None:
+    document = said.documents.get("autopsy", {"totals": {}, "zombies": []})
+    totals, bodies = document["totals"], document["zombies"]
+    if not bodies or len(bodies) != totals["zombies"]:
+        return
+    alone: Counter[str] = Counter()
+    together: Counter[frozenset[str]] = Counter()
+    for body in bodies:
+        actions = {remedy["action"] for remedy in body["freed_by"]}
+        if len(actions) > 1 and all(remedy.get("together") for remedy in body["freed_by"]):
+            together[frozenset(actions)] += 1
+        else:
+            alone.update(actions)
+    freed = {row["action"]: row["zombies"] for row in totals["freed_by"]}
+    assert together == {frozenset(row["actions"]): row["zombies"] for row in totals["freed_together"]}
+    assert all(number <= freed[action] for action, number in alone.items())
+    assert alone["delete_file"] == freed.get("delete_file", 0)
+    for taken, number in together.items():
+        assert any(
+            f"{' and '.join(row['actions'])} {number:,} " in said.said("autopsy") for row in totals["freed_together"]
+        ), taken
 
 
 def groups_sum_to_the_totals(said: Answers) -> None:
@@ -220,6 +251,20 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
     assert "frees 0 zombies" not in text
 
 
+def who_uses_a_file_is_known_to_the_plan_too(said: Answers) -> None:
+    bodies, plan = said.documents.get("autopsy", {}).get("zombies", []), said.documents.get("plan")
+    pins = [pin for body in bodies for pin in body["pins"] if pin["kind"] == "tmpfs" and pin["path"] and pin["holder"]]
+    if plan is None or not pins:
+        return
+    held, text = {pin["path"]: pin["holder"] for pin in pins}, said.said("plan")
+    for step in plan["steps"]:
+        asked = [word for command in step["change"].get("commands", ()) for word in command.split()]
+        assert not ("fuser" in asked and held.keys() & set(asked)), "who has it open is known"
+        assert not set(map(str, step["change"].get("files", ()))) & held.keys(), "in use"
+    assert "does not keep who has which file open" not in text
+    assert any(holder in text for holder in held.values())
+
+
 def the_time_of_the_cores_adds_up_or_is_said_to_be_unknown(said: Answers) -> None:
     document = said.documents.get("cores")
     if document is None:
@@ -282,8 +327,10 @@ LAWS = (
     one_stock_has_one_severity,
     a_check_says_in_its_text_what_is_in_its_document,
     the_totals_of_an_autopsy_are_the_sums_of_its_zombies,
+    what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals,
     groups_sum_to_the_totals,
     a_plan_frees_no_more_than_there_are,
+    who_uses_a_file_is_known_to_the_plan_too,
     the_time_of_the_cores_adds_up_or_is_said_to_be_unknown,
     the_doctor_does_not_contradict_itself,
     the_recorded_and_the_replayed_doctor_saw_the_same_cores,

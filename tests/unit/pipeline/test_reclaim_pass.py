@@ -13,7 +13,6 @@ from tests.build import ScriptedHost, case, observed, snapshot
 
 from zombiescope.analysis.reclaim_pass import FACT, NOT_WATCHED, ReclaimPass, derive_reclaim_pass
 from zombiescope.diagnosis.engine import diagnose
-from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
@@ -38,14 +37,14 @@ class Told(ScriptedHost):
 
 def text_of(found: ReclaimPass | Gap) -> str:
     seen, file = snapshot(5000), io.StringIO()
-    for part in render_scan_text(observed(seen), diagnose(case(seen)), Thresholds(), found, explain=False):
+    for part in render_scan_text(observed(seen), diagnose(case(seen)), found, explain=False):
         Console(file=file, width=200, color_system=None).print(part)
     return file.getvalue()
 
 
 def cost_of(found: ReclaimPass | Gap) -> tuple[Any, list[dict[str, str]]]:
     seen = snapshot(5000)
-    answer = render_scan(observed(seen), diagnose(case(seen)), Thresholds(), reclaim=found)
+    answer = render_scan(observed(seen), diagnose(case(seen)), reclaim=found)
     return answer["cost"]["reclaim_pass_seconds"], [gap for gap in answer["gaps"] if gap["fact"] == FACT]
 
 

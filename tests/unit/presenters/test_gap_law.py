@@ -15,7 +15,6 @@ from tests.build import case, observed, snapshot
 
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
@@ -75,7 +74,7 @@ def nulls(value: Any, path: str = "") -> Iterator[str]:
 
 
 def scan_document(seen: Snapshot) -> dict[str, Any]:
-    rendered = render_scan(observed(seen), diagnose(case(seen)), Thresholds())
+    rendered = render_scan(observed(seen), diagnose(case(seen)))
     document = json.loads(json.dumps(rendered, allow_nan=False))
     assert isinstance(document, dict)
     return document
@@ -102,7 +101,8 @@ def test_no_number_stands_where_a_fact_was_missing(whole: Snapshot) -> None:
             assert {document["memcg"][name] for name in ("counted", "live", "zombies", "ratio", "source")} == {None}
             assert document["cost"]["kernel_bytes"] is None
             assert document["parents"] == []
-            assert document["severity"] == "unknown"
+            leaked = document["visible_leak"]["empty_directories"]
+            assert document["severity"] == ("critical" if leaked and leaked >= 10_000 else "unknown")
         if isinstance(seen.sweep, Gap):
             assert document["cost"]["sweep_seconds"] is document["cost"]["sweep_cgroups_read"] is None
         if isinstance(seen.empty_directories, Gap):
@@ -139,7 +139,7 @@ def test_every_snapshot_can_be_drawn(whole: Snapshot, width: int) -> None:
     for seen in (whole, *(whole._replace(**{fact: gap}) for fact, gap in MISSING.items())):
         diagnosis = diagnose(case(seen))
         for parts in (
-            render_scan_text(observed(seen), diagnosis, Thresholds(), explain=True),
+            render_scan_text(observed(seen), diagnosis, explain=True),
             render_doctor_text(case(seen, seen), diagnosis),
         ):
             console = Console(file=io.StringIO(), width=width, color_system=None)

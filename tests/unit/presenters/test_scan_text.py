@@ -8,7 +8,6 @@ from tests.build import case, observed, snapshot
 from tests.unit.facts.test_names import HOSTILE
 
 from zombiescope.diagnosis.engine import diagnose
-from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Sweep
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.snapshot import Snapshot
@@ -27,7 +26,7 @@ def drawn(parts: list[RenderableType], width: int = 400) -> str:
 
 
 def text_of(seen: Snapshot, width: int = 100, *, explain: bool = False) -> str:
-    return drawn(render_scan_text(observed(seen), diagnose(case(seen)), Thresholds(), explain=explain), width)
+    return drawn(render_scan_text(observed(seen), diagnose(case(seen)), explain=explain), width)
 
 
 def test_a_scan_for_a_person() -> None:
@@ -53,7 +52,7 @@ def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -
     )
     assert told in text_of(seen, 400)
     assert "handed on " in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
-    document = render_scan(observed(seen), diagnose(case(seen)), Thresholds())
+    document = render_scan(observed(seen), diagnose(case(seen)))
     assert [parent["path"] for parent in document["handed_on"]["parents"]] == ["/a", shown(b"/b\n")]
     assert document["handed_on"]["parents_untold"] == 2
     nothing = seen._replace(handed_on=HandedOn(False, {}))
@@ -98,7 +97,7 @@ def test_hostile_names_are_shown_and_come_back() -> None:
         residuals=Residuals(dict.fromkeys(names, use), frozenset()),
         empty_directories=EmptyDirectories(15_000, 15_000, 15_000, tuple(names)),
     )
-    rows = render_scan(observed(seen), diagnose(case(seen)), Thresholds())["parents"]
+    rows = render_scan(observed(seen), diagnose(case(seen)))["parents"]
     assert {unshown(row["path"]) for row in rows} == set(names)
     findings = {finding["id"]: finding for finding in render_doctor(case(seen), diagnose(case(seen)))["findings"]}
     evidence = findings["visible-leak"]["evidence"]

@@ -81,9 +81,9 @@ def scan(
     if as_json:
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415 (each form loads only what it needs)
 
-        answer = render_scan(seen.observation, seen.diagnosis, seen.thresholds, seen.growth, seen.reclaim)
+        answer = render_scan(seen.observation, seen.diagnosis, seen.growth, seen.reclaim)
         return JsonAnswer(answer, exit_code)
     from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
 
-    text = render_scan_text(seen.observation, seen.diagnosis, seen.thresholds, seen.reclaim, explain=explain)
+    text = render_scan_text(seen.observation, seen.diagnosis, seen.reclaim, explain=explain)
     return TextAnswer(text, exit_code)

@@ -21,10 +21,14 @@ class FilesInUse(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes]) -> FilesInUse:
-    """`wanted`: paths by device and inode."""
+def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes], known: int = 0) -> FilesInUse:
+    """`wanted`: paths by device and inode; `known`: files beside them whose user the walk named."""
     if not isinstance(host, LiveHost):
-        return FilesInUse({}, (Gap(_FACT, "a recording does not keep who has which file open", "run it on the host"),))
+        why = "a recording does not keep who has which file open"
+        if known:
+            of = f"{known:,} of {known + len(wanted):,} files in memory"
+            why = f"the recording names a user of {of}; who has the rest open it does not keep"
+        return FilesInUse({}, (Gap(_FACT, why, "run it on the host"),))
     try:
         seen = files_in_use(wanted, host.root + b"/proc")
     except OSError as error:
