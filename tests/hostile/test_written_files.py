@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.hostile.graves import wait_for
 from tests.hostile.neighbour import INSTALLED, Neighbour, zombiescope
+from tests.unit.profiling.perf_files import small_capture
 
 STACKS = "main;work 10\n"
 SHARED = 0o1777
@@ -59,6 +60,40 @@ def test_a_link_under_the_name_of_an_answer(neighbour: Neighbour, shared: Path, 
             done = zombiescope(*command, str(link))
             assert victim.read_text() == "of root"
             assert done.returncode in (2, 3) and REFUSED in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.attack(
+    "have root write its answer, recording or capture into a folder of root's, by a link on the way to it"
+)
+def test_a_link_on_the_way_to_an_answer(neighbour: Neighbour, victim: Path, captures: Path) -> None:
+    roots = victim.parent / "roots"
+    roots.mkdir(mode=0o700)
+    assert neighbour.do(partial(os.symlink, roots, neighbour.folder / "out")) == 0
+    assert neighbour.do(partial(os.symlink, victim.parent / "made by root", neighbour.folder / "new")) == 0
+    report = ("profile", "export", "latest", "--captures", str(captures), "--form", "collapsed", "--output")
+    store = ("profile", "import", str(victim.parent / "stacks.txt"), "--captures")
+    for link in ("out", "new"):
+        on_the_way = neighbour.folder / link
+        for words in (
+            (*report, str(on_the_way / "report.txt")),
+            ("record", str(on_the_way / "r.tar.gz"), "--seconds", "0", "--force"),
+            (*store, str(on_the_way)),
+        ):
+            done = zombiescope(*words)
+            assert done.returncode in (2, 3, 4), done.stdout + done.stderr
+            assert link == "new" or REFUSED in done.stderr, done.stdout + done.stderr
+    assert list(roots.iterdir()) == []
+    assert not (victim.parent / "made by root").exists()
+
+
+@pytest.mark.attack("have root wait for ever at a pipe that lies where a table of symbols was")
+def test_a_pipe_where_a_table_of_symbols_was(neighbour: Neighbour, captures: Path) -> None:
+    pipe = neighbour.folder / "pipe"
+    assert neighbour.do(lambda: os.mkfifo(pipe)) == 0
+    stacks = str(captures.parent / "perf.data")
+    Path(stacks).write_bytes(small_capture().file())
+    stored = ("--captures", str(captures), "--name", "x")
+    assert zombiescope("profile", "import", stacks, *stored, "--kallsyms", str(pipe), seconds=60).returncode == 0
 
 
 @pytest.mark.attack("have root wait for ever at a pipe under the name of its report")
