@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.hostile.graves import wait_for
-from tests.hostile.neighbour import INSTALLED, Neighbour, zombiescope
+from tests.hostile.neighbour import INSTALLED, PATIENCE, Neighbour, zombiescope
 from tests.unit.profiling.perf_files import small_capture
 
 STACKS = "main;work 10\n"
@@ -93,14 +93,14 @@ def test_a_pipe_where_a_table_of_symbols_was(neighbour: Neighbour, captures: Pat
     stacks = str(captures.parent / "perf.data")
     Path(stacks).write_bytes(small_capture().file())
     stored = ("--captures", str(captures), "--name", "x")
-    assert zombiescope("profile", "import", stacks, *stored, "--kallsyms", str(pipe), seconds=60).returncode == 0
+    assert zombiescope("profile", "import", stacks, *stored, "--kallsyms", str(pipe)).returncode == 0
 
 
 @pytest.mark.attack("have root wait for ever at a pipe under the name of its report")
 def test_a_pipe_under_the_name_of_an_answer(neighbour: Neighbour, shared: Path, captures: Path) -> None:
     assert neighbour.do(lambda: os.mkfifo(shared / "answer")) == 0
     words = ("profile", "flame", "latest", "--captures", str(captures), "--svg", str(shared / "answer"))
-    assert REFUSED in zombiescope(*words, seconds=60).stderr
+    assert REFUSED in zombiescope(*words).stderr
 
 
 @pytest.mark.attack("have root's agent write into a file of root's, by links in a state folder that they can write")
@@ -122,7 +122,7 @@ def test_links_in_a_state_folder(neighbour: Neighbour, shared: Path, victim: Pat
         wait_for((victim.parent / "out").exists)
     finally:
         agent.send_signal(signal.SIGTERM)
-        said = agent.communicate(timeout=60)[0]
+        said = agent.communicate(timeout=PATIENCE)[0]
     assert victim.read_text() == "of root"
     assert not (victim.parent / "made by root").exists()
     assert "cannot keep a history" in said
@@ -151,6 +151,6 @@ def test_a_pipe_in_a_history(neighbour: Neighbour, name: str) -> None:
         os.mkfifo(neighbour.folder / name)
 
     assert neighbour.do(plant) == 0
-    done = zombiescope("history", "--state", str(neighbour.folder), seconds=60)
+    done = zombiescope("history", "--state", str(neighbour.folder))
     assert "not a regular file" in done.stdout + done.stderr
     assert "bug" not in done.stderr

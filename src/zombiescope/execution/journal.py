@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
-from zombiescope.execution.journal_lines import Entry, checked, is_ours
+from zombiescope.execution.journal_lines import checked, is_ours
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.host.whole_file import sync_folder
@@ -27,6 +27,7 @@ VERSION = 1
 FILE = "journal.jsonl"
 _MOST_BYTES = 64 << 20
 """A thousand times the longest one seen."""
+Entry = dict[str, Any]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -92,7 +92,8 @@ def test_one_that_took_the_name_at_the_last_moment_goes_back(tmp_path: Path) -> 
 
 def test_one_that_somebody_waits_to_open_once_it_was_set_aside_goes_back(tmp_path: Path) -> None:
     root = build(tmp_path / "root")
-    shm, waiting = root / "dev/shm", []
+    shm = root / "dev/shm"
+    waiting: list[subprocess.Popen[bytes]] = []
 
     def fault(point: str) -> None:
         if point == "before:delete" and not waiting:
