@@ -7,6 +7,8 @@ Each test is an attack and says in one sentence what the attacker wants (`@pytes
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,22 @@ from tests.hostile.neighbour import Neighbour
 
 LEAST_ATTACKS = 25
 _ran: dict[str, str] = {}
+
+
+_LONGEST_PLACE = 24
+"""The path of a socket has at most 107 bytes, names of tests included."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """A place of our own, short, that anybody may pass: another pytest closes the one that all share. And the usual umask."""
+    os.umask(0o022)
+    if getattr(config.option, "basetemp", None) is None:
+        usual = tempfile.gettempdir()
+        place = Path(tempfile.mkdtemp(prefix="zh-", dir=usual if len(usual) <= _LONGEST_PLACE else "/tmp"))
+        place.chmod(0o711)
+        config.option.basetemp = str(place / "t")
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def not_here(reason: str) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tests.hostile.neighbour import INSTALLED
+from tests.hostile.neighbour import INSTALLED, PATIENCE, needed_below
 from tests.unit.trees import plant
 
-SECONDS = 120
+SECONDS = PATIENCE
 UNIT = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=1\n"
 SYSTEMCTL = """#!/bin/sh
 # One unit that is restarted between any two questions until it is stopped; `hold-VERB` makes a verb wait until it is gone.
@@ -74,9 +74,15 @@ class Story:
         return found
 
     def call(self, *words: str) -> list[str]:
+        needed = list(enumerate(needed_below("/run", "/var/lib")))
+        aside = "".join(f"mkdir -p /mnt/{n} && mount --bind {path} /mnt/{n} && " for n, path in needed)
+        back = "".join(f" && mkdir -p {path} && mount --bind /mnt/{n} {path}" for n, path in needed)
+        if needed:
+            aside = f"mount -t tmpfs aside /mnt && {aside}"
         here = (
-            f"mount -t tmpfs run /run && mkdir -p /run/systemd/system /etc/systemd && mount --bind {self.etc} /etc/systemd && "
-            f"mount --bind {self.folder / 'lib'} /var/lib && export PATH={self.systemd}:$PATH"
+            f"{aside}mount -t tmpfs run /run && "
+            f"mkdir -p /run/systemd/system /etc/systemd && mount --bind {self.etc} /etc/systemd && "
+            f"mount --bind {self.folder / 'lib'} /var/lib{back} && export PATH={self.systemd}:$PATH"
         )
         return ["unshare", "--mount", "sh", "-c", f'{here} && exec "$@"', "sh", str(INSTALLED), *words]
 

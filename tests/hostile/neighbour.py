@@ -16,9 +16,20 @@ NEIGHBOUR = 64_999
 """Nobody's user id on a Debian host, so that nothing but this tier belongs to it."""
 
 
+PATIENCE = 300
+"""Seconds that anything may take, on a slow and busy machine: whoever waits longer waits in vain."""
+_NEEDED = (str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix)
+
+
+def needed_below(*places: str) -> list[str]:
+    """What the installed command is made of, where it lies in a place that a test mounts something over."""
+    found = {path for path in _NEEDED if any(path.startswith(place + "/") for place in places)}
+    return sorted(path for path in found if not any(path.startswith(other + "/") for other in found))
+
+
 def zombiescope(
     *words: str,
-    seconds: float = 120,
+    seconds: float = PATIENCE,
     environment: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
     text_in: str = "",
@@ -47,7 +58,10 @@ class Neighbour:
         for parent in folder.parents:
             if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
                 parent.chmod(parent.stat().st_mode | 0o011)
-        assert self.do(lambda: os.listdir("/root")) == 1, "the neighbour is not without rights"
+        closed = folder.with_name(folder.name + " cannot enter")
+        closed.mkdir(mode=0o700)
+        assert self.do(lambda: os.listdir(closed)) == 1, "the neighbour is not without rights"
+        closed.rmdir()
 
     def do(self, work: Callable[[], object]) -> int:
         """Does it as the neighbour and waits: 0, or 1 when it raised. Import what it needs before."""

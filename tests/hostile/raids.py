@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.hostile.graves import Graveyard
-from tests.hostile.neighbour import INSTALLED, Neighbour
+from tests.hostile.neighbour import INSTALLED, PATIENCE, Neighbour
 
 EXCHANGE = 2
 COUNT = 20
@@ -65,7 +65,7 @@ class Started(NamedTuple):
     before: dict[str, bytes]
 
     def ended(self) -> tuple[int, str, str]:
-        out, said = self.process.communicate(timeout=120)
+        out, said = self.process.communicate(timeout=PATIENCE)
         self.neighbour.end_all()
         return self.process.returncode, out, said
 
@@ -78,11 +78,20 @@ def start(place: Path, command: list[str], before: dict[str, bytes], prefix: tup
     return Started(place, process, Neighbour(place / "neighbour"), before)
 
 
-YES, NO = b"y\n" * 20, b"n\n"
+_QUESTION = b"Do it? [y/N]:"
+
+
+def yes(_question: str) -> bool:
+    return True
+
+
+def no_rewriting(question: str) -> bool:
+    """Deleting is consented to, keeping what is in the files is not."""
+    return "rewrite " not in question
 
 
 def answered(
-    command: list[str], state: Path, attack: Callable[[], object], answers: bytes = YES
+    command: list[str], state: Path, attack: Callable[[], object], agrees: Callable[[str], bool] = yes
 ) -> tuple[int, str, str]:
     """Answers every question. Its journal begins when the plan is made; nothing is deleted before the first answer."""
     ours, theirs = pty.openpty()
@@ -93,8 +102,12 @@ def answered(
             seen = Drain(ours, lambda: any(path.stat().st_size for path in state.glob("actions/*/journal.jsonl")))
             seen.until_so()
             attack()
-            os.write(ours, answers)
-            seen.until_closed()
+            answered_to = 0
+            while seen.reads():
+                question, asked, _ = seen.said[answered_to:].partition(_QUESTION)
+                if asked:
+                    answered_to += len(question) + len(asked)
+                    os.write(ours, b"y\n" if agrees(question.decode(errors="replace")) else b"n\n")
             assert process.stdout is not None
             out = process.stdout.read()
         finally:
@@ -108,17 +121,14 @@ class Drain:
 
     def __init__(self, terminal: int, is_so: Callable[[], bool]) -> None:
         self.terminal, self.is_so, self.said = terminal, is_so, b""
-        self._end = time.monotonic() + 90
+        self._end = time.monotonic() + PATIENCE
 
     def until_so(self) -> None:
         while not self.is_so():
-            assert self._read(), self.said
+            assert self.reads(), self.said
 
-    def until_closed(self) -> None:
-        while self._read():
-            pass
-
-    def _read(self) -> bool:
+    def reads(self) -> bool:
+        """False once nobody can say anything any more."""
         assert time.monotonic() < self._end, self.said
         if not select.select([self.terminal], [], [], 0.05)[0]:
             return True

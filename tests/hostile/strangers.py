@@ -106,6 +106,19 @@ def pax_bomb(headers: int) -> bytes:
     return gzip.compress(one * headers + tarred({UNIT_NAME: UNIT}), 9)
 
 
+def settings_bomb() -> dict[str, bytes]:
+    """Units of the shortest settings that there are, just below the size that is read."""
+    unit = b"[Service]\n" + b"a=\n" * 300_000
+    return {f"etc/systemd/system/a{number}.service": unit for number in range(30)}
+
+
+def presets_bomb() -> dict[str, bytes]:
+    """Every rule is tried on every unit, and none fits."""
+    units = {f"etc/systemd/system/a{number}.service": UNIT for number in range(1000)}
+    rules = b"".join(b"disable *z%d\n" % number for number in range(60_000))
+    return {**units, "etc/systemd/system-preset/a.preset": rules}
+
+
 def zeros_bomb(form: str) -> bytes:
     """A member of zeros, a thousand times as large as what stands for it; bzip2 and zstd: a million times."""
     gib = 1 << 30

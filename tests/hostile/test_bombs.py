@@ -7,11 +7,13 @@ import gzip
 import json
 import lzma
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.hostile import strangers
 from tests.hostile.strangers import UNIT, UNIT_NAME, Outcome, header, measured, tarred
+from tests.unit.trees import plant
 
 
 def audited(folder: Path, content: bytes) -> Outcome:
@@ -51,6 +53,37 @@ def test_sparse_ext4(tmp_path: Path) -> None:
 def test_pax_records(tmp_path: Path) -> None:
     outcome = audited(tmp_path, strangers.pax_bomb(16))
     outcome.assert_bounded()
+
+
+@pytest.mark.attack(
+    "take hundreds of mebibytes, or a processor for minutes, with unit files and presets that are full of lines"
+)
+@pytest.mark.parametrize("place", ["image", "folder"])
+@pytest.mark.parametrize("bomb", [strangers.settings_bomb, strangers.presets_bomb])
+def test_lines_of_units_and_presets(tmp_path: Path, bomb: Callable[[], dict[str, bytes]], place: str) -> None:
+    """What is not read is said."""
+    members = bomb()
+    if place == "image":
+        packed = gzip.compress(tarred(members), 9)
+        assert len(packed) < 256 << 10
+        outcome = audited(tmp_path, packed)
+    else:
+        plant(tmp_path / "tree", members)
+        outcome = measured("audit", "--root", tmp_path / "tree")
+    outcome.assert_bounded()
+    assert "the rest was not read" in " ".join((outcome.out + outcome.err).split())
+
+
+@pytest.mark.attack("take a gibibyte with a thousand units, each within the bound for one")
+@pytest.mark.parametrize("place", ["image", "folder"])
+def test_many_units_within_the_bound_for_one(tmp_path: Path, place: str) -> None:
+    content = b"[Service]\n" + b"abcdefghijklmnopq=abcdefghijklmnopqrstuvwxyz\n" * 4_900
+    members = {f"etc/systemd/system/a{number}.service": content for number in range(250)}
+    if place == "image":
+        audited(tmp_path, gzip.compress(tarred(members), 9)).assert_refused()
+    else:
+        plant(tmp_path / "tree", members)
+        measured("audit", "--root", tmp_path / "tree").assert_refused()
 
 
 @pytest.mark.attack("make a reader take all of a file at once with a size below zero")

@@ -38,7 +38,7 @@ def capture_of(folder: Path, pid: int, *mapped: bytes) -> Path:
 
 def imported(folder: Path, path: Path) -> dict[str, Any]:
     words = ("profile", "import", str(path), "--captures", str(folder / "store"), "--json")
-    done = zombiescope(*words, seconds=60)
+    done = zombiescope(*words)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document

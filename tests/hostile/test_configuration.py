@@ -55,7 +55,7 @@ def test_a_configuration_that_is_no_plain_file_is_refused(neighbour: Neighbour) 
     assert neighbour.do(lambda: mine.write_text(_ALL_WELL)) == 0
     assert neighbour.do(lambda: link.symlink_to(mine)) == 0
     for file, why in ((pipe, "it is no plain file"), (Path("/dev/zero"), "it is no plain file"), (link, "belongs to")):
-        done = zombiescope("agent", "--show-config", "--config", str(file), seconds=30)
+        done = zombiescope("agent", "--show-config", "--config", str(file))
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
 
 

@@ -19,7 +19,18 @@ from typing import Any, NamedTuple
 import pytest
 from tests.hostile.graves import graveyard, wait_for
 from tests.hostile.neighbour import NEIGHBOUR, Neighbour
-from tests.hostile.raids import COUNT, NO, YES, Started, answered, contents, fill, start, steps_of, swap_for_ever, words
+from tests.hostile.raids import (
+    COUNT,
+    Started,
+    answered,
+    contents,
+    fill,
+    no_rewriting,
+    start,
+    steps_of,
+    swap_for_ever,
+    words,
+)
 
 SHM_DEST = 0o1000
 KEPT = 12
@@ -180,8 +191,7 @@ def ambush(racing: Started, filling: Started, memory: Path, tmp_path_factory: py
         before = contents(roots)
         moment = Moment(neighbour, memory, roots, segments[0])
         try:
-            keep_none = NO * 5 + YES  # five folders could be rewritten in place
-            code, out, said = answered(words(graves, place / "state"), place / "state", moment.attack, keep_none)
+            code, out, said = answered(words(graves, place / "state"), place / "state", moment.attack, no_rewriting)
             yield Raid(memory, roots, code, steps_of(out), before, said, segments)
         finally:
             neighbour.end_all()

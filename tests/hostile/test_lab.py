@@ -16,19 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hostile.neighbour import Neighbour, zombiescope
+from tests.hostile.neighbour import PATIENCE, Neighbour, needed_below, zombiescope
 from tests.hostile.opens import Opens
 
 SHARED = ("tmp", "var/tmp", "dev/shm")
 OWN = ("var/lib", "run")
-CHECKOUT = Path(__file__).resolve().parents[2]
 _BIND = """
-here=$1 ours=$2; shift 2
-case $ours in /tmp/*|/var/tmp/*) mkdir -p "$here$ours"; mount --bind "$ours" "$here$ours";; esac
+mount --rbind "$1" /mnt; here=/mnt; shift
+while [ "$1" != -- ]; do mkdir -p "$here$1"; mount --bind "$1" "$here$1"; shift; done; shift
 for place in var/tmp dev/shm var/lib run tmp; do mount --rbind "$here/$place" "/$place"; done
 exec "$@"
 """
-"""Where the checkout itself lies in such a place, it stays to be seen there."""
+"""Where the command itself lies in such a place, it stays to be seen there."""
 
 
 class Machine:
@@ -41,7 +40,7 @@ class Machine:
             (folder / name).mkdir(parents=True)
             (folder / name).chmod(0o1777 if name in SHARED else 0o755)
 
-    def clean(self, seconds: float = 60) -> tuple[int, dict[str, Any]]:
+    def clean(self, seconds: float = PATIENCE) -> tuple[int, dict[str, Any]]:
         prefix = (
             "unshare",
             "--mount",
@@ -52,7 +51,8 @@ class Machine:
             _BIND,
             "sh",
             str(self.folder),
-            str(CHECKOUT),
+            *needed_below(*(f"/{place}" for place in (*SHARED, *OWN))),
+            "--",
         )
         done = zombiescope("lab", "clean", "--name", self.run, "--json", prefix=prefix, seconds=seconds)
         assert done.stdout, done.stderr
@@ -165,11 +165,11 @@ def test_a_pipe_for_a_journal_holds_nobody_up(machine: Machine, neighbour: Neigh
         os.mkfifo(theirs / "journal.jsonl")
 
     assert neighbour.do(lay) == 0
-    machine.clean(seconds=30)
+    machine.clean()
     ours = machine.folder / "var/lib/zombiescope/lab" / machine.run
     ours.mkdir(mode=0o700, parents=True)
     os.mkfifo(ours / "journal.jsonl", 0o600)
-    machine.clean(seconds=30)
+    machine.clean()
     assert not ours.exists()
 
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import pytest
 from tests.hostile.conftest import not_here
-from tests.hostile.neighbour import INSTALLED, Neighbour, zombiescope
+from tests.hostile.graves import HIERARCHY
+from tests.hostile.neighbour import INSTALLED, PATIENCE, Neighbour, zombiescope
 
-_MEMORY = Path("/sys/fs/cgroup/memory")
 _PROGRAM, _TITLE, _CGROUP, _UNIT, _HOST, _DOMAIN = "qzvprog", "qzvtitle", "qzvcust", "qzvunit", "qzvhost", "qzvdom"
 _SECRETS = (_PROGRAM, _TITLE, _CGROUP, _UNIT, _HOST, _DOMAIN, "10.9.8.7", "10.9.8.53")
 
@@ -40,11 +40,11 @@ class Made(NamedTuple):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    if os.geteuid() != 0 or not (_MEMORY / "memory.stat").exists():
-        not_here("these tests need root and the memory hierarchy of cgroup v1")
+    if os.geteuid() != 0 or not (HIERARCHY / "cgroup.procs").exists():
+        not_here("these tests need root and a cgroup hierarchy")
     folder = tmp_path_factory.mktemp("recordings")
     neighbour = Neighbour(folder / "neighbour")
-    cgroup = _MEMORY / f"{_CGROUP}_data_{os.getpid()}"
+    cgroup = HIERARCHY / f"{_CGROUP}_data_{os.getpid()}"
     (cgroup / f"{_UNIT}_x.service").mkdir(parents=True)
     try:
         yield _recordings(folder, neighbour, cgroup)
@@ -66,7 +66,7 @@ def _recordings(folder: Path, neighbour: Neighbour, cgroup: Path) -> Made:
     }
     ended = {"late": _made_meanwhile(neighbour, late)}
     for name, process in running.items():
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=PATIENCE)
         ended[name] = (process.returncode, said)
     return Made(folder, program, cgroup.name, precious, planted, late, ended)
 
@@ -99,7 +99,7 @@ def _started(*words: str) -> subprocess.Popen[str]:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < limit
         time.sleep(0.01)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.hostile.neighbour import INSTALLED, Neighbour
+from tests.hostile.neighbour import INSTALLED, PATIENCE, Neighbour
 from tests.server.running import PROGRAM, ended, running_agent, wait_for
 
 from zombiescope.facts.history import Sample
@@ -37,7 +37,7 @@ class Agent(NamedTuple):
     process: subprocess.Popen[str]
     log: Path
 
-    def raw(self, sent: bytes, seconds: float = 60) -> bytes:
+    def raw(self, sent: bytes, seconds: float = PATIENCE) -> bytes:
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as client:
             with suppress(ConnectionError):
                 client.sendall(sent)
@@ -161,7 +161,7 @@ def test_idle_and_slow_connections_shut_nobody_out(agent: Agent) -> None:
     held = []
     try:
         for number in range(400):
-            client = socket.create_connection(("127.0.0.1", agent.port), timeout=30)
+            client = socket.create_connection(("127.0.0.1", agent.port), timeout=PATIENCE)
             held.append(client)
             with suppress(OSError):
                 client.sendall((b"", b"GET /metrics HT", b"GET / HTTP/1.1\r\nA: b\r\n")[number % 3])
@@ -169,7 +169,7 @@ def test_idle_and_slow_connections_shut_nobody_out(agent: Agent) -> None:
         for _ in range(20):
             scraped += agent.get("/metrics").startswith(b"HTTP/1.1 200 ")
             with suppress(OSError):
-                held.append(socket.create_connection(("127.0.0.1", agent.port), timeout=30))
+                held.append(socket.create_connection(("127.0.0.1", agent.port), timeout=PATIENCE))
         assert scraped == 20
     finally:
         for client in held:
@@ -181,7 +181,7 @@ def test_byte_by_byte_and_never_reading(agent: Agent) -> None:
     is_over = threading.Event()
 
     def drip() -> None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", agent.port), timeout=30) as client:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", agent.port), timeout=PATIENCE) as client:
             for byte in b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 6000:
                 if is_over.wait(0.002):
                     return
@@ -208,7 +208,7 @@ def test_byte_by_byte_and_never_reading(agent: Agent) -> None:
 @pytest.mark.attack("be left without an answer after closing one half, so that monitors call it down")
 def test_a_half_closed_connection_is_answered(agent: Agent) -> None:
     for path in (b"/metrics", b"/api/v1/history?seconds=60"):
-        with socket.create_connection(("127.0.0.1", agent.port), timeout=30) as client:
+        with socket.create_connection(("127.0.0.1", agent.port), timeout=PATIENCE) as client:
             client.sendall(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
             client.shutdown(socket.SHUT_WR)
             assert status(read_all(client)) in (200, 503)
@@ -252,7 +252,7 @@ def test_day_long_questions_stay_small(agent: Agent) -> None:
     print(f"agent and children: {most / MEGABYTE:.0f} MB while 8 asked for a day")
     assert most_children <= 2, "one that answers, one that looks"
     assert most < 112 * MEGABYTE, "the unit's MemoryHigh"
-    whole = wait_for(lambda: a_day_of(agent), 120) or b""
+    whole = wait_for(lambda: a_day_of(agent), PATIENCE) or b""
     found = json.loads(whole.partition(b"\r\n\r\n")[2])
     assert found["samples"] > 8000
     assert {each["name"] for each in found["series"]} >= set(SERIES)
@@ -276,7 +276,7 @@ def test_a_child_that_is_killed_costs_one_answer(agent: Agent) -> None:
     else:
         pytest.fail("no child was met")
     assert agent.is_well()
-    assert wait_for(lambda: status(agent.get("/api/v1/history?seconds=60")) == 200, 60)
+    assert wait_for(lambda: status(agent.get("/api/v1/history?seconds=60")) == 200, PATIENCE)
     assert b"answers failed since the agent began" in agent.get("/healthz")
 
 
@@ -291,7 +291,7 @@ def agent_with(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]
 
 def over_a_path(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(30)
+        client.settimeout(PATIENCE)
         client.connect(str(path))
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: anything\r\n\r\n")
         return read_all(client)
@@ -301,7 +301,7 @@ def over_a_path(path: Path) -> bytes:
 def test_a_socket_of_root_is_roots_alone(tmp_path: Path, neighbour: Neighbour) -> None:
     path = tmp_path / "agent.sock"
     with agent_with(tmp_path, "--listen", f"unix:{path}") as process:
-        assert wait_for(lambda: status(over_a_path(path)) == 200, 30, 0.1)
+        assert wait_for(lambda: status(over_a_path(path)) == 200, PATIENCE, 0.1)
         assert neighbour.do(lambda: over_a_path(path)) == 1
         assert neighbour.do(lambda: os.unlink(path)) == 1
         assert process.poll() is None
@@ -311,7 +311,7 @@ def test_a_socket_of_root_is_roots_alone(tmp_path: Path, neighbour: Neighbour) -
 @pytest.mark.attack("have root's socket made in a folder of one's own, and answer in its name")
 def test_no_socket_in_a_strangers_folder(tmp_path: Path, neighbour: Neighbour) -> None:
     with agent_with(tmp_path, "--listen", f"unix:{neighbour.folder}/agent.sock") as process:
-        assert process.wait(60) == 2
+        assert process.wait(PATIENCE) == 2
     assert list(neighbour.folder.iterdir()) == []
 
 
@@ -322,18 +322,18 @@ def test_without_its_token_nothing_is_told(tmp_path: Path) -> None:
     token.chmod(0o644)
     listen = ("--listen", f"unix:{tmp_path}/t.sock", "--token-file", str(token))
     with agent_with(tmp_path, *listen) as process:
-        assert process.wait(60) == 2, "a token that everybody can read is none"
+        assert process.wait(PATIENCE) == 2, "a token that everybody can read is none"
     token.chmod(0o600)
 
     def ask(authorization: bytes, path: bytes = b"/metrics") -> bytes:
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(30)
+            client.settimeout(PATIENCE)
             client.connect(f"{tmp_path}/t.sock")
             client.sendall(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n" % (path, authorization))
             return read_all(client)
 
     with agent_with(tmp_path, *listen) as process:
-        assert wait_for(lambda: status(ask(b"Authorization: Bearer correct-horse-battery")) == 200, 30, 0.1)
+        assert wait_for(lambda: status(ask(b"Authorization: Bearer correct-horse-battery")) == 200, PATIENCE, 0.1)
         for path in (b"/metrics", b"/api/v1/scan", b"/api/v1/history", b"/healthz", b"/"):
             for wrong in (b"X: y", b"Authorization: Bearer wrong", b"Authorization: Basic correct-horse-battery"):
                 answer = ask(wrong, path)
@@ -341,7 +341,7 @@ def test_without_its_token_nothing_is_told(tmp_path: Path) -> None:
                 assert b"zombiescope_" not in answer
         token.write_text("another-horse-battery\n")
         process.send_signal(signal.SIGHUP)
-        assert wait_for(lambda: status(ask(b"Authorization: Bearer another-horse-battery")) == 200, 30, 0.1)
+        assert wait_for(lambda: status(ask(b"Authorization: Bearer another-horse-battery")) == 200, PATIENCE, 0.1)
         assert status(ask(b"Authorization: Bearer correct-horse-battery")) == 401, "what was lost is worthless"
 
 
@@ -354,7 +354,7 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path, neighbour: Neighb
     place = shared / "out.prom"
     assert neighbour.do(lambda: os.symlink(precious, place)) == 0
     with agent_with(tmp_path, "--listen", "", "--textfile", str(place)):
-        assert wait_for(lambda: place.is_file() and not place.is_symlink(), 30, 0.1)
+        assert wait_for(lambda: place.is_file() and not place.is_symlink(), PATIENCE, 0.1)
     assert precious.read_text() == "root's own"
     assert list(shared.iterdir()) == [place]
 
@@ -368,7 +368,7 @@ def test_no_textfile_in_a_strangers_folder(tmp_path: Path, neighbour: Neighbour)
         planted = f"{place}.{process.pid}"
         assert neighbour.do(lambda: os.symlink(precious, planted)) == 0
         refused = b'zombiescope_probe_success{probe="textfile"} 0.0'
-        assert wait_for(lambda: refused in over_a_path(listen), 30, 0.1)
+        assert wait_for(lambda: refused in over_a_path(listen), PATIENCE, 0.1)
     assert precious.read_text() == "root's own"
     assert [each.name for each in neighbour.folder.iterdir()] == [os.path.basename(planted)]
 
@@ -384,9 +384,39 @@ def test_the_profile_page_answers_to_its_own_name(tmp_path: Path) -> None:
 
         def ask(host: str) -> int:
             asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/capture", headers={"Host": host})
-            with suppress(urllib.error.HTTPError), urllib.request.urlopen(asked, timeout=30) as answer:
+            with suppress(urllib.error.HTTPError), urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
                 return int(answer.status)
             return 0
 
         assert ask(f"127.0.0.1:{port}") == 200
         assert [ask(host) for host in ("evil.example", f"evil.example:{port}", "10.0.0.1")] == [0, 0, 0]
+
+
+@pytest.mark.attack("read root's capture from its page, as any other user of the machine")
+@pytest.mark.parametrize("guard", ["token", "socket"])
+def test_the_profile_page_can_be_kept_from_others(tmp_path: Path, neighbour: Neighbour, guard: str) -> None:
+    capture, token, path = tmp_path / "stacks.txt", tmp_path / "token", tmp_path / "p.sock"
+    capture.write_text("program;main;secret_function 10\n")
+    token.write_text("correct-horse-battery\n")
+    token.chmod(0o600)
+    guarded = ("--listen", f"unix:{path}") if guard == "socket" else ("--port", "0", "--token-file", str(token))
+    command = [*PROGRAM, "profile", "serve", str(capture), *guarded]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip().rstrip("/")
+
+        def ask(authorization: bytes = b"") -> bytes:
+            family = socket.AF_UNIX if guard == "socket" else socket.AF_INET
+            with socket.socket(family) as client:
+                client.settimeout(PATIENCE)
+                client.connect(str(path) if guard == "socket" else ("127.0.0.1", int(address.rpartition(":")[2])))
+                client.sendall(b"GET /api/capture HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n" % authorization)
+                return read_all(client)
+
+        assert status(ask(b"Authorization: Bearer correct-horse-battery\r\n")) == 200
+        if guard == "socket":
+            assert address == f"unix:{path}"
+            assert neighbour.do(ask) == 1
+        else:
+            assert [status(ask()), status(ask(b"Authorization: Bearer wrong-horse-battery\r\n"))] == [401, 401]
+    assert not path.exists()

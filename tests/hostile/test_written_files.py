@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.hostile.graves import wait_for
-from tests.hostile.neighbour import INSTALLED, Neighbour, zombiescope
+from tests.hostile.neighbour import INSTALLED, PATIENCE, Neighbour, zombiescope
+from tests.profiler.perf_files import small_capture
 
 STACKS = "main;work 10\n"
 SHARED = 0o1777
@@ -61,11 +62,45 @@ def test_a_link_under_the_name_of_an_answer(neighbour: Neighbour, shared: Path, 
             assert done.returncode in (2, 3) and REFUSED in done.stderr, done.stdout + done.stderr
 
 
+@pytest.mark.attack(
+    "have root write its answer, recording or capture into a folder of root's, by a link on the way to it"
+)
+def test_a_link_on_the_way_to_an_answer(neighbour: Neighbour, victim: Path, captures: Path) -> None:
+    roots = victim.parent / "roots"
+    roots.mkdir(mode=0o700)
+    assert neighbour.do(partial(os.symlink, roots, neighbour.folder / "out")) == 0
+    assert neighbour.do(partial(os.symlink, victim.parent / "made by root", neighbour.folder / "new")) == 0
+    report = ("profile", "export", "latest", "--captures", str(captures), "--form", "collapsed", "--output")
+    store = ("profile", "import", str(victim.parent / "stacks.txt"), "--captures")
+    for link in ("out", "new"):
+        on_the_way = neighbour.folder / link
+        for words in (
+            (*report, str(on_the_way / "report.txt")),
+            ("record", str(on_the_way / "r.tar.gz"), "--seconds", "0", "--force"),
+            (*store, str(on_the_way)),
+        ):
+            done = zombiescope(*words)
+            assert done.returncode in (2, 3, 4), done.stdout + done.stderr
+            assert link == "new" or REFUSED in done.stderr, done.stdout + done.stderr
+    assert list(roots.iterdir()) == []
+    assert not (victim.parent / "made by root").exists()
+
+
+@pytest.mark.attack("have root wait for ever at a pipe that lies where a table of symbols was")
+def test_a_pipe_where_a_table_of_symbols_was(neighbour: Neighbour, captures: Path) -> None:
+    pipe = neighbour.folder / "pipe"
+    assert neighbour.do(lambda: os.mkfifo(pipe)) == 0
+    stacks = str(captures.parent / "perf.data")
+    Path(stacks).write_bytes(small_capture().file())
+    stored = ("--captures", str(captures), "--name", "x")
+    assert zombiescope("profile", "import", stacks, *stored, "--kallsyms", str(pipe)).returncode == 0
+
+
 @pytest.mark.attack("have root wait for ever at a pipe under the name of its report")
 def test_a_pipe_under_the_name_of_an_answer(neighbour: Neighbour, shared: Path, captures: Path) -> None:
     assert neighbour.do(lambda: os.mkfifo(shared / "answer")) == 0
     words = ("profile", "flame", "latest", "--captures", str(captures), "--svg", str(shared / "answer"))
-    assert REFUSED in zombiescope(*words, seconds=60).stderr
+    assert REFUSED in zombiescope(*words).stderr
 
 
 @pytest.mark.attack("have root's agent write into a file of root's, by links in a state folder that they can write")
@@ -87,7 +122,7 @@ def test_links_in_a_state_folder(neighbour: Neighbour, shared: Path, victim: Pat
         wait_for((victim.parent / "out").exists)
     finally:
         agent.send_signal(signal.SIGTERM)
-        said = agent.communicate(timeout=60)[0]
+        said = agent.communicate(timeout=PATIENCE)[0]
     assert victim.read_text() == "of root"
     assert not (victim.parent / "made by root").exists()
     assert "cannot keep a history" in said
@@ -116,6 +151,6 @@ def test_a_pipe_in_a_history(neighbour: Neighbour, name: str) -> None:
         os.mkfifo(neighbour.folder / name)
 
     assert neighbour.do(plant) == 0
-    done = zombiescope("history", "--state", str(neighbour.folder), seconds=60)
+    done = zombiescope("history", "--state", str(neighbour.folder))
     assert "not a regular file" in done.stdout + done.stderr
     assert "bug" not in done.stderr

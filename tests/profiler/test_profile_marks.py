@@ -72,3 +72,9 @@ def test_a_capture_without_a_clock_says_so(capture: Capture, tmp_path: Path) -> 
 def test_a_log_that_is_not_there_is_an_error_with_a_way_on(capture: Capture, tmp_path: Path) -> None:
     with pytest.raises(ObservationError, match="kernel log"):
         marks_of(span_of(capture), None, os.fsencode(tmp_path / "none"))
+
+
+def test_at_a_pipe_nobody_waits(capture: Capture, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ObservationError, match="kernel log"):
+        marks_of(span_of(capture), None, os.fsencode(tmp_path / "pipe"))

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.profiler.perf_files import KALLSYMS, TOOLS, PerfFileBuilder, record, small_capture
+from tests.unit.execution.machine import FileMachine
+from tests.unit.execution.machine import build as build_machine
+from tests.unit.trees import plant
 from tests.unit.zstd_frames import zstd_packed
 from tools.fuzzing.mutations import Change, anywhere, either, packed, stored_capture, tar_headers, values, with_crc
 
-from zombiescope.execution.journal import ActionFolder, read_entries
-from zombiescope.execution.undo import describe, pending
+from zombiescope.execution.journal import ActionFolder, Journal, read_entries
+from zombiescope.execution.moves import Hands
+from zombiescope.execution.undo import describe, pending, undo_all
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import encode as encode_line
@@ -189,33 +193,52 @@ def _state() -> Iterator[tuple[str, Reader]]:
 
     yield "state: log", Reader([log], either(with_crc, with_crc, anywhere), LOG, words)
     yield "state: database", Reader([database], anywhere, DATABASE, words)
-    entries = [
-        {"v": 1, "entry": "begin", "at": 1.0, "plan": {}},
-        {"v": 1, "entry": "step", "at": 1.0, "n": 1, "name": "x"},
-    ]
-    entries += [
-        {"v": 1, "entry": "write", "at": 1.0, "seq": n, "step": 1, "do": "set", "path": "/x", "old": "1"}
-        for n in (1, 2)
-    ]
-    entries += [{"v": 1, "entry": "done", "at": 1.0, "seq": 1}, {"v": 1, "entry": "undone", "at": 2.0, "seq": 1}]
-    entries += [{"v": 1, "entry": "step-end", "at": 2.0, "name": "x", "status": "done"}]
-    applied = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
-    yield (
-        "journal: apply",
-        Reader([applied], either(values, values, anywhere), "actions/1/journal.jsonl", None, _actions),
-    )
+    journal = Reader([_applied()], either(values, values, anywhere), "actions/1/journal.jsonl", None, _actions)
+    yield "journal: apply", journal
     made = [{"intent": "process", "role": "command", "pid": 1, "start": 2}, {"intent": "cgroup", "path": "/x"}]
     lab = b"".join(json.dumps(entry).encode() + b"\n" for entry in made) * 3
     yield "journal: lab", Reader([lab], either(values, values, anywhere), "run/journal.jsonl", None, _lab_run)
 
 
+def _applied() -> bytes:
+    """As an apply of every primitive leaves it, the last of them announced and not done."""
+    placed = {"kind": "file", "mode": 420, "uid": 0, "gid": 0, "mtime_ns": 1, "xattrs": {"user.x": "eA=="}}
+    absent, aside = {"kind": "absent"}, ".zombiescope-0011"
+    writes: list[dict[str, object]] = [
+        {"do": "place_link", "path": "/etc/systemd/system/a.service", "before": absent, "target": "L2Rldi9udWxs"},
+        {"do": "remove_link", "path": "/etc/x", "before": {"kind": "link", "content": "L2Rldi9udWxs", "mtime_ns": 5}},
+        {"do": "place_file", "path": "/etc/f", "before": {**placed, "content": "eA=="}, "content": "eQ=="},
+        {"do": "make_folder", "path": "/etc/d", "before": absent},
+        {"do": "set_file", "path": "/sys/knob", "before": "YmVmb3Jl", "value": "MQ=="},
+        {"do": "set_file_for_a_moment", "path": "/sys/knob", "before": "max", "value": "0"},
+        {"do": "stop_unit", "unit": "a.service", "before": "active"},
+        {"do": "swap_in", "device": "/swap", "priority": -2},
+        {"do": "flush", "parent": "/sys", "path": "/sys/zombiescope-nudge"},
+        {"do": "rewrite_files", "files": ["/var/log/x"], "inodes": [[1, 2]], "aside": f"/var/log/{aside}"},
+        {"do": "delete_files", "files": ["/dev/shm/5"], "kept": {"/dev/shm/5": "/k"}, "aside": f"/dev/shm/{aside}"},
+        {"do": "remove_segments", "segments": [1]},
+        {"do": "drop_files", "files": ["/var/log/x"]},
+    ]
+    entries: list[dict[str, object]] = [{"entry": "begin", "plan": "x", "root": "/r"}, {"entry": "step", "name": "x"}]
+    entries += [{"entry": "write", "seq": number, "step": 1, **write} for number, write in enumerate(writes, 1)]
+    entries += [{"entry": "done", "seq": 1, "after": placed}, {"entry": "done", "seq": 5, "after": "MQ=="}]
+    entries += [{"entry": "undone", "seq": 4}, {"entry": "step-end", "name": "x", "status": "done"}]
+    return b"".join(json.dumps({"v": 1, "at": 1.0, **entry}).encode() + b"\n" for entry in entries)
+
+
 def _actions(folder: Path) -> None:
-    """As `undo` and the circuit breaker read it; nothing is undone here."""
+    """As the circuit breaker and `undo` read it, over a machine made of files."""
     actions = ActionFolder(str(folder))
-    for name in actions.names():
-        for entry in pending(read_entries(actions.folder(name))):
-            describe(entry)
     list(actions.steps_done_since(0.0))
+    for name in actions.names():
+        where = actions.folder(name)
+        for entry in pending(read_entries(where)):
+            describe(entry)
+        writer = FileMachine(os.fsencode(build_machine(folder / "root")))
+        for place in ("dev/shm", "var/log"):
+            plant(folder / "root" / place / ".zombiescope-0011", {"0": "", "7": ""})
+            (folder / "root" / place / ".zombiescope-0011").chmod(0o700)
+        undo_all(Hands(writer, Journal(where, lambda: 1.0)), has_systemd=True)
 
 
 def _lab_run(folder: Path) -> None:

@@ -17,7 +17,7 @@ from zombiescope.execution.journal import Entry
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.removal import Held, content_of
+from zombiescope.host.removal import Held, InUseError, content_of
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile
 
 
@@ -81,8 +81,12 @@ class Deletion:
                 except OSError as error:
                     self._grip.leave(error)
                     continue
-                writer.delete(place, aside, number)
-                gone.append(number)
+                try:
+                    writer.delete(place, aside, number, file)
+                except InUseError as error:
+                    self._grip.leave(error)
+                else:
+                    gone.append(number)
         finally:
             with suppress(OSError):  # undo does it
                 writer.remove_aside(place, aside)
@@ -103,7 +107,7 @@ def put_back_aside(hands: Hands, entry: Entry) -> None:
     try:
         with hands.writer.folder(folder) as place:
             numbers = hands.writer.names_aside(place, aside)
-            for number in numbers:
+            for number in (number for number in numbers if number < len(entry["files"])):
                 name = os.path.basename(unshown(entry["files"][number]))
                 hands.writer.put_back(place, aside, number, name)
             with suppress(FileNotFoundError):

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.execution.journal_lines import checked, is_ours
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.host.whole_file import sync_folder
@@ -98,7 +99,7 @@ def read_entries(folder: str) -> list[Entry]:
                 entry = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(entry, dict) and _is_ours(entry):
+            if isinstance(entry, dict) and is_ours(entry):
                 found.append(entry)
     versions = {entry.get("v") for entry in found}
     if versions - {VERSION}:
@@ -107,22 +108,13 @@ def read_entries(folder: str) -> list[Entry]:
             f"it is of version {max(map(str, versions))}",
             "use the version that wrote it",
         )
-    return found
+    return checked(found)
 
 
 def undo_line(folder: str) -> str:
     """What to type to take the action of a folder back."""
     state, _, name = folder.rpartition("/actions/")
     return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {state}")
-
-
-def _is_ours(entry: Entry) -> bool:
-    """Has what every reader of it looks at; a line that lacks it says nothing that could be obeyed."""
-    if not isinstance(entry.get("entry"), str) or not isinstance(entry.get("v", VERSION), int | str):
-        return False
-    wanted = {"write": ("seq", "do"), "done": ("seq",), "undone": ("seq",), "step-end": ("at", "name")}
-    types = {"seq": int, "do": str, "at": int | float, "name": str}
-    return all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
 class ActionFolder:

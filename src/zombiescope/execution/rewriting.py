@@ -170,7 +170,7 @@ def clear_copies(hands: Hands, entry: Entry) -> None:
     folder, _, aside = unshown(entry["aside"]).rpartition(b"/")
     try:
         with hands.writer.folder(folder) as place:
-            for number in hands.writer.names_aside(place, aside):
+            for number in (each for each in hands.writer.names_aside(place, aside) if each < len(entry["files"])):
                 old, copy = entry["inodes"][number]
                 name = os.path.basename(unshown(entry["files"][number]))
                 hands.writer.clear_copy(place, aside, number, name, (old, copy))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
 from zombiescope.execution.journal import Entry, Journal
+from zombiescope.execution.journal_lines import DAMAGED
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
@@ -263,6 +264,10 @@ def _cannot(_: Hands, entry: Entry) -> tuple[str, str]:
     return "cannot-be-undone", "memory that was let go is read again when it is wanted"
 
 
+def _damaged(_: Hands, __: Entry) -> tuple[str, str]:
+    return "not-restored", "its line in the journal is damaged: look there, and put back by hand what it names"
+
+
 _How = Callable[[Hands, Entry], tuple[str, str]]
 _HOW: dict[str, _How] = {
     "place_link": _place_link,
@@ -276,6 +281,7 @@ _HOW: dict[str, _How] = {
     "flush": _flush,
     "rewrite_files": _rewrite_files,
     "delete_files": _delete_files,
+    DAMAGED: _damaged,
 }
 _PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush", "rewrite_files")
 """Once they are done there is nothing of ours left: what is there now somebody else has set."""

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from zombiescope.host.own_folder import guarded_folder
-from zombiescope.host.whole_file import write_whole_in
+from zombiescope.host.whole_file import named_folder, write_whole_in
 
 _AS_IT_IS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY | os.O_CLOEXEC
 _MODE = 0o666
@@ -23,15 +23,12 @@ _MODE = 0o666
 def write_answer(path: bytes, pieces: Iterable[bytes]) -> int:
     """How many bytes. Raises OSError."""
     where, name = os.path.split(path)
-    found = _seen(path)
     counted = _Counted(pieces)
-    if found is None or stat.S_ISREG(found.st_mode):
-        folder = os.open(where or b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+    with named_folder(where) as folder:
+        found = _seen(folder, name)
+        if found is None or stat.S_ISREG(found.st_mode):
             write_whole_in(folder, name, counted, mode=_mode(found), sync=False)
-        finally:
-            os.close(folder)
-        return counted.size
+            return counted.size
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with guarded_folder(os.fsdecode(where)) as folder, os.fdopen(_open_trusted(folder, name), "wb") as file:
@@ -49,9 +46,9 @@ class _Counted:
             yield piece
 
 
-def _seen(path: bytes) -> os.stat_result | None:
+def _seen(folder: int, name: bytes) -> os.stat_result | None:
     try:
-        return os.lstat(path)
+        return os.stat(name or b".", dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
 

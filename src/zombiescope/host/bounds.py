@@ -44,6 +44,8 @@ class Budget(NamedTuple):
     input_bytes: int
     times: int
     """Bytes of memory that a byte of an honest file may take."""
+    of: str = ""
+    """What it is, where no bytes are counted: `the unit files of a machine`."""
 
     @property
     def memory_bytes(self) -> int:
@@ -103,7 +105,7 @@ def limit_child(memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
 
 
 def _size(budget: Budget) -> str:
-    return f"{budget.input_bytes:,} bytes"
+    return budget.of or f"{budget.input_bytes:,} bytes"
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

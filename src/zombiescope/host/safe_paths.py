@@ -150,8 +150,8 @@ class _Walk:
 
     def _enter(self, name: bytes, path: bytes) -> bytes | None:
         """The target where it is a link, and it may be followed."""
-        if self._rules.make is not None:
-            make_folder(self.here, name, self._rules.make)
+        if self._rules.make is not None and not (self._rules.owners and is_unsafe(self._owner, os.geteuid())):
+            make_folder(self.here, name, self._rules.make)  # for a stranger none is: it could not be entered
         status = os.stat(name, dir_fd=self.here, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             if not self._rules.links:

@@ -22,7 +22,7 @@ from zombiescope.host.words import ID, ID_INSIDE, UID, WORD, is_name, kept_words
 _KERNELS_OWN = re.compile(
     rb"/proc/(?:cgroups|uptime|meminfo|vmstat|softirqs|pressure/\w+|net/softnet_stat|sysvipc/shm|sys/kernel/(?:dmesg_restrict|random/boot_id))"
     rb"|/proc/[^/]+/(?:task/[^/]+/)?schedstat|/sys/devices/system/.*/(?:possible|online|present|meminfo)|/sys/class/net/.*/tx_timeout"
-    rb"|.*/(?:memory|cgroup|cpu|cpuacct|cpuset|io|pids)\.[^/]+",
+    rb"|(?:/sys/fs|/dev)?/cgroup/(?:.*/)?(?:memory|cgroup|cpu|cpuacct|cpuset|io|pids)\.[^/]+",
     re.DOTALL,
 )
 _NEVER_KEPT = re.compile(rb"/proc/[^/]+/(?:task/[^/]+/)?(cmdline|environ|comm)")

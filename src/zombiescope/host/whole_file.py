@@ -10,19 +10,25 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+
+from zombiescope.host.safe_paths import CAREFUL, folder_at
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_whole(path: bytes | str, pieces: Iterable[bytes], *, replace: bool = True) -> None:
-    """Its owner's alone (0600), in a folder that somebody named. Raises OSError, FileExistsError among them."""
+def write_whole(path: bytes | str, pieces: Iterable[bytes], *, replace: bool = True, make: int | None = None) -> None:
+    """Its owner's alone (0600), in a folder that somebody named. Raises OSError, FileExistsError among them.
+
+    `make`: folders that are not there are made, with this mode."""
     where, name = os.path.split(os.fsencode(path))
-    folder = os.open(where or b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with named_folder(where, make) as folder:
         write_whole_in(folder, name, pieces, replace=replace)
-    finally:
-        os.close(folder)
+
+
+def named_folder(path: bytes, make: int | None = None) -> AbstractContextManager[int]:
+    """A folder that somebody named, as a descriptor: no stranger's link or folder on the way leads to what is not theirs."""
+    return folder_at(b"", os.path.join(os.getcwdb(), path), CAREFUL._replace(make=make))
 
 
 def write_whole_in(

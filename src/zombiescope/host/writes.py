@@ -195,11 +195,15 @@ class Writer:
 
         self._do("set_aside", work)
 
-    def delete(self, folder: int, aside: bytes, number: int) -> None:
-        """Without a sync: files in memory have no disk to sync to."""
+    def delete(self, folder: int, aside: bytes, number: int, file: Held) -> None:
+        """Without a sync: files in memory have no disk to sync to. Who found its name before it was set aside may wait to open
+        it: then it is put back, and InUseError raised."""
 
         def work() -> None:
             with own_folder_in(folder, aside) as place:
+                if not file.still_alone():
+                    removal.put_back(folder, file.name, place, number)
+                    raise InUseError(file.name)
                 os.unlink(b"%d" % number, dir_fd=place)
 
         self._do("delete", work)

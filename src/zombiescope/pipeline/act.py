@@ -15,6 +15,7 @@ from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Entry, Journal, read_entries, undo_line
+from zombiescope.execution.journal_lines import is_path
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.undo import Taken, pending, undo_all
@@ -236,8 +237,8 @@ def undo(state: str, name: str | None, *, do: bool, attention: Attention | None 
 
 def _undo(opened: Opened, attention: Attention) -> Undone:
     host = LiveHost()
+    root = _root_of(opened)
     journal = Journal(opened.folder, host.wall_clock, attention.point)
-    root = unshown(str(opened.begin.get("root", "")))
     hands = Hands(Writer(root, attention.point), journal)
     attention.restoring()
     try:
@@ -249,6 +250,18 @@ def _undo(opened: Opened, attention: Attention) -> Undone:
         why = "; ".join(f"{each.what}: {each.why}" for each in failed)
         raise ActionFailedError(f"not everything of {opened.name} could be put back", why, "mend that, then undo again")
     return Undone(opened.name, tuple(taken), ())
+
+
+def _root_of(opened: Opened) -> bytes:
+    """Never this machine because the line that names another root is damaged."""
+    root = opened.begin.get("root", "") if opened.begin else None
+    if not is_path(root):
+        raise UsageError(
+            f"cannot undo {opened.name}",
+            "the first line of its journal is damaged: it does not say which machine was changed",
+            f"put back by hand what {opened.folder} names",
+        )
+    return unshown(str(root))
 
 
 def _systemd_runs() -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from zombiescope.analysis.activation import timers
@@ -18,10 +19,11 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Services, UnitFiles
 from zombiescope.host.access import Host
+from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.choose import choose_host
 from zombiescope.host.files import REFUSALS_KEPT, Files
 from zombiescope.host.folder import FolderTree
-from zombiescope.host.images.choose import open_image
+from zombiescope.host.images.choose import image_budget, open_image
 from zombiescope.host.live import LiveHost
 from zombiescope.host.shipped import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
@@ -35,6 +37,7 @@ from zombiescope.probes.unit_layout import IGNORED
 
 _GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
 _OFFLINE = "nothing runs in a folder or an image"
+_OF_A_FOLDER = Budget(0, 0, "unit files of a machine")
 
 
 class Target(NamedTuple):
@@ -74,7 +77,8 @@ def audit(
     if target.root is not None and target.image is not None:
         raise UsageError("cannot audit two things at once", "both --root and --image were given", "give one of them")
     if target.image is not None:
-        return _audit_image(target.image, knowledge, reading)
+        with bounded(f"cannot audit the image {shown(target.image)}", image_budget(target.image)):
+            return _audit_image(target.image, knowledge, reading)
     host = choose_host(target.root)
     if not has_files(host):
         hint = "audit the host itself, or its root folder"
@@ -84,9 +88,10 @@ def audit(
     live, gaps = (
         watch(host, window, is_elsewhere=host.label != LiveHost().label) if is_this_host else (Live(), _offline_gaps())
     )
-    services = _services(files, knowledge, live)
     subject = Subject.HOST if is_this_host else Subject.ROOT
-    return _audited(services, knowledge, subject, host, files, gaps)
+    with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):
+        services = _services(files, knowledge, live)
+        return _audited(services, knowledge, subject, host, files, gaps)
 
 
 def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:

@@ -21,6 +21,7 @@ from zombiescope.facts.kernel_log import LogEvent
 from zombiescope.facts.names import shown
 from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
+from zombiescope.host.safe_open import open_regular
 from zombiescope.pipeline.nic_watch import NicWatch
 from zombiescope.pipeline.scan import scan
 from zombiescope.probes.kernel_messages import parse_line
@@ -75,7 +76,7 @@ def marks_of(span: Span | None, state: bytes | None, kernel_log: bytes | None) -
 def _resets(path: bytes, first: float) -> list[Mark]:
     """A log with the kernel's own stamps, as `dmesg` prints it: seconds on its own clock."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 (bytes are the name)
+        with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
             lines = file.read(_MOST_LOG_BYTES).split(b"\n")
     except OSError as error:
         why = (error.strerror or str(error)).lower()

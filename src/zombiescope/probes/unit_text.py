@@ -12,6 +12,10 @@ from collections.abc import Iterator
 
 from zombiescope.facts.units import Setting
 
+MOST_SETTINGS = 5_000
+"""Of one file: fifty times what the largest of a distribution has."""
+MOST_RULES = 4_000
+"""Of all presets: each is tried on each unit, and a distribution has some hundred."""
 _NAME = re.compile(
     r"[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)", re.ASCII
 )
@@ -29,7 +33,7 @@ def template_of(name: str) -> str:
 
 
 def parse_settings(data: bytes, origin: str) -> tuple[list[Setting], list[str]]:
-    """Every assignment in order, and what was ignored."""
+    """Every assignment in order, one more than MOST_SETTINGS at the most, and what was ignored."""
     settings: list[Setting] = []
     problems: list[str] = []
     section = ""
@@ -47,6 +51,8 @@ def parse_settings(data: bytes, origin: str) -> tuple[list[Setting], list[str]]:
         else:
             key, _, value = line.partition("=")
             settings.append(Setting(section, key.strip(), value.strip(), origin))
+            if len(settings) > MOST_SETTINGS:
+                break
     return settings, problems[:20]
 
 
@@ -76,12 +82,14 @@ def _logical_lines(data: bytes) -> Iterator[tuple[int, str | None]]:
 
 
 def parse_presets(data: bytes) -> list[tuple[bool, str]]:
-    """`enable` and `disable` lines, in order."""
+    """`enable` and `disable` lines, in order; one more than MOST_RULES at the most."""
     rules: list[tuple[bool, str]] = []
     for line in data.decode("utf-8", "replace").splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] in ("enable", "disable"):
             rules.append((words[0] == "enable", words[1]))
+            if len(rules) > MOST_RULES:
+                break
     return rules
 
 

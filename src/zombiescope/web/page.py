@@ -15,7 +15,7 @@ from typing import Any
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.web.guards import guards_for
 from zombiescope.web.http import Request, Response, load_h11
-from zombiescope.web.listening import open_listening
+from zombiescope.web.listening import open_listening, remove_path
 from zombiescope.web.server import Server
 
 Questions = Callable[[str, Mapping[str, str]], dict[str, Any] | None]
@@ -42,18 +42,27 @@ class Page:
 
 
 class PageServer:
-    """Bound to loopback. `serve` until `stop`, which another thread or a signal may call, or until an exception."""
+    """Bound to loopback, or to a path that only its owner can open. `serve` until `stop`, which another thread or a signal may
+    call, or until an exception."""
 
-    def __init__(self, port: int, questions: Questions, static: Traversable) -> None:
-        """Port 0 takes any."""
+    def __init__(
+        self, port: int, questions: Questions, static: Traversable, *, path: str = "", token: str = ""
+    ) -> None:
+        """Port 0 takes any. `token`: who does not show it gets no answer."""
         load_h11("cannot serve a page", "profile")
         try:
-            listening = open_listening((_ADDRESS, port))
+            listening = open_listening(path or (_ADDRESS, port))
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise ObservationError(f"cannot serve on port {port}", why, "choose another with --port") from error
+            what, hint = (
+                (f"on {path}", "choose another path") if path else (f"on port {port}", "choose another with --port")
+            )
+            raise ObservationError(f"cannot serve {what}", why, hint) from error
         self._selector = selectors.DefaultSelector()
-        self._server = Server(listening, self._selector, Page(questions, static).answer, guards_for(_ADDRESS))
+        self._server = Server(
+            listening, self._selector, Page(questions, static).answer, guards_for("" if path else _ADDRESS, (), token)
+        )
+        self._path = path
         self._woken, self._waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._woken, selectors.EVENT_READ, self._end)
         self._is_ending = False
@@ -61,7 +70,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        return f"http://{_ADDRESS}:{self._server.port}/"
+        return f"unix:{self._path}" if self._path else f"http://{_ADDRESS}:{self._server.port}/"
 
     def serve(self) -> None:
         try:
@@ -72,6 +81,8 @@ class PageServer:
                 self._tell_failures()
         finally:
             self._server.close()
+            if self._path:
+                remove_path(self._path)
             self._selector.close()
             os.close(self._woken)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import time
 from pathlib import Path
 from unittest.mock import patch
 
@@ -86,3 +88,28 @@ def test_one_that_took_the_name_at_the_last_moment_goes_back(tmp_path: Path) -> 
     _, executor = workshop(root, tmp_path / "state", fault)
     assert "1 of 2 left alone" in executor.run(seen(root, DELETE)).note
     assert {path.name: path.read_text() for path in shm.iterdir()} == {"5": "fresh", "old": "in memory 5"}
+
+
+def test_one_that_somebody_waits_to_open_once_it_was_set_aside_goes_back(tmp_path: Path) -> None:
+    root = build(tmp_path / "root")
+    shm = root / "dev/shm"
+    waiting: list[subprocess.Popen[bytes]] = []
+
+    def fault(point: str) -> None:
+        if point == "before:delete" and not waiting:
+            (aside,) = shm.glob(".zombiescope-*/0")
+            waiting.append(subprocess.Popen(["cat", str(aside)], stdout=subprocess.PIPE))
+            _until_waited_for(aside.stat().st_ino)
+
+    _, executor = workshop(root, tmp_path / "state", fault)
+    assert "1 of 2 left alone: 1 in use" in executor.run(seen(root, DELETE)).note
+    assert [path.name for path in shm.iterdir()] == ["5"]
+    assert waiting[0].communicate(timeout=60)[0] == b"in memory 5"
+
+
+def _until_waited_for(inode: int) -> None:
+    """The kernel says of a lease that somebody waits for it."""
+    end = time.monotonic() + 40
+    while not any("BREAKING" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines()):
+        assert time.monotonic() < end
+        time.sleep(0.01)

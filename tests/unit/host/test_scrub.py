@@ -18,7 +18,7 @@ from zombiescope.host.bundle import open_bundle, pack
 from zombiescope.host.known_names import KnownNames, read_known_names
 from zombiescope.host.leaks import find_leaks
 from zombiescope.host.recording import Answer, Header, text_of
-from zombiescope.host.scrub import Scrubber
+from zombiescope.host.scrub import Scrubber, is_kernels_own
 from zombiescope.host.words import kept_words, may_stay, telling
 from zombiescope.pipeline.record import record
 from zombiescope.pipeline.scan import scan
@@ -189,3 +189,17 @@ def test_numbers_and_listed_words_may_stay() -> None:
 def test_an_id_is_told_by_the_whole_of_it() -> None:
     """Two ids may begin with the same letters by chance: a recording of a recording would be refused for that."""
     assert telling(b"cab123456 x-dec99817", kept_words()) == {b"cab123456", b"dec99817"}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        (b"/sys/fs/cgroup/memory/a/memory.stat", True),
+        (b"/sys/fs/cgroup/cgroup.procs", True),
+        (b"/cgroup/memory/a/memory.stat", True),
+        (b"/etc/systemd/system/a.service.d/memory.conf", False),
+        (b"/etc/cgroup/memory.conf", False),
+    ],
+)
+def test_only_what_is_in_a_cgroup_hierarchy_is_the_kernels(path: bytes, is_own: bool) -> None:
+    assert is_kernels_own(path) == is_own

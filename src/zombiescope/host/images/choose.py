@@ -42,7 +42,7 @@ def open_image(
     tree = MemoryTree(wanted_paths, large_paths)
     try:
         mode = os.stat(path).st_mode
-        with bounded(f"cannot read the image {shown(path)}", Budget(_input_bytes(path), 0)):
+        with bounded(f"cannot read the image {shown(path)}", image_budget(path)):
             return _read(path, mode, tree, progress)
     except FileNotFoundError as error:
         raise UsageError(f"cannot read {shown(path)}", "there is no such file", "give an image archive") from error
@@ -54,6 +54,14 @@ def open_image(
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot read the image {shown(path)}", why, "is it whole?") from error
+
+
+def image_budget(path: bytes) -> Budget:
+    """For all that is done with it. The smallest where it cannot be looked at."""
+    try:
+        return Budget(_input_bytes(path), 0)
+    except OSError:
+        return Budget(0, 0)
 
 
 def _input_bytes(path: bytes) -> int:

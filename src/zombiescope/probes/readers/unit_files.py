@@ -12,7 +12,15 @@ from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
 from zombiescope.host.files import Files, Kind
 from zombiescope.probes.unit_layout import SEARCH_PATH, Layout, Place, drop_in_paths, is_runtime, read_layout
 from zombiescope.probes.unit_states import Enablement
-from zombiescope.probes.unit_text import is_unit_name, parse_presets, parse_settings, preset_of, template_of
+from zombiescope.probes.unit_text import (
+    MOST_RULES,
+    MOST_SETTINGS,
+    is_unit_name,
+    parse_presets,
+    parse_settings,
+    preset_of,
+    template_of,
+)
 
 UNREAD = "cannot be read"
 _VENDOR = (b"/usr/", b"/lib/")
@@ -78,7 +86,7 @@ class _Loader:
         data = self._files.read(path)
         if data is None:
             return UnitFile(place.name, shown(path), "bad", problems=(f"{shown(path)}: {UNREAD}",))
-        settings, problems = parse_settings(data, shown(path))
+        settings, problems = _settings(self._files, path, data)
         drop_ins: list[str] = []
         for drop_in in drop_in_paths(self._files, self._layout, [place.name, *self._aliases.get(place.name, ())]):
             more = self._files.read(drop_in)
@@ -86,7 +94,7 @@ class _Loader:
                 problems.append(f"{shown(drop_in)}: {UNREAD}")
             else:
                 drop_ins.append(shown(drop_in))
-                added, wrong = parse_settings(more, shown(drop_in))
+                added, wrong = _settings(self._files, drop_in, more)
                 settings += added
                 problems += wrong
         unit = UnitFile(
@@ -172,6 +180,16 @@ def _with_word(unit: UnitFile, word: str) -> UnitFile:
     )
 
 
+def _settings(files: Files, path: bytes, data: bytes) -> tuple[list[Setting], list[str]]:
+    """What is too much is not kept, and said twice: as a problem of the unit, and as a gap."""
+    settings, problems = parse_settings(data, shown(path))
+    if len(settings) > MOST_SETTINGS:
+        why = f"more than {MOST_SETTINGS:,} settings: the rest was not read"
+        files.refuse(path, why)
+        return settings[:MOST_SETTINGS], [f"{shown(path)}: {why}", *problems]
+    return settings, problems
+
+
 def _merged(files: Files, subject: bytes, suffix: bytes) -> list[bytes]:
     """`/etc/systemd/SUBJECT/*SUFFIX` and the same under /run and /usr: by file name, the first root wins."""
     chosen: dict[bytes, bytes] = {}
@@ -187,6 +205,9 @@ def _read_presets(files: Files) -> list[tuple[bool, str]]:
     rules: list[tuple[bool, str]] = []
     for path in _merged(files, b"system-preset", b".preset"):
         rules += parse_presets(files.read(path) or b"")
+        if len(rules) > MOST_RULES:
+            files.refuse(path, f"with it there are more than {MOST_RULES:,} presets: the rest was not read")
+            return rules[:MOST_RULES]
     return rules
 
 
@@ -195,7 +216,7 @@ def _read_manager(files: Files) -> tuple[Setting, ...]:
     main = next((path for path in (root + b"/systemd/system.conf" for root in _ROOTS) if files.exists(path)), None)
     settings: list[Setting] = []
     for path in ([main] if main else []) + _merged(files, b"system.conf.d", b".conf"):
-        settings += parse_settings(files.read(path) or b"", shown(path))[0]
+        settings += _settings(files, path, files.read(path) or b"")[0]
     return tuple(settings)
 
 
@@ -204,7 +225,8 @@ def _read_bus_names(files: Files) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in _BUS:
         for name in files.list(folder):
-            settings, _ = parse_settings(files.read(folder + b"/" + name) or b"", shown(folder + b"/" + name))
+            path = folder + b"/" + name
+            settings, _ = _settings(files, path, files.read(path) or b"")
             said = {setting.key: setting.value for setting in settings}
             unit = said.get("SystemdService", "")
             if is_unit_name(unit):

@@ -37,9 +37,8 @@ def mark_of(folder: bytes, purpose: str) -> str:
     path = os.path.join(folder, _NUMBER)
     number = _read(path)
     if number is None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         number = secrets.token_hex(8)
-        write_whole(path, [number.encode()])
+        write_whole(path, [number.encode()], make=0o700)
         # Of two recorders that begin at once the last one's number stays, and both take that one.
         number = _read(path) or number
     return f"{number} {purpose}"

@@ -23,8 +23,7 @@ def save(folder: bytes, name: bytes, pieces: Iterable[bytes]) -> bytes:
     """Written beside, synced, then renamed: a crash leaves the old file or the new one, never half of one."""
     path = os.path.join(folder, name + SUFFIX)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        write_whole(path, pieces)
+        write_whole(path, pieces, make=0o700)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(

@@ -271,7 +271,11 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
 
 
 def read_bounded(path: bytes, limit: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Of any other name than the kernel's two, a regular file: at a pipe it would wait for ever."""
+    if path in (RUNNING_KALLSYMS, b"/proc/self/maps"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    else:
+        descriptor, _ = open_regular(path, follow=True)
     with os.fdopen(descriptor, "rb") as file:
         return _read_pieces(file, limit)
 
