@@ -29,6 +29,7 @@ from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost
 from zombiescope.host.writes import Writer
+from zombiescope.pipeline.mistyped import refuse_consents
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
 from zombiescope.pipeline.vitals import Subject, watch_vitals
 from zombiescope.probes.readers.machine_health import read_machine_health
@@ -90,6 +91,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
         planned = make_plan(order.root, order.scope, order.seconds)
         if not planned.plan.own_steps:
             raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
+        refuse_consents(order.consents, planned.plan, host)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
         subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
         before = watch_vitals(host, subject, 1.0)
@@ -160,6 +162,13 @@ class _Work:
 
     def _pressure(self) -> float | None:
         return read_machine_health(self.host).memory_pressure
+
+
+def rehearse(order: Order, progress: Progress) -> Planned:
+    """What an apply of this order would do, and whether its words of consent name steps. Changes nothing."""
+    planned = make_plan(order.root, order.scope, order.seconds, progress)
+    refuse_consents(order.consents, planned.plan, LiveHost())
+    return planned
 
 
 def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, point: Say) -> Journal:

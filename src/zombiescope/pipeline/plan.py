@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.engine import Diagnosis
@@ -25,6 +26,7 @@ from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_k
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.flow_watch import FlowWatch
+from zombiescope.pipeline.mistyped import refuse_below, refuse_maker
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -84,7 +86,7 @@ def make_plan(
     if audited:
         diagnosis = _joined(diagnosis, audited)
     hierarchy = read_memory_hierarchy(host)
-    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy)
+    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy, _other_makers(audited, makers))
     levers = _levers(host, hierarchy, autopsy, audited)
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
     if scope.is_narrow:
@@ -119,8 +121,14 @@ def _audit(
     return found, ()
 
 
+def _other_makers(audited: Audited | None, makers: tuple[str, ...]) -> tuple[str, ...]:
+    """Who may be named beside those that left zombies."""
+    units = (unit_maker(unit.name) for unit in audited.audit.units) if audited else ()
+    return (*makers, *units)
+
+
 def _autopsy(
-    host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None
+    host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None, others: tuple[str, ...]
 ) -> tuple[Autopsy | None, tuple[Gap, ...]]:
     """`seen`: what the diagnosis saw a moment ago; the host is looked at once more only where it saw none."""
     if isinstance(hierarchy, Gap):
@@ -133,6 +141,8 @@ def _autopsy(
         why = "the zombies could not be seen one by one, so no step that frees them is proposed"
         unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why")
         return None if scope.is_narrow else every, (unseen.about("zombies"), unseen)
+    refuse_maker(scope.maker, every.bodies, others)
+    refuse_below(scope.below, every.bodies, host, hierarchy)
     found = chosen(every, Choice(scope.maker), host.wall_clock())
     if scope.below is not None:
         bodies = tuple(body for body in found.bodies if scope.wants(body))

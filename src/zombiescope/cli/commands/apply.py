@@ -74,12 +74,12 @@ def apply(
 
 
 def _dry_run(order: Order, *, as_json: bool) -> Answer:
-    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
+    from zombiescope.pipeline.act import rehearse  # noqa: PLC0415
 
     if order.root is None:
         tell_unfinished(order.state)
     with window_shown(order.seconds if order.root is None else 0) as progress:
-        planned = make_plan(order.root, order.scope, order.seconds, progress)
+        planned = rehearse(order, progress)
     if as_json:
         from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
 
