@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from fnmatch import fnmatchcase
 
 from zombiescope.analysis.autopsy import Body
@@ -18,7 +17,9 @@ from zombiescope.host.access import Host
 from zombiescope.remedies.plan import Plan
 
 _LISTED = 8
-_ON_FILES = ("delete:", "rewrite:")
+_OF_PATHS = ("delete", "rewrite", "reclaim")
+_OF_THE_HOST = ("drop-caches", "drop-files", "flush", "remove-segments", "swap-in")
+"""Steps that have no target in their names."""
 
 
 def refuse_maker(glob: str | None, bodies: Collection[Body], others: Iterable[str] = ()) -> None:
@@ -42,7 +43,7 @@ def refuse_below(below: bytes | None, bodies: Collection[Body], host: Host, hier
         return
     parents = [parent for parent, _ in Counter(body.zombie.parent for body in bodies).most_common()]
     inside = below.rstrip(b"/") + b"/"
-    if any(parent == below or parent.startswith(inside) for parent in parents) or _exists(host, hierarchy, below):
+    if any(parent == below or parent.startswith(inside) for parent in parents) or _exists(host, hierarchy.place(below)):
         return
     near = nearest(shown(below), [shown(parent) for parent in parents]) or shown(parents[0])
     raise UsageError(
@@ -52,19 +53,22 @@ def refuse_below(below: bytes | None, bodies: Collection[Body], host: Host, hier
     )
 
 
-def refuse_consents(consents: Collection[str], plan: Plan, host: Host) -> None:
-    """A folder that exists may have been a step when the plan was read and be none any more: that is no mistake."""
-    known = [step.name for step in plan.own_steps]
-    for name in sorted(set(consents) - set(known)):
-        if name.startswith(_ON_FILES) and _is_folder(host, unshown(name.partition(":")[2])):
+def refuse_consents(consents: Collection[str], plan: Plan, host: Host, hierarchy: Hierarchy | None) -> None:
+    """What was a step when the plan was read and is none any more is no mistake, as far as that can be told."""
+    known = [step.name for step in plan.steps]
+    for name in sorted(set(consents) - {*known, *_OF_THE_HOST}):
+        kind, _, target = name.partition(":")
+        place = unshown(target)
+        if kind == "reclaim" and hierarchy is not None:
+            place = hierarchy.place(place)
+        if kind in _OF_PATHS and place.startswith(b"/") and _exists(host, place):
             continue
         asking = [step.name for step in plan.own_steps if step.needs_consent]
+        near = nearest(name, asking)
         raise UsageError(
             f"no step of this plan is called {shown(os.fsencode(name))}",
             f"steps that need consent: {_listed(asking)}",
-            f"nothing was changed; --consent {near}"
-            if (near := nearest(name, known))
-            else "zombiescope plan lists them",
+            f"nothing was changed; --consent {near}" if near else "nothing was changed; zombiescope plan lists them",
         )
 
 
@@ -75,19 +79,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), "")
 
 
-def _exists(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:
+def _exists(host: Host, path: bytes) -> bool:
     try:
-        host.inode(hierarchy.place(path))
-    except OSError:
+        host.inode(path)
+    except (OSError, ValueError):
         return False
     return True
-
-
-def _is_folder(host: Host, path: bytes) -> bool:
-    with suppress(OSError, ValueError):
-        host.inode(path)
-        return True
-    return False
 
 
 def _listed(words: Collection[str]) -> str:

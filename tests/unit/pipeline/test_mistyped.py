@@ -68,10 +68,13 @@ def test_where_no_zombie_was_seen_nothing_is_called_mistyped(root: bytes) -> Non
 def test_consent_goes_by_the_names_of_the_plan(tmp_path: Path) -> None:
     shared = body(pin(PinKind.TMPFS, b"/dev/shm/x/f"))
     plan = propose(diagnosis("zombie-population"), autopsy(shared), None, levers())
-    refuse_consents([step.name for step in plan.own_steps], plan, LiveHost())
-    refuse_consents([f"delete:{tmp_path}"], plan, LiveHost())  # a folder that is no step any more
+    (tmp_path / "a").mkdir()
+    here = V2._replace(mount_point=bytes(tmp_path))
+    refuse_consents([step.name for step in plan.steps], plan, LiveHost(), here)
+    gone = [f"delete:{tmp_path}", "reclaim:/a", "swap-in"]  # steps no more, and there
+    refuse_consents(gone, plan, LiveHost(), here)
     with pytest.raises(UsageError, match="steps that need consent: rewrite:/dev/shm/x, delete:/dev/shm/x") as error:
-        refuse_consents(["delete:/dev/shm/y/z"], plan, LiveHost())
+        refuse_consents(["delete:/dev/shm/y/z"], plan, LiveHost(), here)
     assert "nothing was changed" in error.value.hint
 
 
