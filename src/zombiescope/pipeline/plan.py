@@ -66,6 +66,12 @@ class Planned(NamedTuple):
     identity: Identity
     source: str
     gaps: tuple[Gap, ...]
+    saw_units: bool = True
+    """Services could be looked at."""
+
+    @property
+    def saw_nothing(self) -> bool:
+        return not self.plan.steps and self.plan.zombies is None and not self.saw_units
 
 
 def make_plan(
@@ -95,7 +101,8 @@ def make_plan(
     judged = audited.audit if audited else None
     plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
-    return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps)
+    saw_units = audited is not None and bool(audited.audit.units)
+    return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps, saw_units)
 
 
 def _joined(diagnosis: Diagnosis, audited: Audited) -> Diagnosis:
