@@ -32,7 +32,7 @@ start) hold start; echo activating > state;;
 esac
 """
 CONSENTS = ("--consent", "limit:story.service", "--consent", "stop:story.service")
-APPLY = ("apply", "--maker", "unit:story.service", "--below", "/nowhere", "--seconds", "0.5", "--yes", *CONSENTS)
+APPLY = ("apply", "--maker", "unit:story.service", "--below", "/", "--seconds", "0.5", "--yes", *CONSENTS)
 
 
 class Story:

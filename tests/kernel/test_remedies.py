@@ -211,7 +211,13 @@ def test_the_maker_is_stopped_what_it_left_goes_it_holds_and_comes_back(lab: Lab
     assert (done["verify"]["verdict"], done["verify"]["after"]["ours"]) == ("held", 0), done["verify"]["why"]
     assert (bin_folder / "state").read_text() == "inactive\n"
     assert picture(etc) != before
-    undone = receipt(command("undo", "--yes", "--state", str(tmp_path / "state"), "--json", before=here))
-    assert "not-restored" not in {change["outcome"] for change in undone["changes"]}
+    undo = ("undo", "--yes", "--state", str(tmp_path / "state"), "--json")
+    taken = command(*undo, before=here)
+    assert taken.returncode == 5, "files were deleted"
+    undone = json.loads(taken.stdout)
+    assert {change["outcome"] for change in undone["changes"]} == {"restored", "cannot-be-undone"}
     assert picture(etc) == before
+    back = receipt(command(*undo, "--restore", before=here))
+    assert {change["outcome"] for change in back["changes"]} == {"restored"}
+    assert all(Path(each["file"]).read_bytes() == Path(each["copy"]).read_bytes() for each in undone["kept"])
     assert (bin_folder / "state").read_text() == "activating\n", "it is started again"

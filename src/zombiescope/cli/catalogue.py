@@ -11,6 +11,7 @@ COMMANDS: dict[str, str] = {
     "cores": "A strip per core over a window: user, kernel, softirq, steal; who burns a saturated one.",
     "apply": "Do what the plan says: a dry run unless --yes; journal, consent, validation window.",
     "undo": "Take back what an apply changed.",
+    "actions": "What was applied here, when, and whether it can be undone.",
     "verify": "Did it hold? The same numbers before and after, over a window.",
     "audit": "Services and agents: which can loop for ever, which nothing needs.",
     "check": "A gate: one verdict, many formats, exit code.",
@@ -22,6 +23,8 @@ COMMANDS: dict[str, str] = {
     "export": "Print rules, a dashboard, units and drop-ins, an agent policy, a plugin, a kubelet fragment, a script.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
+    "explain": "What a finding, a kind of pin, a metric or a gap means. Works offline.",
+    "help": "The help of a command.",
     "completion": "Print a shell's completion script.",
 }
 DEFAULT = "scan"

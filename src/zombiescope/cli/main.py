@@ -63,7 +63,9 @@ class _Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = [argument for argument in args if argument in _OWN_FLAGS] if args and args[0] in _OWN_FLAGS else []
         rest = args[len(own) :] if args[: len(own)] == own else args
-        if own in ([], ["--debug"]) and (not rest or rest[0].startswith("-")):
+        # A shell that completes the first word wants commands, not those of the default one.
+        is_completed = ctx.resilient_parsing and not rest
+        if own in ([], ["--debug"]) and (not rest or rest[0].startswith("-")) and not is_completed:
             args = [*own, DEFAULT, *rest]
         return super().parse_args(ctx, args)
 
@@ -74,7 +76,8 @@ class _Commands(click.Group):
 def commands(*, debug: bool) -> None:
     """Finds zombie memory cgroups: those that were removed but live on in the kernel, where no tool shows them.
 
-    Without a command: scan. Every command that reads takes --json and --root; `zombiescope COMMAND --help` has examples.
+    Without a command: scan. Every command that reads takes --json and --root; `zombiescope help COMMAND` has examples, `zombiescope
+    explain WORD` says what a word in a report means.
     """
     del debug
 

@@ -52,6 +52,11 @@ _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
 _SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
 
 
+def candidates_of(finding: str) -> tuple[str, ...]:
+    """What a finding may come from, in the order in which it is believed."""
+    return _CANDIDATES.get(finding, ())
+
+
 def link(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     return tuple(

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from zombiescope.execution.grip import Batches, Grip
 from zombiescope.execution.journal import Entry
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown, unshown
+from zombiescope.host.attributes import read_attributes
+from zombiescope.host.found import Found
 from zombiescope.host.removal import Held, InUseError, content_of
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile
 
@@ -39,8 +43,9 @@ class Deletion:
             kept = self._keep(folder, found)
             aside = b".zombiescope-" + secrets.token_hex(8).encode()
             names = [shown(folder + b"/" + file.name) for file in found]
+            was = {path: _was(file) for path, file in zip(names, found, strict=True) if path in kept}
             number = self._hands.journal.intend(
-                self._hands.step, "delete_files", files=names, kept=kept, aside=shown(folder + b"/" + aside)
+                self._hands.step, "delete_files", files=names, kept=kept, was=was, aside=shown(folder + b"/" + aside)
             )
             gone = self._delete(place, aside, found)
             self._lost += sum(names[each] not in kept for each in gone)
@@ -97,6 +102,15 @@ class Deletion:
         if self._lost:
             said.append(f"of {self._lost:,} no copy was kept: too large, or too many")
         return ". ".join(said)
+
+
+def _was(file: Held) -> dict[str, Any]:
+    """What a copy does not tell: owner, mode, attributes and time."""
+    status, xattrs = file.status, read_attributes(file.descriptor)
+    mode = stat.S_IMODE(status.st_mode)
+    plain = Found("file", b"", mode, status.st_uid, status.st_gid, status.st_mtime_ns, xattrs).as_plain()
+    del plain["content"]
+    return plain
 
 
 def put_back_aside(hands: Hands, entry: Entry) -> None:

@@ -2,8 +2,8 @@
 """The journal of an action: one JSON object a line, written and synced before each change it speaks of.
 
 `STATE/actions/ID/journal.jsonl`, version 1: `begin`, `step`, `write` (what will be changed, and what was there before), `done`,
-`step-end`, `end`, `surprise`, `undo`, `undone`, `undo-end`. A line cut short by a kill is the last one and announces nothing that
-was done.
+`step-end`, `end`, `surprise`, `undo`, `undone`, `undo-end`, `restore`, `restored`. A line cut short by a kill is the last one and
+announces nothing that was done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.errors import ActionUndoneError, ObservationError, UsageError
 from zombiescope.execution.journal_lines import checked, is_ours
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
@@ -27,6 +27,7 @@ VERSION = 1
 FILE = "journal.jsonl"
 _MOST_BYTES = 64 << 20
 """A thousand times the longest one seen."""
+_AS_ROOT = "run the same command as root: sudo zombiescope ..."
 Entry = dict[str, Any]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -117,6 +118,22 @@ def undo_line(folder: str) -> str:
     return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {state}")
 
 
+def restore_line(folder: str) -> str:
+    """What to type to put back the files that it deleted and of which copies were kept."""
+    return undo_line(folder).replace(" --yes", " --restore --yes", 1)
+
+
+def cannot_read(what: str, error: OSError) -> ObservationError:
+    """Journals are root's: whoever is not gets a hint."""
+    why = (error.strerror or str(error)).lower()
+    hint = _AS_ROOT if _is_denied(error) else "give another folder with --state DIR"
+    return ObservationError(f"cannot read the journals in {what}", why, hint)
+
+
+def _is_denied(error: OSError) -> bool:
+    return isinstance(error, PermissionError) and not isinstance(error, UnsafePathError)
+
+
 class ActionFolder:
     """All actions of a state folder. `locked` lets one command at a time work on it."""
 
@@ -133,6 +150,8 @@ class ActionFolder:
         except UnsafePathError as error:
             hint = "give --state DIR that only you can write to"
             raise UsageError(f"cannot trust the journals in {self.place}", error.strerror or "", hint) from error
+        except OSError as error:
+            raise cannot_read(self.place, error) from error
         return sorted(name for name in names if os.path.exists(os.path.join(self.place, name, FILE)))
 
     def folder(self, name: str) -> str:
@@ -155,7 +174,7 @@ class ActionFolder:
             raise ActionUndoneError(
                 f"cannot keep a journal in {self.place}",
                 (error.strerror or "").lower(),
-                "nothing was changed; --state DIR",
+                f"nothing was changed; {_AS_ROOT if _is_denied(error) else '--state DIR'}",
             ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

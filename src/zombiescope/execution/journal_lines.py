@@ -23,6 +23,8 @@ def is_ours(entry: Entry) -> bool:
         return False
     wanted = {"write": ("seq", "do"), "done": ("seq",), "undone": ("seq",), "step-end": ("at", "name")}
     types = {"seq": int, "do": str, "at": int | float, "name": str}
+    if entry["entry"] == "restored" and not _are_paths(entry.get("files")):
+        return False
     return all(isinstance(entry.get(name), types[name]) for name in wanted.get(entry["entry"], ()))
 
 
@@ -106,7 +108,8 @@ _ANYWHERE: dict[str, _Check] = {
     "device": is_path,
     "files": _are_paths,
     "segments": lambda value: isinstance(value, list),
-    "kept": lambda value: isinstance(value, dict),
+    "kept": lambda value: isinstance(value, dict) and all(map(is_path, (*value, *value.values()))),
+    "was": lambda value: isinstance(value, dict) and all(map(is_path, value)) and all(map(_is_found, value.values())),
 }
 _FILE: dict[str, _Check] = {"path": is_path, "before": _is_found}
 _WANTED: dict[str, dict[str, _Check]] = {

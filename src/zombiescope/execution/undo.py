@@ -8,8 +8,10 @@ What somebody else has changed since is left alone and said; so is what only the
 from __future__ import annotations
 
 import base64
+import errno
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.execution.deletion import put_back_aside
@@ -25,7 +27,6 @@ from zombiescope.host.page_size import PAGE_BYTES
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = ("place_link", "remove_link", "place_file", "make_folder")
-_LOST = ("delete_files", "remove_segments")
 _LOWERED = ("set_file_for_a_moment", "set_file")
 _OF_A_BOOT = (*_LOWERED, "stop_unit", "swap_in", "flush")
 """Held by the kernel or by systemd: gone with a boot."""
@@ -38,7 +39,7 @@ class Taken(NamedTuple):
     seq: int
     what: str
     outcome: str
-    """`restored`, `nothing-to-do`, `cannot-be-undone` (declared so before), `not-restored`."""
+    """`restored`, `nothing-to-do`, `cannot-be-undone` (data went, declared so before), `not-restored`."""
     why: str = ""
     is_lost: bool = False
     """Something of value went."""
@@ -62,6 +63,31 @@ def is_in_the_middle(entries: list[Entry], boot_id: str | None) -> bool:
         return False
     is_past = _is_another_boot(entries, boot_id)
     return any(_is_open(entry) and not (is_past and entry["do"] in _OF_A_BOOT) for entry in pending(entries))
+
+
+class UndoState(StrEnum):
+    """What `undo` would do with an action."""
+
+    AT_WORK = "at-work"
+    """It has not ended yet."""
+    IN_THE_MIDDLE = "in-the-middle"
+    """It was cut short: what it changed is neither finished nor put back."""
+    POSSIBLE = "possible"
+    UNDONE = "undone"
+    NOTHING = "nothing"
+    """Nothing of it can be taken back, or it changed nothing."""
+    UNKNOWN = "unknown"
+    """Its journal cannot be read."""
+
+
+def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:
+    if is_in_the_middle(entries, boot_id):
+        return UndoState.IN_THE_MIDDLE
+    is_past = _is_another_boot(entries, boot_id)
+    left = [entry for entry in pending(entries) if _is_open(entry) and entry["do"] != "delete_files"]
+    if any(not (is_past and entry["do"] in _OF_A_BOOT) for entry in left):
+        return UndoState.POSSIBLE
+    return UndoState.UNDONE if any(entry["entry"] == "undo-end" for entry in entries) else UndoState.NOTHING
 
 
 def _is_open(entry: Entry) -> bool:
@@ -99,7 +125,7 @@ def undo_all(hands: Hands, *, has_systemd: bool, boot_id: str | None = None) -> 
 
 def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> Taken:
     what = describe(entry)
-    how = _HOW.get(entry["do"], _cannot)
+    how = _HOW.get(entry["do"], _let_go)
     if is_past and entry["do"] in _OF_A_BOOT:
         how = _gone_with_the_boot
     elif entry["do"] in _PUT_BACK_AT_ONCE and entry["done"] is not None:
@@ -111,7 +137,7 @@ def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> T
     if outcome != "not-restored":
         with suppress(OSError):  # a full disk must not end it: doing it twice changes nothing more
             journal.add("undone", seq=entry["seq"], outcome=outcome)
-    return Taken(entry["seq"], what, outcome, why, entry["do"] in _LOST)
+    return Taken(entry["seq"], what, outcome, why, outcome == "cannot-be-undone")
 
 
 def describe(entry: Entry) -> str:
@@ -249,7 +275,18 @@ def _swap_in(hands: Hands, entry: Entry) -> tuple[str, str]:
 
 def _delete_files(hands: Hands, entry: Entry) -> tuple[str, str]:
     put_back_aside(hands, entry)
-    return _cannot(hands, entry)
+    if entry["done"] is None and all(_is_there(hands, unshown(path)) for path in entry["files"]):
+        return "restored", "no file had gone yet"
+    kept = len(entry.get("kept") or {})
+    copies = f"copies of {kept:,} are in {hands.journal.folder}/kept" if kept else "no copy was kept"
+    return "cannot-be-undone", f"the journal lists them; {copies}"
+
+
+def _is_there(hands: Hands, path: bytes) -> bool:
+    try:
+        return hands.writer.look(path).kind != "absent"
+    except OSError as error:
+        return error.errno == errno.EFBIG
 
 
 def _rewrite_files(hands: Hands, entry: Entry) -> tuple[str, str]:
@@ -257,11 +294,10 @@ def _rewrite_files(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", "each file is there, whole, and what was beside it is gone"
 
 
-def _cannot(_: Hands, entry: Entry) -> tuple[str, str]:
-    if entry["do"] in _LOST:
-        kept = entry.get("kept") or {}
-        return "cannot-be-undone", f"what went is listed in the journal; copies of {len(kept)} are kept beside it"
-    return "cannot-be-undone", "memory that was let go is read again when it is wanted"
+def _let_go(_: Hands, entry: Entry) -> tuple[str, str]:
+    if entry["do"] == "remove_segments":
+        return "cannot-be-undone", "the journal lists them; what was in them is gone"
+    return "nothing-to-do", "only cached memory was let go: it is read again when it is needed"
 
 
 def _damaged(_: Hands, __: Entry) -> tuple[str, str]:

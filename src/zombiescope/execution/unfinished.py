@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.errors import ActionUndoneError, ObservationError, UsageError
 from zombiescope.execution.journal import ActionFolder, read_entries, undo_line
 from zombiescope.execution.undo import is_in_the_middle
 
@@ -18,7 +18,7 @@ def ended_in_the_middle(state: str, boot_id: str | None) -> list[str]:
     """Their names, newest first. What cannot be read is not ours to tell."""
     actions = ActionFolder(state)
     found = []
-    with suppress(OSError):
+    with suppress(OSError, ObservationError):
         for name in reversed(actions.names()[-_LOOKED_AT:]):
             with suppress(OSError, UsageError, KeyError):
                 if is_in_the_middle(read_entries(actions.folder(name)), boot_id):

@@ -11,10 +11,12 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 
 from zombiescope.host import removal
 from zombiescope.host.attributes import read_attributes, write_attributes
+from zombiescope.host.found import Found
 from zombiescope.host.removal import Held, InUseError
 
 _RENAME_EXCHANGE = 2
@@ -72,6 +74,21 @@ def take_after(file: Held, new: int) -> None:
     kept = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
     if any(getattr(now, name) != getattr(status, name) for name in kept):
         raise OSError(errno.EIO, "the copy did not take the file's mode, owner and times", file.name)
+
+
+def restore(folder: int, name: bytes, like: Found, fill: Callable[[int], None]) -> None:
+    """A new file that is whole before it has its name, which must be free: FileExistsError."""
+    new = nameless(folder)
+    try:
+        fill(new)
+        os.fchown(new, like.uid, like.gid)
+        os.fchmod(new, like.mode)
+        write_attributes(new, like.xattrs)
+        if like.mtime_ns:
+            os.utime(new, ns=(like.mtime_ns, like.mtime_ns))
+        os.link(b"/proc/self/fd/%d" % new, name, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(new)
 
 
 def name_copy(new: int, place: int, number: int) -> None:

@@ -266,6 +266,23 @@ class Writer:
 
         self._do("clear_copy", work)
 
+    def restore_file(self, path: bytes, copy: int, like: Found, home: bytes | None) -> None:
+        """From a descriptor, under a name that must be free (FileExistsError). `home`: of the cgroup that it is charged to."""
+
+        def enter_and_fill(new: int) -> None:
+            self._write_once(home or b"", b"0")
+            rewriting.copy_whole(copy, new)
+
+        def fill(new: int) -> None:
+            if home is None or run_in_child(lambda: enter_and_fill(new), 60.0) != 0:
+                rewriting.copy_whole(copy, new)
+
+        def work() -> None:
+            with folder_at(self.root, os.path.dirname(path), STRICT) as folder:
+                rewriting.restore(folder, os.path.basename(path), like, fill)
+
+        self._do("restore_file", work)
+
     # The kernel.
 
     def set_file(self, path: bytes, value: bytes) -> None:

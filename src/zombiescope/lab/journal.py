@@ -47,7 +47,9 @@ class Journal:
         self.intend("process", role=role, pid=pid, start=start_time(pid) or 0, boot=boot_id())
 
     def keep_truth(self, document: str) -> None:
-        Path(self.folder, TRUTH).write_text(document)
+        path = Path(self.folder, TRUTH)
+        path.touch(mode=0o600)  # `lab list` believes only what is root's alone
+        path.write_text(document)
 
     def close(self) -> None:
         for descriptor in (self.lines, self.lock):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do what a plan says, journal first; take it back; look whether it holds: `apply`, `undo`, `verify`."""
+"""Do what a plan says, journal first; look whether it holds: `apply`, `verify`. Taking it back: `past_actions.py`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.diagnosis.outcome import Outcome, judge_outcome
-from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError
+from zombiescope.errors import ActionUndoneError, ObservationError
 from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
-from zombiescope.execution.journal import ActionFolder, Entry, Journal, read_entries, undo_line
-from zombiescope.execution.journal_lines import is_path
+from zombiescope.execution.journal import ActionFolder, Entry, Journal, undo_line
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.surprise import SurpriseError
-from zombiescope.execution.undo import Taken, pending, undo_all
+from zombiescope.execution.restoring import KeptCopy, kept_copies
 from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
 from zombiescope.execution.way_back import WayBack
 from zombiescope.facts.gap import Gap
@@ -30,6 +28,8 @@ from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.tree import TreeHost
 from zombiescope.host.writes import Writer
+from zombiescope.pipeline.mistyped import refuse_consents
+from zombiescope.pipeline.past_actions import open_action
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
 from zombiescope.pipeline.vitals import Subject, watch_vitals
 from zombiescope.probes.readers.machine_health import read_machine_health
@@ -61,6 +61,8 @@ class Applied(NamedTuple):
     planned: Planned
     receipts: tuple[StepReceipt, ...]
     before: Vitals
+    kept: tuple[KeptCopy, ...] = ()
+    """Deleted files of which a copy can be put back."""
 
 
 class Talk(NamedTuple):
@@ -91,13 +93,15 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
         planned = make_plan(order.root, order.scope, order.seconds)
         if not planned.plan.own_steps:
             raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
+        refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
         subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
         before = watch_vitals(host, subject, 1.0)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
     receipts = WayBack(work.hands, talk.attention, planned.levers.has_systemd).guard(work.run_all)
-    return Applied(journal.name, journal.folder, planned, tuple(receipts), before)
+    kept = kept_copies(journal.entries(), journal.folder)
+    return Applied(journal.name, journal.folder, planned, tuple(receipts), before, tuple(kept))
 
 
 class _Work:
@@ -163,6 +167,13 @@ class _Work:
         return read_machine_health(self.host).memory_pressure
 
 
+def rehearse(order: Order, progress: Progress) -> Planned:
+    """What an apply of this order would do, and whether its words of consent name steps. Changes nothing."""
+    planned = make_plan(order.root, order.scope, order.seconds, progress)
+    refuse_consents(order.consents, planned.plan, LiveHost(), planned.levers.hierarchy)
+    return planned
+
+
 def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, point: Say) -> Journal:
     stamp = datetime.fromtimestamp(host.wall_clock(), UTC).strftime("%Y%m%dT%H%M%S")
     try:
@@ -193,83 +204,6 @@ def _break_circuit(folder: ActionFolder, plan: Plan, now: float, *, again: bool)
             f"done {_MOST_REPEATS} times within a day and needed again: it does not hold",
             "nothing was changed; find what makes them (zombiescope doctor), or --again",
         )
-
-
-class Opened(NamedTuple):
-    """An action of the past."""
-
-    name: str
-    folder: str
-    entries: list[Entry]
-
-    @property
-    def begin(self) -> Entry:
-        return next((entry for entry in self.entries if entry["entry"] == "begin"), {})
-
-
-def open_action(state: str, name: str | None) -> Opened:
-    actions = ActionFolder(state)
-    names = actions.names()
-    chosen = name or (names[-1] if names else None)
-    if chosen is None or chosen not in names:
-        known = ", ".join(names[-5:]) or "there is none"
-        raise UsageError(
-            f"no such action: {name or 'the last'}", f"in {actions.place}: {known}", "zombiescope apply makes one"
-        )
-    return Opened(chosen, actions.folder(chosen), read_entries(actions.folder(chosen)))
-
-
-class Undone(NamedTuple):
-    action: str
-    taken: tuple[Taken, ...]
-    todo: tuple[Entry, ...]
-    """What would be taken back, where it was not done."""
-
-
-def undo(state: str, name: str | None, *, do: bool, attention: Attention | None = None) -> Undone:
-    """Once begun it goes through: no signal but SIGKILL leaves it half done."""
-    if not do:
-        opened = open_action(state, name)
-        return Undone(opened.name, (), tuple(pending(opened.entries)))
-    with ActionFolder(state).locked():
-        return _undo(open_action(state, name), attention or Attention())
-
-
-def _undo(opened: Opened, attention: Attention) -> Undone:
-    host = LiveHost()
-    root = _root_of(opened)
-    journal = Journal(opened.folder, host.wall_clock, attention.point)
-    hands = Hands(Writer(root, attention.point), journal)
-    attention.restoring()
-    try:
-        taken = undo_all(hands, has_systemd=not root and _systemd_runs(), boot_id=read_identity(host).boot_id)
-    except (SurpriseError, OSError) as error:
-        raise ActionFailedError(f"cannot undo {opened.name}", str(error), "mend that, then undo again") from error
-    failed = [each for each in taken if each.outcome == "not-restored"]
-    if failed:
-        why = "; ".join(f"{each.what}: {each.why}" for each in failed)
-        raise ActionFailedError(f"not everything of {opened.name} could be put back", why, "mend that, then undo again")
-    return Undone(opened.name, tuple(taken), ())
-
-
-def _root_of(opened: Opened) -> bytes:
-    """Never this machine because the line that names another root is damaged."""
-    root = opened.begin.get("root", "") if opened.begin else None
-    if not is_path(root):
-        raise UsageError(
-            f"cannot undo {opened.name}",
-            "the first line of its journal is damaged: it does not say which machine was changed",
-            f"put back by hand what {opened.folder} names",
-        )
-    return unshown(str(root))
-
-
-def _systemd_runs() -> bool:
-    try:
-        LiveHost().inode(b"/run/systemd/system")
-    except OSError:
-        return False
-    return True
 
 
 class Verified(NamedTuple):

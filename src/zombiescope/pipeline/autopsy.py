@@ -13,6 +13,7 @@ from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.access import Host
 from zombiescope.pipeline.evidence import Evidence, gather
+from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.node import read_identity, read_shape
 
@@ -44,6 +45,7 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     snapshot = Snapshot(seen.taken_at, host.label, read_identity(host), read_shape(host), *counts, *(_UNUSED,) * 2)
     residuals = seen.residuals if isinstance(seen.residuals, Residuals) else None
     autopsy = derive_autopsy(seen.walk, seen.population, residuals)
+    refuse_maker(choice.maker, autopsy.bodies)
     wanted = chosen(autopsy, choice, seen.taken_at)
     if any(share.maker.startswith("pod:") for share in wanted.totals.by_maker):
         from zombiescope.probes.readers.pod_names import read_pod_names  # noqa: PLC0415 (most hosts have none)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
+from zombiescope.analysis.maker import unit_maker
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.engine import Diagnosis
@@ -25,6 +26,7 @@ from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_k
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.flow_watch import FlowWatch
+from zombiescope.pipeline.mistyped import refuse_below, refuse_maker
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -64,6 +66,12 @@ class Planned(NamedTuple):
     identity: Identity
     source: str
     gaps: tuple[Gap, ...]
+    saw_units: bool = True
+    """Services could be looked at."""
+
+    @property
+    def saw_nothing(self) -> bool:
+        return not self.plan.steps and self.plan.zombies is None and not self.saw_units
 
 
 def make_plan(
@@ -84,7 +92,7 @@ def make_plan(
     if audited:
         diagnosis = _joined(diagnosis, audited)
     hierarchy = read_memory_hierarchy(host)
-    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy)
+    autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy, _other_makers(audited, makers))
     levers = _levers(host, hierarchy, autopsy, audited)
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
     if scope.is_narrow:
@@ -93,7 +101,8 @@ def make_plan(
     judged = audited.audit if audited else None
     plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
-    return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps)
+    saw_units = audited is not None and bool(audited.audit.units)
+    return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps, saw_units)
 
 
 def _joined(diagnosis: Diagnosis, audited: Audited) -> Diagnosis:
@@ -119,8 +128,14 @@ def _audit(
     return found, ()
 
 
+def _other_makers(audited: Audited | None, makers: tuple[str, ...]) -> tuple[str, ...]:
+    """Who may be named beside those that left zombies."""
+    units = (unit_maker(unit.name) for unit in audited.audit.units) if audited else ()
+    return (*makers, *units)
+
+
 def _autopsy(
-    host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None
+    host: Host, hierarchy: Hierarchy | Gap, scope: Scope, seen: Autopsy | None, others: tuple[str, ...]
 ) -> tuple[Autopsy | None, tuple[Gap, ...]]:
     """`seen`: what the diagnosis saw a moment ago; the host is looked at once more only where it saw none."""
     if isinstance(hierarchy, Gap):
@@ -133,6 +148,8 @@ def _autopsy(
         why = "the zombies could not be seen one by one, so no step that frees them is proposed"
         unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why")
         return None if scope.is_narrow else every, (unseen.about("zombies"), unseen)
+    refuse_maker(scope.maker, every.bodies, others)
+    refuse_below(scope.below, every.bodies, host, hierarchy)
     found = chosen(every, Choice(scope.maker), host.wall_clock())
     if scope.below is not None:
         bodies = tuple(body for body in found.bodies if scope.wants(body))

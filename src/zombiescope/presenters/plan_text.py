@@ -55,9 +55,7 @@ _HERE = Asked()
 def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
     if plan.own_steps:
-        spared = {name for step in plan.own_steps for name in step.instead_of}
-        consents = [step.name for step in plan.own_steps if step.needs_consent and step.name not in spared]
-        parts += [Text(), Text(next_words(consents, asked))]
+        parts += [Text(), *map(Text, apart_lines(plan)), Text(_last_words(plan, asked))]
     return parts + gap_lines(one_per_field(gaps))
 
 
@@ -71,6 +69,31 @@ def headline(plan: Plan) -> str:
     tail = f"; {people} more for people" if people else ""
     freed = f", which free {plan.foreseen:,} of {zombies_said(plan.zombies)}" if plan.zombies else ""
     return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
+
+
+def apart_lines(plan: Plan) -> list[str]:
+    """Steps that the line to paste leaves out, each with the reason and what allows it."""
+    if not plan.set_apart:
+        return []
+    lines = [
+        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {_quoted(step.name)}"
+        for step in plan.set_apart
+    ]
+    return ["not in the line below; decide on each by itself:", *lines]
+
+
+def _why_apart(plan: Plan, step: Step) -> str:
+    gain = ""
+    if step.expected is not None and plan.zombies is not None:
+        gain = f"frees at most {step.expected.up_to:,} of {zombies_said(plan.zombies)}"
+    whole = "slows down the whole host" if step.touches_whole_host else ""
+    return " and ".join(each for each in (gain, whole) if each)
+
+
+def _last_words(plan: Plan, asked: Asked) -> str:
+    if plan.consents or any(not step.needs_consent for step in plan.own_steps):
+        return next_words(list(plan.consents), asked)
+    return f"to do one of them all the same{next_words([], asked).removeprefix('to do it')} --consent NAME"
 
 
 def next_words(consents: list[str], asked: Asked) -> str:

@@ -35,21 +35,38 @@ class Done(Protocol):
     def note(self) -> str: ...
 
 
+class Kept(Protocol):
+    """A deleted file and its copy."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def copy(self) -> str: ...
+
+
 def render_dry_run(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
     body = {"verb": "apply", "action": None, "dry_run": True, **render_plan(plan)}
     return _document("receipt/1", seen, body, [*gaps, *plan_gaps(plan)])
 
 
-def render_receipt(
-    action: str, plan: Plan, steps: Sequence[Done], seen: Dated, gaps: Iterable[Gap], verified: Json | None
-) -> Json:
+class Applied(Protocol):
+    @property
+    def action(self) -> str: ...
+    @property
+    def receipts(self) -> Sequence[Done]: ...
+    @property
+    def kept(self) -> Sequence[Kept]: ...
+
+
+def render_receipt(applied: Applied, plan: Plan, seen: Dated, gaps: Iterable[Gap], verified: Json | None) -> Json:
     body: Json = {
         "verb": "apply",
-        "action": action,
+        "action": applied.action,
         "dry_run": False,
         "plan": plan.id,
-        "steps": [_step(step) for step in steps],
+        "steps": [_step(step) for step in applied.receipts],
         "verify": verified,
+        "kept": [{"file": each.path, "copy": each.copy} for each in applied.kept],
     }
     return _document("receipt/1", seen, body, [*gaps, *plan_gaps(plan)])
 
@@ -64,9 +81,22 @@ def _step(done: Done) -> Json:
 
 
 def render_undo(
-    action: str, taken: Sequence[Mapping[str, Any]], todo: Sequence[str], seen: Dated, *, dry_run: bool
+    action: str,
+    taken: Sequence[Mapping[str, Any]],
+    todo: Sequence[str],
+    kept: Sequence[Kept],
+    seen: Dated,
+    *,
+    dry_run: bool,
 ) -> Json:
-    body = {"verb": "undo", "action": action, "dry_run": dry_run, "changes": list(taken), "todo": list(todo)}
+    body = {
+        "verb": "undo",
+        "action": action,
+        "dry_run": dry_run,
+        "changes": list(taken),
+        "todo": list(todo),
+        "kept": [{"file": each.path, "copy": each.copy} for each in kept],
+    }
     return _document("receipt/1", seen, body, [])
 
 

@@ -13,14 +13,17 @@ from zombiescope.facts.names import zombies_said
 from zombiescope.facts.vitals import Vitals
 from zombiescope.presenters.figures import UNKNOWN, count, duration
 from zombiescope.presenters.fitting import Column, Fitting
-from zombiescope.presenters.receipt_json import Done
+from zombiescope.presenters.receipt_json import Done, Kept
 from zombiescope.remedies.plan import Undo
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
 _MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
 
 
-def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableType]:
+def render_receipt_text(
+    action: str, steps: Sequence[Done], undo: str = "", kept: Sequence[Kept] = (), restore: str = ""
+) -> list[RenderableType]:
+    """`undo`, `restore`: what to type to take it back, and to put back deleted files of which copies were `kept`."""
     done = [step for step in steps if step.status == "done"]
     parts: list[RenderableType] = [Text(render_done_line(steps), style="bold"), Text()]
     for step in steps:
@@ -30,8 +33,12 @@ def render_receipt_text(action: str, steps: Sequence[Done]) -> list[RenderableTy
         if step.note:
             line.append(f"   {step.note}", style="dim")
         parts.append(line)
+    if kept:
+        files = f"{len(kept):,} deleted file{'s' if len(kept) != 1 else ''}"
+        parts += [Text(), Text(f"copies of {files} are kept, such as {kept[0].copy} of {kept[0].path}")]
+        parts.append(Text(f"to put them back: {restore}"))
     if any(step.step.undo is not Undo.NONE for step in done):
-        parts += [Text(), Text(f"to take it back: zombiescope undo {action} --yes")]
+        parts += [Text(), Text(f"to take it back: {undo or f'zombiescope undo {action} --yes'}")]
     return parts
 
 

@@ -13,6 +13,10 @@ KEPT_BYTES, KEPT_BYTES_IN_ALL = 64 << 10, 16 << 20
 """Of a deleted file that large a copy is kept, and of all files of a step together so much."""
 
 
+_FEW = 10
+"""Zombies that nobody would risk much for, where there are ten times as many."""
+
+
 class Risk(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
@@ -184,6 +188,17 @@ class Step(NamedTuple):
     def is_for_people(self) -> bool:
         return isinstance(self.change, AskHuman)
 
+    @property
+    def touches_whole_host(self) -> bool:
+        """Programs that have nothing to do with the zombies pay for it, too."""
+        match self.change:
+            case DropCaches() | SwapIn():
+                return True
+            case Reclaim(parent=parent, way=way):
+                return parent == b"/" or way is ReclaimWay.NODE
+            case _:
+                return False
+
 
 class Plan(NamedTuple):
     id: str
@@ -205,3 +220,27 @@ class Plan(NamedTuple):
     @property
     def own_steps(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if not step.is_for_people)
+
+    def is_trifling(self, step: Step) -> bool:
+        """It frees next to nothing of what the plan is about."""
+        if step.expected is None or self.zombies is None:
+            return False
+        most = step.expected.up_to
+        return most * 100 < self.zombies or (most <= _FEW and most * 10 < self.zombies) or not most
+
+    @property
+    def set_apart(self) -> tuple[Step, ...]:
+        """Steps that need consent and that no line to paste should carry: somebody has to want each of them by itself."""
+        return tuple(
+            step
+            for step in self.own_steps
+            if step.needs_consent and (step.touches_whole_host or self.is_trifling(step))
+        )
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """What a line to paste allows: of two ways to the same end the one that loses less, and nothing that is set apart."""
+        apart = self.set_apart
+        wanted = [step for step in self.own_steps if step.needs_consent and step not in apart]
+        spared = {name for step in wanted for name in step.instead_of}
+        return tuple(step.name for step in wanted if step.name not in spared)

@@ -15,7 +15,7 @@ from zombiescope.errors import UsageError
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.undo import undo_all
-from zombiescope.pipeline import act
+from zombiescope.pipeline import past_actions
 
 FILE = {"path": "/etc/x", "before": {"kind": "absent"}, "content": ""}
 GOOD: dict[str, Any] = {"do": "set_file_for_a_moment", "path": "/sys/knob", "before": "before", "value": "0"}
@@ -77,4 +77,4 @@ def test_a_journal_that_does_not_name_its_machine_is_not_obeyed(tmp_path: Path, 
     (tmp_path / "state").mkdir(mode=0o700)
     journal_of(tmp_path / "state/actions/1", begin, {"entry": "write", "seq": 1, **GOOD})
     with pytest.raises(UsageError, match="which machine was changed"):
-        act.undo(str(tmp_path / "state"), "1", do=True)
+        past_actions.undo(str(tmp_path / "state"), "1", do=True)

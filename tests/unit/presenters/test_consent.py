@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
+import pytest
+
+from zombiescope.cli.commands.apply import _ask
 from zombiescope.cli.progress import Stage
 from zombiescope.presenters.plan_text import consent_lines
 from zombiescope.remedies.plan import DeleteFiles, Expected, NamedFile, Risk, Step, Undo
@@ -42,3 +47,26 @@ def test_the_spinner_stands_aside_while_a_person_is_asked() -> None:
         with stage.silent():
             status.said.append("asked")
     assert status.said == ["start", "looking", "stop", "asked", "start", "stop"]
+
+
+def test_the_prompt_says_what_is_the_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    files = tuple(NamedFile(b"/dev/shm/a/%d" % number, number) for number in range(40))
+    step = Step(
+        1, "delete:/dev/shm/a", "delete_shared_files", "delete 40 files in /dev/shm/a", DeleteFiles(files), "they pin",
+        "pinned-shared-memory", Risk.HIGH, Undo.NONE, "zombiescope scan", Expected(40, 163_840, 40), needs_consent=True,
+    )  # fmt: skip
+    monkeypatch.setattr("sys.stderr", screen := Terminal())
+    for typed, is_given in (("\n", False), ("y\n", True), ("n\n", False), ("", False)):
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        assert _ask(step, Stage(None)) is is_given
+    assert "delete 40 files in /dev/shm/a (risk high, cannot be undone)" in screen.getvalue()
+    assert "Do it? [y/N]: " in screen.getvalue()
+    monkeypatch.setattr("sys.stdin", StringIO("y\n"))
+    assert not _ask(step, Stage(None)), "a program must have said so before"
+    capsys.readouterr()

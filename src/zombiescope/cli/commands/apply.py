@@ -74,12 +74,12 @@ def apply(
 
 
 def _dry_run(order: Order, *, as_json: bool) -> Answer:
-    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
+    from zombiescope.pipeline.act import rehearse  # noqa: PLC0415
 
     if order.root is None:
         tell_unfinished(order.state)
     with window_shown(order.seconds if order.root is None else 0) as progress:
-        planned = make_plan(order.root, order.scope, order.seconds, progress)
+        planned = rehearse(order, progress)
     if as_json:
         from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
 
@@ -143,12 +143,12 @@ def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_j
 
         held = verified and verify_body(applied.action, verified.outcome, verified.before, verified.after)
         plan, planned = applied.planned.plan, applied.planned
-        return JsonAnswer(
-            render_receipt(applied.action, plan, applied.receipts, planned, planned.gaps, held), exit_code
-        )
+        return JsonAnswer(render_receipt(applied, plan, planned, planned.gaps, held), exit_code)
+    from zombiescope.execution.journal import restore_line, undo_line  # noqa: PLC0415
     from zombiescope.presenters.receipt_text import render_receipt_text, render_verify_text  # noqa: PLC0415
 
-    parts = render_receipt_text(applied.action, applied.receipts)
+    lines = undo_line(applied.folder), restore_line(applied.folder)
+    parts = render_receipt_text(applied.action, applied.receipts, lines[0], applied.kept, lines[1])
     if verified:
         parts += ["", *render_verify_text(applied.action, verified.outcome, verified.before, verified.after)]
     return TextAnswer(parts, exit_code)

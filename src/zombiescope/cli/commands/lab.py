@@ -14,6 +14,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.labs.ending import complain, signals_interrupt
 from zombiescope.cli.labs.incident import incident
+from zombiescope.cli.labs.listing import list_command
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import count_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError
@@ -33,6 +34,7 @@ Examples:
   zombiescope lab leak --maker crashy-agent --per-minute 60 --seconds 120
   zombiescope lab incident --count 5000
   zombiescope lab incident --vm --count 400
+  zombiescope lab list
   zombiescope lab clean
 """
 name_option = click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
@@ -182,3 +184,4 @@ def _wait_for_the_end() -> None:
 
 
 lab.add_command(incident)
+lab.add_command(list_command)

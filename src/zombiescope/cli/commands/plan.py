@@ -9,6 +9,7 @@ from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import config_option, json_option, root_option
 from zombiescope.cli.planning import asked_of, scope_of, scope_options, tell_unfinished
 from zombiescope.cli.progress import window_shown
+from zombiescope.errors import EXIT_FINE, ObservationError
 
 EPILOG = """\b
 Examples:
@@ -52,10 +53,11 @@ def plan(
     scope = scope_of(maker, below)
     with window_shown(seconds if root is None else 0) as progress:
         planned = make_plan(root, scope, seconds, progress, config=config)
+    exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:
         from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
 
-        return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps))
+        return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps), exit_code)
     from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
-    return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)))
+    return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)), exit_code)

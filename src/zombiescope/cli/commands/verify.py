@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.planning import state_option, window_option
 from zombiescope.cli.progress import window_shown
+from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError
 from zombiescope.facts.names import shown
+
+if TYPE_CHECKING:
+    from zombiescope.pipeline.act import Verified
 
 EPILOG = """\b
 Examples:
@@ -32,7 +38,7 @@ def verify(*, action: str | None, window: float, state: bytes, as_json: bool) ->
 
     with window_shown(window) as progress:
         seen = act.verify(shown(state), action, window, progress)
-    exit_code = 1 if seen.outcome.verdict == "not-held" else 0
+    exit_code = _exit_code(seen)
     if as_json:
         from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
 
@@ -40,3 +46,9 @@ def verify(*, action: str | None, window: float, state: bytes, as_json: bool) ->
     from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
 
     return TextAnswer(render_verify_text(seen.action, seen.outcome, seen.before, seen.after), exit_code)
+
+
+def _exit_code(seen: Verified) -> int:
+    if seen.outcome.verdict == "not-held":
+        return EXIT_FINDINGS
+    return ObservationError.exit_code if seen.after.ours is None else EXIT_FINE

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope actions`: what was applied here, and what can be undone. Reads only."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.cli.planning import state_option
+from zombiescope.facts.names import shown
+
+EPILOG = """\b
+Examples:
+  zombiescope actions
+  zombiescope actions --limit 0           all of them
+  zombiescope actions --json | jq '.actions[] | {id, undo}'
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The newest so many; 0 lists all."
+)
+@state_option
+@json_option
+def actions(*, limit: int, state: bytes, as_json: bool) -> Answer:
+    """List what was applied on this host, newest first: when, which steps, and whether it can be undone.
+
+    Reads the journals in the state folder and nothing else. Exit code 0, or 3 when they cannot be read.
+    """
+    from zombiescope.pipeline.past_actions import past_actions  # noqa: PLC0415 (--help does not pay for it)
+
+    found = past_actions(shown(state), limit)
+    if as_json:
+        from zombiescope.presenters.actions_json import render_actions  # noqa: PLC0415
+
+        return JsonAnswer(render_actions(found.state, found.total, found.actions, found))
+    from zombiescope.presenters.actions_text import render_actions_text  # noqa: PLC0415
+
+    return TextAnswer(render_actions_text(found.state, found.total, found.actions))

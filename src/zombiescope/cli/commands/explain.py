@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope explain`: what a word in a report means. Reads nothing of the host."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from zombiescope.cli.answer import Answer, TextAnswer
+
+EPILOG = """\b
+Examples:
+  zombiescope explain                       every word there is a page for
+  zombiescope explain zombie-population     a finding of doctor
+  zombiescope explain tmpfs                 what keeps a zombie
+  zombiescope explain memcg_zombies         a metric of the agent
+  zombiescope explain 'parents[].zombies'   a fact that was unknown, and how to get it
+"""
+
+
+def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    from zombiescope.pipeline.explain import Library  # noqa: PLC0415 (--help does not pay for it)
+
+    words = (word for kind in Library().words().values() for word in kind)
+    return [CompletionItem(word) for word in words if word.startswith(begun)]
+
+
+@click.command(epilog=EPILOG)
+@click.argument("word", required=False, metavar="[FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
+def explain(*, word: str | None) -> Answer:
+    """Say what a finding, a kind of pin, a metric or a gap means, why it matters and what to do. Works offline.
+
+    Without a word it lists every word there is. Exit code 0, or 2 for a word that it does not know.
+    """
+    from zombiescope.pipeline.explain import Library  # noqa: PLC0415
+    from zombiescope.presenters.explain_text import render_list, render_page  # noqa: PLC0415
+
+    library = Library()
+    if word is None:
+        return TextAnswer(render_list(library.words()))
+    first, *rest = library.pages(word)
+    parts = render_page(first)
+    for page in rest:
+        parts += ["", *render_page(page)]
+    return TextAnswer(parts)

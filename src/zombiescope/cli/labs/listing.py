@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope lab list`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.facts.gap import Gap
+from zombiescope.lab.listing import Seen, list_kinds, list_runs
+from zombiescope.lab.truth import stamp
+
+_UNTOLD = "the run ended before it wrote down what it made, or is still at it"
+
+
+@click.command("list")
+@json_option
+def list_command(*, as_json: bool) -> Answer:
+    """List the runs that are there, and the kinds of zombies that can be made.
+
+    Changes nothing. Runs are listed for root only; the kinds for everybody. Exit code 0.
+    """
+    runs, kinds = list_runs(), list_kinds()
+    if as_json:
+        return JsonAnswer(_document(runs, kinds))
+    return PlainAnswer("\n".join([*_run_lines(runs), "", *_kind_lines(kinds), "", _next(runs)]))
+
+
+def _document(runs: list[Seen] | Gap, kinds: Sequence[dict[str, str]]) -> dict[str, Any]:
+    found = [] if isinstance(runs, Gap) else runs
+    gaps = [runs] if isinstance(runs, Gap) else []
+    if any(each.action is None for each in found):
+        gaps += [Gap("runs[].action", _UNTOLD)]
+    if any(each.made is None for each in found):
+        gaps += [Gap("runs[].made", _UNTOLD)]
+    body: dict[str, Any] = {"gaps": [gap._asdict() for gap in gaps], "action": "list"}
+    return {**stamp(), **body, "runs": [each._asdict() for each in found], "kinds": list(kinds)}
+
+
+def _run_lines(runs: list[Seen] | Gap) -> Iterator[str]:
+    if isinstance(runs, Gap):
+        yield f"runs: not known: {runs.reason}"
+        return
+    yield (
+        f"{len(runs)} run{'s' if len(runs) != 1 else ''} of the lab on this host"
+        if runs
+        else "no run of the lab is here"
+    )
+    for each in runs:
+        made = "nothing written down yet" if each.made is None else f"{each.made:,} made"
+        by_pin = ", ".join(f"{number:,} {kind}" for kind, number in each.by_pin.items())
+        at_work = "   a command is working on it" if each.at_work else ""
+        yield f"  {each.run}   {each.action or 'unknown'}: {made}{f' ({by_pin})' if by_pin else ''}{at_work}"
+
+
+def _kind_lines(kinds: Sequence[dict[str, str]]) -> Iterator[str]:
+    yield "kinds that `lab zombies --pin KIND` makes:"
+    yield from (f"  {each['kind']:<13}{each['what']}" for each in kinds)
+
+
+def _next(runs: list[Seen] | Gap) -> str:
+    if isinstance(runs, Gap):
+        return f"to see the runs: {runs.hint}"
+    return (
+        "to remove them: zombiescope lab clean"
+        if runs
+        else "to make some: zombiescope lab zombies --count 50 --pin tmpfs"
+    )

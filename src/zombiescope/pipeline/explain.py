@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offline pages about every finding, kind of pin, metric and gap: words from `data/explain.toml`, numbers and names from the rules,
+thresholds, levers and metrics themselves."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from importlib import import_module
+from shlex import quote
+from typing import Any, NamedTuple
+
+from zombiescope.analysis.freeing import COSTS, actions_on, least_harm_first
+from zombiescope.diagnosis.catalogue import RULES
+from zombiescope.diagnosis.chain import PIN_RULES, candidates_of
+from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import UsageError
+from zombiescope.facts.metric_names import METRICS, PREFIX, REAP_LEFT, REAP_STATE, REAPER_FIGURES, Metric
+from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.host.shipped import read_shipped
+from zombiescope.pipeline.mistyped import nearest
+
+KINDS = ("finding", "pin", "metric", "gap")
+_ALL_METRICS = (*METRICS, *REAPER_FIGURES, REAP_STATE, REAP_LEFT)
+
+
+class Page(NamedTuple):
+    word: str
+    kind: str
+    title: str
+    rows: tuple[tuple[str, str], ...]
+    next: str
+    """What to type."""
+
+
+class Library:
+    """Everything that can be explained."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Any] = tomllib.loads(read_shipped("explain.toml").decode())
+
+    def words(self) -> dict[str, list[str]]:
+        """By kind, in the order of their catalogues."""
+        gaps = [fact for gap in self._told["gap"] for fact in gap["facts"]]
+        return {
+            "finding": list(_titles()),
+            "pin": [str(kind) for kind in PinKind],
+            "metric": [metric.name for metric in _ALL_METRICS],
+            "gap": gaps,
+        }
+
+    def pages(self, word: str) -> list[Page]:
+        """Every page that a word may mean. Raises UsageError with the nearest word."""
+        found = [*self._findings(word), *self._pins(word), *self._metrics(word)]
+        if page := self._gap(word):
+            found.append(page)
+        if found:
+            return found
+        near = nearest(word, [each.removeprefix(PREFIX) for kind in self.words().values() for each in kind])
+        hint = f"zombiescope explain {quote(near)}" if near else "zombiescope explain lists every word"
+        raise UsageError(f"nothing is known about {word!r}", "it is no finding, pin, metric or gap", hint)
+
+    def _findings(self, word: str) -> Iterator[Page]:
+        title = _titles().get(word)
+        if title is None:
+            return
+        told, limits = self._told["finding"][word], Thresholds()._asdict()
+        rows = [("what it means", told["what"]), ("why it matters", told["matters"]), ("what to do", told["do"])]
+        if names := told.get("thresholds"):
+            rows.append(("judged by", ", ".join(f"{name} = {_figure(limits[name])}" for name in names)))
+        if causes := candidates_of(word):
+            rows.append(("may come from", ", ".join(causes)))
+        if rule := PIN_RULES.get(word):
+            rows.append(("kinds of pin", ", ".join(sorted(rule.kinds))))
+        yield Page(word, "finding", title, tuple(rows), told["next"])
+
+    def _pins(self, word: str) -> Iterator[Page]:
+        name = word.replace("-", "_")
+        if name not in set(PinKind):
+            return
+        told, kind = self._told["pin"][name], PinKind(name)
+        rows = [("freed by" if not number else "", each) for number, each in enumerate(_levers(kind))]
+        if more := told.get("also"):
+            rows.append(("also", more))
+        rows.append(("does not help", told["vain"]))
+        finding = next((rule.id for rule in PIN_RULES.values() if name in rule.kinds), "")
+        rows.append(("finding", finding))
+        yield Page(name, "pin", told["what"], tuple(rows), "zombiescope autopsy --by pin")
+
+    @staticmethod
+    def _metrics(word: str) -> Iterator[Page]:
+        for metric in _ALL_METRICS:
+            if word in (metric.name, metric.name.removeprefix(PREFIX)):
+                yield _metric_page(metric)
+
+    def _gap(self, word: str) -> Page | None:
+        """By its own name, or by that of what it is a part of: `plan.steps[].expected` is a `steps[].expected`."""
+        parts = word.split(".")
+        tails = [".".join(parts[number:]) for number in range(len(parts))]
+        for name in (word, *tails, *(f"{tail}.x" for tail in tails)):
+            for gap in self._told["gap"]:
+                if any(name == fact or fnmatchcase(name, fact.replace("[", "[[]")) for fact in gap["facts"]):
+                    rows = [("missing because, usually", gap["why"]), ("how to get it", gap["get"])]
+                    return Page(word, "gap", gap["what"], tuple(rows), "zombiescope doctor")
+        return None
+
+
+def _metric_page(metric: Metric) -> Page:
+    rows = [("kind", str(metric.kind))]
+    if metric.labels:
+        rows.append(("labels", ", ".join(metric.labels)))
+    rows.append(("no sample", "absent means not known or nothing to report; it is never zero by default"))
+    return Page(metric.name, "metric", metric.help, tuple(rows), "zombiescope export rules")
+
+
+def _titles() -> dict[str, str]:
+    """Of every finding, in the order of the catalogue."""
+    found = {}
+    for rule in RULES:
+        module = import_module(rule.__module__)
+        found[str(module.ID)] = str(module.RULE.title if hasattr(module, "RULE") else module.TITLE)
+    return found
+
+
+def _levers(kind: PinKind) -> list[str]:
+    """With what each costs; least harm first."""
+    named = Pin(kind, b"/x", b"/x", None, None, 1, 1, sampled=False, mapped=0 if kind is not PinKind.SWAP else None)
+    return [f"{action}: costs {COSTS[action]}" for action in least_harm_first(dict.fromkeys(actions_on(named), 1))]
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was applied on this host, for a person: newest first, each with what can be taken back and what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from zombiescope.facts.names import zombies_said
+from zombiescope.presenters.actions_json import PastAction, freed_by
+
+_UNDO = {
+    "at-work": "at work now",
+    "in-the-middle": "was cut short: neither finished nor taken back",
+    "possible": "can be undone",
+    "undone": "was undone",
+    "nothing": "nothing to undo",
+    "unknown": "its journal cannot be read",
+}
+_OPEN = ("in-the-middle", "possible")
+_STYLES = {"in-the-middle": "bold red", "possible": "green"}
+
+
+def render_actions_text(state: str, total: int, actions: Sequence[PastAction]) -> list[RenderableType]:
+    if not actions:
+        return [
+            Text(f"nothing was applied: no journal in {state}/actions"),
+            Text("to see what could be: zombiescope plan"),
+        ]
+    undoable = [action for action in actions if action.undo in _OPEN]
+    shown = f", the newest {len(actions):,} shown" if total > len(actions) else ""
+    head = f"{total:,} action{'s' if total != 1 else ''} in {state}{shown}: {len(undoable):,} can be undone"
+    parts: list[RenderableType] = [Text(head, style="bold")]
+    for action in actions:
+        parts += [Text(), *_action(action)]
+    return [*parts, Text(), Text(_next(actions, undoable))]
+
+
+def _action(action: PastAction) -> list[RenderableType]:
+    line = Text(action.id, style="bold").append(f"   {_when(action.begun_at)}   {_came(action)}   ", style="")
+    line.append(_UNDO[action.undo], style=_STYLES.get(action.undo, "dim"))
+    rows: list[RenderableType] = [line]
+    if action.root:
+        rows.append(Text(f"    in the image {action.root}"))
+    rows += [Text(f"    {step.status:<11}{step.title}") for step in action.steps if step.status != "for-people"]
+    if action.gap:
+        rows.append(Text(f"    {action.gap}"))
+    if action.kept:
+        files = f"{len(action.kept):,} deleted file{'s' if len(action.kept) != 1 else ''}"
+        rows.append(Text(f"    copies of {files} are kept; to put them back: {action.restore_line}"))
+    return rows
+
+
+def _came(action: PastAction) -> str:
+    done = sum(step.status == "done" for step in action.steps)
+    freed = freed_by(action)
+    gone = "" if freed is None else f", {zombies_said(freed)} freed"
+    return f"{done} step{'s' if done != 1 else ''} done{gone}"
+
+
+def _when(moment: float | None) -> str:
+    return "at an unknown time" if moment is None else f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _next(actions: Sequence[PastAction], undoable: Sequence[PastAction]) -> str:
+    if undoable:
+        return f"to take {undoable[0].id} back: {undoable[0].undo_line}"
+    return f"to see whether {actions[0].id} holds: zombiescope verify {actions[0].id}"
