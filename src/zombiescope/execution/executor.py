@@ -28,8 +28,10 @@ from zombiescope.remedies.plan import (
     Undo,
 )
 
-_SETTLE_LOOKS = 20
+_SETTLE_LOOKS = 300
 _SETTLE_SECONDS = 0.1
+_STILL_LOOKS = 20
+"""So often in a row the same number: the kernel frees in the background, and on a busy machine that pauses."""
 
 
 class StepReceipt(NamedTuple):
@@ -74,16 +76,17 @@ class Executor:
         """The kernel frees a little later than it lets go: looked at until what is expected is there, or it stands still."""
         if before is None:
             return None
-        last = before
+        last, still = before, 0
         for _ in range(_SETTLE_LOOKS):
             self._hands.writer.settle()
             self._around.wait(_SETTLE_SECONDS)
             now = self._around.stock()
             if now is None:
                 return None
-            if (wanted is not None and before - now >= wanted) or (now == last and now != before):
-                return before - now
+            still = still + 1 if now == last else 0
             last = now
+            if (wanted is not None and before - now >= wanted) or still >= _STILL_LOOKS:
+                break
         return before - last
 
     def _do(self, change: Change, undo: Undo) -> str:  # noqa: C901, PLR0911, PLR0912 (one line a primitive)

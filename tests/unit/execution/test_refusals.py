@@ -22,7 +22,7 @@ from zombiescope.host.found import Found
 from zombiescope.host.programs import Ran
 from zombiescope.pipeline.act import _break_circuit
 from zombiescope.remedies import plan
-from zombiescope.remedies.plan import NamedFile, Plan, ReclaimWay, Undo
+from zombiescope.remedies.plan import Expected, NamedFile, Plan, ReclaimWay, Undo
 
 MASK = step(1, plan.PlaceLink(ETC + b"/a.service", b"/dev/null"), Undo.EXACT)
 LIMIT = step(2, plan.PlaceFile(ETC + b"/a.service.d/50-x.conf", b"[Unit]\n"), Undo.EXACT)
@@ -181,6 +181,24 @@ def test_reclaim_goes_on_while_it_gains_and_pressure_allows(
     assert sum(entry["entry"] == "write" for entry in hands.journal.entries()) == rounds
     asked = (root / "sys/fs/cgroup/a/memory.reclaim").read_text()
     assert asked == (f"{16 << 20} swappiness=0" if rounds else "")
+
+
+def test_what_is_freed_is_counted_to_its_end_although_the_kernel_pauses(tmp_path: Path) -> None:
+    """Seen beside a busy core: 2,932 of 5,000 told, because two looks a tenth of a second apart saw the same number."""
+    hands, _ = workshop(build(tmp_path / "root"), tmp_path / "state")
+    stocks = [5000, 3000, 2068, *[2068] * 15, 900, *[900] * 15, 0]
+    left = iter(stocks)
+    around = Surroundings(lambda: next(left), lambda: 0.0, lambda _: None, None)
+    asked = step(1, plan.SetFile(b"/sys/fs/cgroup/a/memory.high", b"1"), Undo.EXACT)._replace(
+        expected=Expected(5000, None, 0)
+    )
+    assert Executor(hands, around, has_systemd=False).run(asked).zombies_freed == 5000
+    less = iter([10, 4, *[4] * 30])
+    around = Surroundings(lambda: next(less), lambda: 0.0, lambda _: None, None)
+    assert Executor(hands, around, has_systemd=False).run(asked).zombies_freed == 6, (
+        "what stays is not waited for to no end"
+    )
+    assert len(list(less)) == 10
 
 
 def test_pages_in_the_swap_cache_are_asked_for_with_swap_and_more_often(tmp_path: Path) -> None:
