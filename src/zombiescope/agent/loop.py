@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable
 
 from zombiescope.agent.api import Api
-from zombiescope.agent.catalogue import PROBES
 from zombiescope.agent.child import MOST_SECONDS, Child
 from zombiescope.agent.door import close_door, guards_of, open_door
 from zombiescope.agent.notify import Notifier
@@ -32,6 +31,7 @@ from zombiescope.facts.names import shown
 from zombiescope.pipeline.follow import Follower
 from zombiescope.pipeline.heavy import observe_heavily, own_sweep
 from zombiescope.pipeline.keep import Keeper
+from zombiescope.watching.catalogue import PROBES
 from zombiescope.web.server import Server
 
 GROWTH_SECONDS = 30.0
@@ -53,6 +53,7 @@ class Agent:
         self._keeper = Keeper(follower, config)
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
+        self.state.watched = (self._probing,)
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}

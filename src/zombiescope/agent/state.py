@@ -14,7 +14,7 @@ from zombiescope.analysis.looping_units import LoopingUnits
 from zombiescope.analysis.scan import Scan, derive_scan
 from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.diagnosis.case import Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Sweep
@@ -26,6 +26,7 @@ from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, swapped_of, sweep_of
+from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20
 _NOT_YET = "not looked at yet: the agent has just begun"
@@ -55,6 +56,8 @@ class State:
         self._readings: dict[str, Reading] = {}
         self._units = LoopingUnits()
         self._starts = UnitStarts()
+        self.watched: tuple[Filling, ...] = ()
+        """What else is watched, for the findings."""
         self.restarted: tuple[Occurrence, ...] = ()
         """Units that began again, by the last tick."""
 
@@ -115,7 +118,7 @@ class State:
         self.take_reading("restarts", ProbeRun(seconds, None), Reading(samples))
 
     def take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
-        """Of a light probe (`catalogue.py`)."""
+        """Of a light probe (`watching/catalogue.py`)."""
         self._probes[probe] = run
         self._readings[probe] = reading
 
@@ -141,10 +144,8 @@ class State:
     def judge(self) -> Judged:
         moment = self.moment()
         scan = derive_scan(moment.snapshot)
-        case = Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth)
-        for reading in self._readings.values():
-            case = case._replace(**reading.facts)
-        return Judged(moment, scan, self.growth, diagnose(case), case)
+        found = judge(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth), self.watched)
+        return Judged(moment, scan, self.growth, found.diagnosis, found.case)
 
     def moment(self) -> Moment:
         events = self._lifecycle

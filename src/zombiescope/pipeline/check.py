@@ -35,11 +35,11 @@ from zombiescope.host.choose import choose_host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.shipped import environment
 from zombiescope.pipeline import audit as auditing
-from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.unit_files import UNREAD
+from zombiescope.watching.services import ServicesWindow
 
 _AUDIT_SECONDS = 3.0
 _STEPS = 60
@@ -230,7 +230,7 @@ def _audit(
     target: auditing.Target, knowledge: KnowledgeBase, reading: Callable[[int, int], None]
 ) -> auditing.Audited | ObservationError:
     try:
-        return auditing.audit(target, knowledge, Window(_AUDIT_SECONDS, with_zombies=False), reading)
+        return auditing.audit(target, knowledge, ServicesWindow(_AUDIT_SECONDS, with_zombies=False), reading)
     except ObservationError as error:
         return error
 

@@ -6,18 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope.analysis.scan import derive_scan
-from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.case import NO_HISTORY, Case
+from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.remains import Examination
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
-from zombiescope.pipeline.window import Window, watches_over
-from zombiescope.probes.readers.cgroup_census import read_census
+from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.services import Live
+from zombiescope.watching.watch import judge
+from zombiescope.watching.window import Scene, Window, let_pass
 
 if TYPE_CHECKING:
     from zombiescope.analysis.autopsy import Autopsy
@@ -42,7 +41,7 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     *,
     believe_lab: bool = False,
     thresholds: Thresholds = USUAL,
-    flows: FlowWatch | None = None,
+    flows: FlowsWatch | None = None,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
     that are over; `state` is where an agent may keep a history of this host; `flows`: births and deaths that were watched from
@@ -50,19 +49,18 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
     parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
-    window = Window(host, hierarchy, watches_over(parents, believe_users=believe_lab))
-    window.let_pass(seconds, progress)
-    facts = window.facts()
-    if flows is not None:
-        facts["flows"] = flows.seen()
-    observations = [first]
-    examination = Examination(host, first.snapshot.taken_at)
-    if isinstance(hierarchy, Hierarchy):
-        census = read_census(host, hierarchy)
-        later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
-        observations.append(Observation(later, derive_scan(later)))
-        facts["remains"] = examination.remains()
+    judged: list[tuple[Audit, UnitFiles]] = []
+
+    def audit(live: Live) -> tuple[Audit, UnitFiles]:
+        from zombiescope.pipeline.audit import audit_of_window  # noqa: PLC0415 (a replay does not pay for it)
+
+        judged.append(audit_of_window(live))
+        return judged[-1]
+
+    window = Window(Scene(host, hierarchy, host.wall_clock(), audit, parents, believe_lab, flows))
+    window.look()
+    let_pass(host, seconds, window.look, progress)
     growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
-    case = Case(tuple(observations), thresholds, growth, **facts)
-    judged = getattr(window.watch("services"), "judged", None)
-    return Examined(case, diagnose(case), examination.autopsy, judged)
+    afterwards = Examination(host)
+    found = judge(Case((first,), thresholds, growth), [*window.watched, afterwards])
+    return Examined(found.case, found.diagnosis, afterwards.autopsy, judged[-1] if judged else None)

@@ -24,15 +24,15 @@ from zombiescope.pipeline.activity import activity_of
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.flow_watch import FlowWatch
 from zombiescope.pipeline.opening import open_host
-from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.files_in_use import read_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import propose
+from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.services import ServicesWindow
 
 _LOCAL = "/etc/"
 _FOLDERS = {"Wants": "wants", "Requires": "requires", "Upholds": "upholds"}
@@ -77,7 +77,7 @@ def make_plan(
     """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
-    flows = FlowWatch(host, read_memory_hierarchy(host)) if host.is_live else None
+    flows = FlowsWatch(host, read_memory_hierarchy(host)) if host.is_live else None
     audited, audit_gap = _audit(root, host, seconds, progress)
     examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live), flows=flows)
     diagnosis = examined.diagnosis
@@ -110,7 +110,7 @@ def _audit(
     if not has_files(host):
         return None, (Gap("findings", "a recording does not keep unit files: no unit is judged"),)
     try:
-        found = audit(Target(root), read_knowledge(None), Window(seconds, progress))
+        found = audit(Target(root), read_knowledge(None), ServicesWindow(seconds, progress))
     except ObservationError as error:
         return None, (Gap("findings", error.why, error.hint),)
     if found.audit.subject is Subject.HOST and not found.audit.was_systemd_asked:

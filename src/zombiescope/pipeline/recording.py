@@ -11,10 +11,10 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ZombiescopeError
 from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.nic_watch import NicWatch
 from zombiescope.pipeline.scan import scan
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.saturation import find_moments
+from zombiescope.watching.nics import ResetsWatch
 
 _REMEMBERED = {"saturated-core": "core-saturated", "nic-reset": "nic-reset", "finding": "finding-present"}
 """What the agent calls it in its history."""
@@ -45,7 +45,7 @@ def keeper(
 
 class _Resets:
     def __init__(self, *, believe_users: bool) -> None:
-        self._watch = NicWatch(LiveHost(), believe_users=believe_users)
+        self._watch = ResetsWatch(LiveHost(), believe_users=believe_users)
         self._watch.look()
 
     def since_last(self, capture: Capture) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopsy of the doctor: every zombie by the best tier, kept as what it comes to. A recording keeps that."""
+"""After the doctor's window: the census again, and every zombie by the best tier. A recording keeps what the latter come to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy
 from zombiescope.analysis.remains import derive_remains
+from zombiescope.analysis.scan import derive_scan
+from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.zombies import Tier
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.cgroup_census import read_census
 
 FACT = "remains"
 _NOT_HERE = Gap(
@@ -24,14 +27,23 @@ _GARBLED = Gap(FACT, "the recorded autopsy is not in a form we know", "record th
 class Examination:
     """Also holds the autopsy itself, where it was done here: a plan names files."""
 
-    def __init__(self, host: Host, since: float | None = None) -> None:
-        """`since`: when the window began."""
-        self._host, self._since = host, since
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._since = 0.0
         self.autopsy: Autopsy | None = None
 
-    def remains(self) -> Remains | Gap:
-        outcome = self._host.experiment("remains", self._dissect)
-        return _NOT_HERE if outcome is None else _checked(outcome)
+    def fill(self, case: Case) -> Case:
+        snapshot = case.first.snapshot
+        if isinstance(snapshot.hierarchy, Gap):
+            return case
+        self._since = snapshot.taken_at
+        census = read_census(self._host, snapshot.hierarchy)
+        later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
+        outcome = self._host.experiment(FACT, self._dissect)
+        return case._replace(
+            observations=(*case.observations, Observation(later, derive_scan(later))),
+            remains=_NOT_HERE if outcome is None else _checked(outcome),
+        )
 
     def _dissect(self) -> dict[str, Any]:
         from zombiescope.pipeline.autopsy import dissect  # noqa: PLC0415 (a replay does not pay for it)

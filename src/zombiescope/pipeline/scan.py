@@ -61,7 +61,7 @@ def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
 
 
 def _watched(host: Host, seconds: float) -> ReclaimPass | Gap:
-    from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass  # noqa: PLC0415 (a plain scan does not wait)
+    from zombiescope.watching.reclaim import watch_reclaim_pass  # noqa: PLC0415 (a plain scan does not wait)
 
     return watch_reclaim_pass(host, seconds)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `top` shows above its table beside the cgroups: saturated cores, how long one sweep takes, resets of network cards.
 
-The agent's own probes. A sweep is timed when watching begins and every five minutes: it costs what it measures.
+The agent's own watches. A sweep is timed when watching begins and every five minutes: it costs what it measures.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from zombiescope.facts.cgroups import Hierarchy, Sweep
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.pipeline.core_probe import CoreProbe
-from zombiescope.pipeline.nic_watch import NicProbe
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
+from zombiescope.watching.cores import CoresWatch
+from zombiescope.watching.nics import FollowedNicsWatch
 
 SWEEP_SECONDS = 300.0
 
@@ -33,19 +33,20 @@ class Signs(NamedTuple):
 class SignsWatch:
     def __init__(self, host: Host, hierarchy: Hierarchy) -> None:
         self._host, self._hierarchy = host, hierarchy
-        self._cores = CoreProbe(host)
-        self._nics = NicProbe(host)
-        self._cores.read()
+        self._cores = CoresWatch(host)
+        self._nics = FollowedNicsWatch(host)
+        self._cores.look()
         self._time_a_sweep()
 
     def read(self) -> Signs:
         if self._host.monotonic() - self._swept >= SWEEP_SECONDS:
             self._time_a_sweep()
-        cores, nics = self._cores.read(), self._nics.read()
-        seen = cores if isinstance(cores, Gap) else cores.facts["cores"]
-        resets = tuple((each.labels[0], each.labels[1], int(each.value)) for each in nics.samples if each.value)
-        known = resets or (nics.gap.about("resets") if nics.gap else ())
-        return Signs(seen, self._sweep, self._swept_at, known)
+        self._cores.look()
+        self._nics.look()
+        counted = sorted(self._nics.counts.items())
+        resets = tuple((device, str(reason), count) for (device, reason), count in counted if count)
+        known = resets or (self._nics.gap.about("resets") if self._nics.gap else ())
+        return Signs(self._cores.seen(), self._sweep, self._swept_at, known)
 
     def close(self) -> None:
         self._nics.close()

@@ -11,13 +11,13 @@ from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.vitals import Vitals
 from zombiescope.host.access import Host
-from zombiescope.pipeline.cores import CoresWindow
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.cpu_throttling import read_throttling
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 from zombiescope.probes.readers.systemd_state import read_systemd_state
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
+from zombiescope.watching.cores import CoresWatch
 
 _LOOK_SECONDS = 0.1
 
@@ -50,7 +50,7 @@ def watch_vitals(
     begin, at = host.monotonic(), host.wall_clock()
     first, restarts = subject.count(host), _restarts(host, subject.makers)
     throttled = _throttled_seconds(host)
-    cores = CoresWindow(host)
+    cores = CoresWatch(host, _LOOK_SECONDS, seconds)
     while (passed := host.monotonic() - begin) < seconds:
         cores.look()
         progress(passed)

@@ -9,7 +9,7 @@ from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.pipeline import audit as auditing
-from zombiescope.pipeline.watch import Window
+from zombiescope.watching.services import ServicesWindow
 
 EPILOG = """\b
 Examples:
@@ -50,7 +50,7 @@ def audit(
         window_shown(seconds if is_watched else 0) as window,
         bytes_shown("reading", shown=image is not None) as reading,
     ):
-        found = auditing.audit(auditing.Target(root, image), base, Window(seconds, window), reading)
+        found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(seconds, window), reading)
     if as_json:
         from zombiescope.presenters.audit_json import render_audit  # noqa: PLC0415 (each form loads only what it needs)
         from zombiescope.presenters.document import document  # noqa: PLC0415

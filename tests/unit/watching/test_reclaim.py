@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.build import ScriptedHost, case, mountinfo, snapshot
 
-from zombiescope.analysis.reclaim_since import reclaim_since
+from zombiescope.analysis.pressure import reclaim_since
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.thresholds import Severity
@@ -13,8 +13,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.pressure import PressureSeen, ThrottledGroup
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
-from zombiescope.pipeline.reclaim_probe import ReclaimProbe
+from zombiescope.watching.reclaim import ReclaimTeller
 
+WITHOUT = case(snapshot())
 NOTHING: list[Any] = [0, 0, 0, 0.0, 0.0, 0.0, None, []]
 
 
@@ -31,6 +32,19 @@ class Told(ScriptedHost):
 
 def told(seconds: float, *limit: Any) -> dict[str, Any]:
     return {"seconds": seconds, "kinds": {"direct": NOTHING, "limit": list(limit) or NOTHING}, "unseen": 0}
+
+
+def calls_of(probe: ReclaimTeller) -> int:
+    seen = probe.fill(WITHOUT).reclaim
+    assert isinstance(seen, ReclaimSeen)
+    return seen.calls
+
+
+def pressure_of(probe: ReclaimTeller) -> PressureSeen:
+    probe.read()
+    seen = probe.fill(WITHOUT).pressure
+    assert isinstance(seen, PressureSeen)
+    return seen
 
 
 def test_between_two_readings() -> None:
@@ -50,7 +64,7 @@ def test_between_two_readings() -> None:
 
 def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None:
     host = Told({b"/proc/vmstat": b"pgscan_kswapd 5\n"}, is_live=False)
-    probe = ReclaimProbe(host)
+    probe = ReclaimTeller(host)
     host.outcome = told(10.0)
     first = probe.read()
     assert (dict(first.remembered), first.happened) == ({}, ())
@@ -59,20 +73,20 @@ def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None
     second = probe.read()
     assert second.remembered == {"reclaim_pass_seconds": 2.0, "reclaim_cpu_seconds": 3.0}
     assert [event.detail for event in second.happened] == ["limit: 2.5 s, 2 calls"]
-    assert second.facts["reclaim"].calls == 2
+    assert calls_of(probe) == 2
     host.wait(10)
     third = probe.read()
-    assert (dict(third.remembered), third.happened, third.facts["reclaim"].calls) == ({}, (), 2)
+    assert (dict(third.remembered), third.happened, calls_of(probe)) == ({}, (), 2)
     probe.close()
 
 
 def test_pressure_is_that_of_the_last_ten_minutes_each_span_told_once() -> None:
     host = Told({}, is_live=False)
     host.outcome = told(10.0)
-    probe, told_of = ReclaimProbe(host), list[PressureSeen]()
+    probe, told_of = ReclaimTeller(host), list[PressureSeen]()
     for number in range(70):
         host.change({b"/proc/vmstat": b"pgscan_kswapd %d\nnr_free_pages 1\n" % (number * number)})
-        told_of.append(probe.read().facts["pressure"])
+        told_of.append(pressure_of(probe))
         host.wait(10)
     assert [len(seen.points) for seen in told_of] == [*range(60), *[60] * 10]
     seen = told_of[-1]
@@ -92,28 +106,28 @@ def test_quotas_are_read_once_a_minute_and_judged_over_ten() -> None:
         b"/proc/vmstat": b"pgscan_kswapd 5\n", b"/proc/self/mountinfo": mountinfo((b"cgroup2", b"/c", b"/", b"rw")),
         b"/c/cgroup.controllers": b"cpu\n", stat: quota(1000, 900),
     }, is_live=False)  # fmt: skip
-    probe = ReclaimProbe(host)
-    first = probe.read().facts["pressure"]
+    probe = ReclaimTeller(host)
+    first = pressure_of(probe)
     assert isinstance(first.throttled, Gap), "one look tells nothing of a time"
     host.change({stat: quota(1600, 1350)})
     for _ in range(5):
         host.wait(10)
-        assert isinstance(probe.read().facts["pressure"].throttled, Gap)
+        assert isinstance(pressure_of(probe).throttled, Gap)
     host.wait(10)
-    seen = probe.read().facts["pressure"]
+    seen = pressure_of(probe)
     assert seen.throttled == (ThrottledGroup(b"/x", 600, 450, 22.5),)
-    finding = judge_cpu_throttling(case(snapshot())._replace(pressure=seen))
+    finding = judge_cpu_throttling(WITHOUT._replace(pressure=seen))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
     for _ in range(66):
         host.wait(10)
-        seen = probe.read().facts["pressure"]
+        seen = pressure_of(probe)
     assert seen.throttled == ()
-    assert judge_cpu_throttling(case(snapshot())._replace(pressure=seen)).verdict is Verdict.ABSENT
+    assert judge_cpu_throttling(WITHOUT._replace(pressure=seen)).verdict is Verdict.ABSENT
 
 
 def test_without_bpf_the_files_remain() -> None:
     host = Told({b"/proc/vmstat": b"pgscan_kswapd 5\n"}, is_live=False)
     host.outcome = {"gap": ["reclaim", "bpf refused", ""]}
-    reading = ReclaimProbe(host).read()
-    assert reading.gap == Gap("reclaim", "bpf refused")
-    assert isinstance(reading.facts["pressure"], PressureSeen)
+    probe = ReclaimTeller(host)
+    assert probe.read().gap == Gap("reclaim", "bpf refused")
+    assert isinstance(probe.fill(WITHOUT).pressure, PressureSeen)

@@ -20,9 +20,9 @@ from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.history.store import Store
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline import scan as pipeline
-from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
+from zombiescope.watching.reclaim import watch_reclaim_pass
 
 NOTHING: list[Any] = [0, 0, 0, 0.0, 0.0, 0.0, None, []]
 

@@ -7,7 +7,7 @@ from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost
-from zombiescope.pipeline.sweep_probe import SweepProbe
+from zombiescope.watching.sweeps import SweepsTeller
 
 START = 1_700_000_000.0
 
@@ -20,7 +20,7 @@ def following(ticks: list[int], name: str = "kubelet") -> list[Reading]:
         answers.append(Answer(now, "subdirectories", b"/proc", ["7", "sys"]))
         answers.append(Answer(now, "read", b"/proc/7/stat", f"7 ({name}) S 1 0 0 0 0 0 0 0 0 0 3 {spent} 0 0"))
     host = ReplayHost("recorded", answers)
-    probe, found = SweepProbe(host), []
+    probe, found = SweepsTeller(host), []
     for _ in ticks:
         reading = probe.read()
         assert isinstance(reading, Reading)
@@ -49,4 +49,4 @@ def test_programs_of_other_names_are_not_asked() -> None:
 
 
 def test_no_proc_is_a_gap() -> None:
-    assert isinstance(SweepProbe(ReplayHost("recorded", [])).read(), Gap)
+    assert isinstance(SweepsTeller(ReplayHost("recorded", [])).read(), Gap)

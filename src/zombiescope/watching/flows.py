@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Births, deaths and releases of the doctor's window by maker. A recording keeps what they come to."""
+"""Watch births, deaths and releases of a window by maker. A recording keeps what they come to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
+from zombiescope.watching.watch import Watch
 
 FACT = "flows"
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -21,7 +22,7 @@ _NOT_HERE = Gap(FACT, "nothing happens in a folder, and its recording kept no bi
 _GARBLED = Gap(FACT, "the recorded births and deaths are not in a form we know", "record the host again")
 
 
-class FlowWatch:
+class FlowsWatch(Watch[FlowsSeen]):
     """Begins when it is made; `look` about once a second; then `seen`, which ends it."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap) -> None:

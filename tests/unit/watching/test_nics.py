@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.build import ScriptedHost
+from tests.build import ScriptedHost, case, snapshot
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, NicReset, ResetReason
 from zombiescope.facts.network import NicCounters
-from zombiescope.pipeline import nic_watch
-from zombiescope.pipeline.nic_watch import NicProbe, NicWatch
 from zombiescope.probes.kernel_messages import parse_line
+from zombiescope.watching import nics
+from zombiescope.watching.nics import NicsTeller, ResetsWatch
 
 TABLE = b"  eth0: 1 2\n"
 TIMEOUT = b"/sys/class/net/eth0/queues/tx-0/tx_timeout"
@@ -29,13 +29,13 @@ class Refused(ScriptedHost):
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
-    monkeypatch.setattr(nic_watch, "open_kernel_log", lambda *_, **__: Gap("kernel_log", "not permitted"))
+    monkeypatch.setattr(nics, "open_kernel_log", lambda *_, **__: Gap("kernel_log", "not permitted"))
     return Refused({b"/proc/net/dev": TABLE, TIMEOUT: b"1\n"})
 
 
 def test_counters_stand_in_for_a_refused_log(refused: Refused) -> None:
     refused.counters = {"suspected_poll_starvation": 1}
-    watch = NicWatch(refused)
+    watch = ResetsWatch(refused)
     assert watch.look() == []
     refused.change({TIMEOUT: b"2\n"})
     assert [reset.reason for reset in watch.look()] == [ResetReason.TRANSMIT_TIMEOUT]
@@ -47,15 +47,16 @@ def test_counters_stand_in_for_a_refused_log(refused: Refused) -> None:
 
 def test_the_probe_counts_from_nought_and_says_its_gap(refused: Refused) -> None:
     refused.counters = {"suspected_poll_starvation": 7}
-    reading = NicProbe(refused).read()
+    teller = NicsTeller(refused)
+    reading, seen = teller.read(), teller.fill(case(snapshot()))
     assert {(sample.labels, sample.value) for sample in reading.samples} == {
         (("eth0", "poll-starvation"), 0),
         (("eth0", "transmit-timeout"), 0),
     }
     assert reading.gap == Gap("kernel_log", "not permitted")
     assert reading.remembered == {"nic_resets": 0}
-    assert isinstance(reading.facts["kernel_log"], Gap)
-    assert isinstance(reading.facts["nic_counters"], NicCounters)
+    assert isinstance(seen.kernel_log, Gap)
+    assert isinstance(seen.nic_counters, NicCounters)
 
 
 class Log:
@@ -71,9 +72,9 @@ class Log:
 
 def test_the_log_is_folded_as_it_comes_and_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
-    monkeypatch.setattr(nic_watch, "open_kernel_log", lambda *_, **__: log)
+    monkeypatch.setattr(nics, "open_kernel_log", lambda *_, **__: log)
     host = Refused({b"/proc/net/dev": TABLE})
-    probe = NicProbe(host)
+    probe = NicsTeller(host)
 
     def say(line: str) -> None:
         event = parse_line(host.wall_clock(), line.encode())
@@ -103,10 +104,10 @@ def test_a_reset_has_no_more_than_was_told() -> None:
 def test_a_series_that_never_counted_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve cards that reset have their names, although two series were there before any."""
     log = Log()
-    monkeypatch.setattr(nic_watch, "open_kernel_log", lambda *_, **__: log)
+    monkeypatch.setattr(nics, "open_kernel_log", lambda *_, **__: log)
     host = Refused({b"/proc/net/dev": TABLE})
     host.counters = {"suspected_poll_starvation": 0}
-    probe = NicProbe(host)
+    probe = NicsTeller(host)
     assert [sample.value for sample in probe.read().samples] == [0, 0]
     for card in range(12):
         for words in (f" eth{card}: Trigger reset is on", ": Device reset completed successfully"):

@@ -11,7 +11,7 @@ from tests.build import V1, ScriptedHost
 from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
-from zombiescope.pipeline.flow_watch import FlowWatch, _released
+from zombiescope.watching.flows import FlowsWatch, _released
 
 
 class Replayed(ScriptedHost):
@@ -26,7 +26,7 @@ class Replayed(ScriptedHost):
 def seen(outcome: Any) -> FlowsSeen | Gap:
     host = Replayed({}, is_live=False)
     host.outcome = outcome
-    watch = FlowWatch(host, V1)
+    watch = FlowsWatch(host, V1)
     watch.look()
     return watch.seen()
 

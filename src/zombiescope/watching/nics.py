@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the resets of network cards: by the kernel's log from now on, or, where it may not be read, by what the drivers count."""
+"""Watch the network cards: resets by the kernel's log, or, where it may not be read, by what the drivers count."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.nic_resets import ResetFolding
 from zombiescope.facts.agent import MetricSample, Occurrence, Reading
@@ -14,6 +15,10 @@ from zombiescope.facts.network import DeviceCounters, NicCounters
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.kernel_log import LogFollower, open_kernel_log, read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.watching.watch import Teller, Watch
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.case import Case
 
 _BY_COUNTER = {
     "suspected_poll_starvation": ResetReason.POLL_STARVATION,
@@ -32,7 +37,37 @@ _DAY = 86_400.0
 """What grew before is history, not a finding."""
 
 
-class NicWatch:
+class NicsSeen(NamedTuple):
+    log: KernelLog | Gap
+    counters: NicCounters | Gap
+
+
+class NicsWatch(Watch[NicsSeen]):
+    """A window: what the drivers counted in it, and the kernel's log at its end."""
+
+    def __init__(self, host: Host, began_at: float, *, believe_users: bool = False) -> None:
+        self._host, self._began_at, self._believe_users = host, began_at, believe_users
+        self._first = read_nic_counters(host)
+
+    def seen(self) -> NicsSeen | Gap:
+        log = read_kernel_log(self._host, believe_users=self._believe_users)
+        last, now = read_nic_counters(self._host), self._host.wall_clock()
+        return NicsSeen(
+            log, _counters(last if isinstance(self._first, Gap) else self._first, last, self._began_at, now)
+        )
+
+
+def _counters(
+    first: tuple[DeviceCounters, ...] | Gap, last: tuple[DeviceCounters, ...] | Gap, began_at: float, now: float
+) -> NicCounters | Gap:
+    if isinstance(last, Gap):
+        return last
+    if isinstance(first, Gap):
+        return Gap("nic_counters", "not read yet")
+    return NicCounters(now, max(now - began_at, 0.0), first, last)
+
+
+class ResetsWatch:
     """`look` gives the resets that ended since the look before."""
 
     def __init__(self, host: Host, *, believe_users: bool = False) -> None:
@@ -75,68 +110,85 @@ class NicWatch:
         return found
 
 
-class NicProbe:
-    """Counts resets, keeps each as an event, and gives the findings what the log says and the drivers count."""
+class FollowedNicsWatch(Watch[NicsSeen]):
+    """For ever: resets are counted from the first look on, counters read again each minute and told for a day."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._watch = NicWatch(host)
-        self._watch.look()
+        self._resets = ResetsWatch(host)
+        self._resets.look()
         self._log: KernelLog | Gap = read_kernel_log(host)
         self._events: deque[LogEvent] = deque(maxlen=_MOST_EVENTS)
-        self._counts: Counter[tuple[str, ResetReason]] = Counter()
+        self.counts: Counter[tuple[str, ResetReason]] = Counter()
+        self.ended: list[NicReset] = []
+        """By the last look."""
         self._began = self._read_at = host.wall_clock()
         self._first = self._last = read_nic_counters(host)
         known = () if isinstance(self._first, Gap) else self._first
         names = [each.device for each in known if each.counters][:_MOST_AT_START]
         # From nought on, so that the first reset is seen as an increase.
-        self._counts.update({(name, reason): 0 for name in names for reason in _FROM_THE_START})
+        self.counts.update({(name, reason): 0 for name in names for reason in _FROM_THE_START})
 
-    def read(self) -> Reading:
-        resets = self._watch.look()
-        self._events.extend(self._watch.events)
-        for reset in resets:
-            self._counts[self._series(reset)] += 1
-        samples = tuple(
-            MetricSample(NIC_RESETS, (device, str(reason)), count)
-            for (device, reason), count in sorted(self._counts.items())
-        )
-        return Reading(
-            samples,
-            {"nic_resets": float(self._counts.total())},
-            self._watch.log if isinstance(self._watch.log, Gap) else None,
-            tuple(Occurrence(reset.at, "nic-reset", _words(reset)) for reset in resets[:_MOST_SERIES]),
-            self._facts(),
-        )
+    @property
+    def gap(self) -> Gap | None:
+        """Why the log is not followed."""
+        return self._resets.log if isinstance(self._resets.log, Gap) else None
 
-    def close(self) -> None:
-        self._watch.close()
-
-    def _series(self, reset: NicReset) -> tuple[str, ResetReason]:
-        """A new one takes the room of one that never counted anything; without such a one it is `other`."""
-        key = (reset.device, reset.reason)
-        if key not in self._counts and len(self._counts) >= _MOST_SERIES:
-            empty = next((each for each, count in self._counts.items() if not count), None)
-            if empty is None:
-                return "other", reset.reason
-            del self._counts[empty]
-        return key
-
-    def _facts(self) -> dict[str, KernelLog | NicCounters | Gap]:
+    def look(self) -> None:
+        self.ended = self._resets.look()
+        self._events.extend(self._resets.events)
+        for reset in self.ended:
+            self.counts[self._series(reset)] += 1
         now = self._host.wall_clock()
         if not 0 <= now - self._read_at < _COUNTERS_SECONDS:
             self._read_at, self._last = now, read_nic_counters(self._host)
         if not 0 <= now - self._began < _DAY:
             self._began, self._first = now, self._last
-        log, first, last = self._log, self._first, self._last
+
+    def seen(self) -> NicsSeen | Gap:
+        log, now = self._log, self._host.wall_clock()
         if isinstance(log, KernelLog):
             log = log._replace(until=now, events=(*log.events, *self._events)[-_MOST_EVENTS:])
-        if isinstance(first, Gap) or isinstance(last, Gap):
-            return {
-                "kernel_log": log,
-                "nic_counters": last if isinstance(last, Gap) else Gap("nic_counters", "not read yet"),
-            }
-        return {"kernel_log": log, "nic_counters": NicCounters(now, max(now - self._began, 0.0), first, last)}
+        return NicsSeen(log, _counters(self._first, self._last, self._began, now))
+
+    def close(self) -> None:
+        self._resets.close()
+
+    def _series(self, reset: NicReset) -> tuple[str, ResetReason]:
+        """A new one takes the room of one that never counted anything; without such a one it is `other`."""
+        key = (reset.device, reset.reason)
+        if key not in self.counts and len(self.counts) >= _MOST_SERIES:
+            empty = next((each for each, count in self.counts.items() if not count), None)
+            if empty is None:
+                return "other", reset.reason
+            del self.counts[empty]
+        return key
+
+
+class NicsTeller(Teller):
+    def __init__(self, host: Host) -> None:
+        self._watch = FollowedNicsWatch(host)
+
+    def read(self) -> Reading:
+        watch = self._watch
+        watch.look()
+        samples = tuple(
+            MetricSample(NIC_RESETS, (device, str(reason)), count)
+            for (device, reason), count in sorted(watch.counts.items())
+        )
+        happened = tuple(Occurrence(reset.at, "nic-reset", _words(reset)) for reset in watch.ended[:_MOST_SERIES])
+        return Reading(samples, {"nic_resets": float(watch.counts.total())}, watch.gap, happened)
+
+    def fill(self, case: Case) -> Case:
+        return place_nics(case, self._watch.seen())
+
+    def close(self) -> None:
+        self._watch.close()
+
+
+def place_nics(case: Case, seen: NicsSeen | Gap) -> Case:
+    """Where all failed, log and counters keep their own gaps."""
+    return case if isinstance(seen, Gap) else case._replace(kernel_log=seen.log, nic_counters=seen.counters)
 
 
 def _words(reset: NicReset) -> str:

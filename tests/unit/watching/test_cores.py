@@ -10,7 +10,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost
 from zombiescope.host.tree import TreeHost
-from zombiescope.pipeline.cores import CoresWindow
+from zombiescope.watching.cores import DetailedCoresWatch
 
 START = 1_700_000_000.0
 
@@ -34,7 +34,7 @@ def recording(begin: float, end: float, seconds: float, late: float = 0.0) -> Re
 
 
 def watched(host: ReplayHost | TreeHost, seconds: float = 6) -> CoresSeen | Gap:
-    window = CoresWindow(host)
+    window = DetailedCoresWatch(host)
     window.look()
     for _ in range(round(seconds * 10)):
         host.wait(0.1)
@@ -81,12 +81,12 @@ def test_a_folder_stands_still_and_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_no_look_at_all_is_a_gap(tmp_path: Path) -> None:
-    assert isinstance(CoresWindow(TreeHost(bytes(tmp_path))).seen(), Gap)
+    assert isinstance(DetailedCoresWatch(TreeHost(bytes(tmp_path))).seen(), Gap)
 
 
 def test_a_file_that_vanishes_meanwhile_leaves_what_was_seen() -> None:
     host = recording(1, 2.5, 6)
-    window = CoresWindow(host)
+    window = DetailedCoresWatch(host)
     for _ in range(40):
         window.look()
         host.wait(0.1)

@@ -3,33 +3,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
-from tests.unit.pipeline.test_cores import START, stat
+from tests.build import case, snapshot
+from tests.unit.watching.test_cores import START, stat
 
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost
-from zombiescope.pipeline import core_probe
-from zombiescope.pipeline.core_probe import CoreProbe
+from zombiescope.watching import cores
+from zombiescope.watching.cores import CoresTeller
 
 
-def following(busy: list[tuple[float, float]], seconds: int) -> list[Reading]:
-    """The readings of a probe on a machine whose core 0 is in the kernel during those times."""
+class Moment(NamedTuple):
+    reading: Reading
+    cores: CoresSeen | Gap
+    """As the findings are told."""
+
+
+def following(busy: list[tuple[float, float]], seconds: int) -> list[Moment]:
+    """Each second of a machine whose core 0 is in the kernel during those times."""
     answers = []
     for now in range(seconds + 1):
         spent = sum(min(max(now - begin, 0.0), end - begin) for begin, end in busy)
         answers.append(Answer(now, "wall_clock", b"", START + now))
         answers.append(Answer(now, "read", b"/proc/stat", stat(spent, now - spent)))
     host = ReplayHost("recorded", answers)
-    probe, found = CoreProbe(host), []
+    teller, found = CoresTeller(host), []
     for _ in range(seconds + 1):
-        reading = probe.read()
-        assert isinstance(reading, Reading)
-        found.append(reading)
+        found.append(Moment(teller.read(), teller.fill(case(snapshot())).cores))
         host.wait(1.0)
-    probe.close()
+    teller.close()
     return found
 
 
@@ -38,7 +45,8 @@ def total(reading: Reading) -> float:
 
 
 def test_a_stretch_is_counted_while_it_lasts_and_kept_when_it_is_over() -> None:
-    readings = following([(3.4, 5.4)], 10)
+    moments = following([(3.4, 5.4)], 10)
+    readings = [moment.reading for moment in moments]
     assert [sample.labels for sample in readings[0].samples] == [("system",), ("softirq",), ("irq",), ("steal",)]
     assert total(readings[3]) == 0
     assert total(readings[5]) == pytest.approx(1, abs=0.02)
@@ -47,21 +55,23 @@ def test_a_stretch_is_counted_while_it_lasts_and_kept_when_it_is_over() -> None:
     (event,) = [each for reading in readings for each in reading.happened]
     assert (event.what, event.detail) == ("core-saturated", "core 0: 2.0 s, 100% system")
     assert event.at == pytest.approx(START + 3.4, abs=0.05)
-    during, after = (readings[number].facts["cores"] for number in (5, 10))
+    during, after = (moments[number].cores for number in (5, 10))
     assert isinstance(during, CoresSeen)
+    assert isinstance(after, CoresSeen)
     assert [stretch.is_cut for stretch in during.stretches] == [True]
     assert [round(stretch.seconds, 1) for stretch in after.stretches] == [2.0]
 
 
 def test_a_finding_looks_back_ten_minutes() -> None:
-    seen = following([(3, 6)], 640)[-1].facts["cores"]
+    seen = following([(3, 6)], 640)[-1].cores
+    assert isinstance(seen, CoresSeen)
     assert seen.stretches == ()
     assert seen.seconds == 600
 
 
 def test_a_machine_that_is_always_saturated_does_not_fill_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_probe, "_MOST_EVENTS_A_MINUTE", 5)
-    readings = following([(at, at + 1.0) for at in range(2, 300, 2)], 300)
+    monkeypatch.setattr(cores, "_MOST_EVENTS_A_MINUTE", 5)
+    readings = [moment.reading for moment in following([(at, at + 1.0) for at in range(2, 300, 2)], 300)]
     events = [each.detail for reading in readings for each in reading.happened]
     assert 25 <= len(events) <= 5 * 6
     assert events.count("25 more stretches were not kept one by one") == 4
@@ -69,8 +79,8 @@ def test_a_machine_that_is_always_saturated_does_not_fill_the_history(monkeypatc
 
 
 def test_no_file_is_a_gap_for_the_metric_and_for_the_finding() -> None:
-    reading = CoreProbe(ReplayHost("nothing", [])).read()
-    assert isinstance(reading, Reading)
+    teller = CoresTeller(ReplayHost("nothing", []))
+    reading = teller.read()
     assert reading.samples == ()
     assert isinstance(reading.gap, Gap)
-    assert reading.facts["cores"] == reading.gap
+    assert teller.fill(case(snapshot())).cores == reading.gap

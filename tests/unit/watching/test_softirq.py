@@ -6,19 +6,18 @@ from typing import Any
 import pytest
 from tests.build import ScriptedHost, case, snapshot
 
+from zombiescope.diagnosis.case import NO_SOFTIRQ
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.errors import ObservationError
-from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
-from zombiescope.pipeline.softirq_watch import (
-    INTERVAL_SECONDS,
-    WINDOW_SECONDS,
-    SoftirqProbe,
-    SoftirqWindow,
+from zombiescope.watching.softirq import (
+    DetailedSoftirqWatch,
+    SoftirqTeller,
 )
 
+INTERVAL_SECONDS, WINDOW_SECONDS = 5.0, 600.0
 STAT = b"/proc/14/schedstat"
 FILES: dict[bytes, Any] = {b"/proc/14/stat": b"14 (ksoftirqd/0) S 2 0", STAT: b"0 500000000 5\n"}
 PLAIN = {
@@ -38,56 +37,56 @@ class Replayed(ScriptedHost):
 
 def test_the_agents_counter_begins_at_nought_and_only_grows() -> None:
     host = ScriptedHost(FILES)
-    probe = SoftirqProbe(host)
+    probe = SoftirqTeller(host)
     values = []
     for wait in (500_000_000, 750_000_000, 3, 1_000_000_003):
         host.change({STAT: b"0 %d 5\n" % wait})
-        reading = probe.read()
-        assert isinstance(reading, Reading)
-        values.append(reading.samples[0].value)
+        values.append(probe.read().samples[0].value)
     assert values == [0.0, 0.25, 0.25, 1.25]
 
 
 def test_no_thread_to_be_seen_is_a_refusal_and_a_lost_one_a_gap() -> None:
     with pytest.raises(ObservationError):
-        SoftirqProbe(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"}))
+        SoftirqTeller(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"}))
     host = ScriptedHost(FILES)
-    probe = SoftirqProbe(host)
+    probe = SoftirqTeller(host)
     host.change({STAT: None})
-    lost = probe.read()
-    assert isinstance(lost, Reading)
-    assert lost.gap is not None
-    assert isinstance(lost.facts["softirq"], Gap)
+    assert probe.read().gap is not None
+    assert isinstance(probe.fill(case(snapshot())).softirq, Gap)
 
 
 def test_the_agent_judges_by_the_longest_wait_of_the_last_minutes_and_forgets_it() -> None:
     """What dropped while the longest was waited for is told with it."""
     softnet = b"/proc/net/softnet_stat"
     host = ScriptedHost({**FILES, softnet: b"00000010 00000000 00000000\n"})
-    probe = SoftirqProbe(host)
+    probe = SoftirqTeller(host)
     probe.read()
+    assert probe.fill(case(snapshot())).softirq == NO_SOFTIRQ, "one look tells nothing of a time"
     host.wait(INTERVAL_SECONDS)
     host.change({STAT: b"0 900000000 6\n", softnet: b"00000020 00000007 00000001\n"})
-    reading = probe.read()
-    assert isinstance(reading, Reading)
-    seen = reading.facts["softirq"]
+    probe.read()
+    judged = probe.fill(case(snapshot()))
+    seen = judged.softirq
+    assert isinstance(seen, SoftirqSeen)
+    assert seen.longest is not None
     assert (seen.longest.seconds, seen.longest.slices, seen.longest.dropped) == (0.4, 1, 7)
     assert (seen.dropped, seen.squeezed, round(seen.seconds)) == (7, 1, INTERVAL_SECONDS)
-    finding = judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+    finding = judge_starved_softirq(judged)
     assert finding.verdict is Verdict.PRESENT
     assert "ksoftirqd of core 0 waited 400.0 ms each time" in finding.summary
     for _ in range(round(WINDOW_SECONDS / INTERVAL_SECONDS)):
         host.wait(INTERVAL_SECONDS)
-        reading = probe.read()
-    assert isinstance(reading, Reading)
-    assert reading.facts["softirq"].longest.seconds == 0.0
-    assert round(reading.facts["softirq"].seconds) == WINDOW_SECONDS
+        probe.read()
+    seen = probe.fill(case(snapshot())).softirq
+    assert isinstance(seen, SoftirqSeen)
+    assert seen.longest is not None
+    assert (seen.longest.seconds, round(seen.seconds)) == (0.0, WINDOW_SECONDS)
 
 
 def test_a_recording_gives_the_latencies_back() -> None:
     host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
     host.outcome = PLAIN
-    seen = SoftirqWindow(host).seen()
+    seen = DetailedSoftirqWatch(host).seen()
     assert isinstance(seen, SoftirqSeen)
     assert not isinstance(seen.latencies, Gap)
     assert [(core.core, core.worst.longest_seconds, core.worst.longest_at) for core in seen.latencies] == [
@@ -99,7 +98,7 @@ def test_what_hist_triggers_told_is_known_to_be_the_least() -> None:
     host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
     for by, is_least in (("hist", True), ("bpf", False)):
         host.outcome = {**PLAIN, "by": by, "refused": "bpf(2) is not allowed"}
-        seen = SoftirqWindow(host).seen()
+        seen = DetailedSoftirqWatch(host).seen()
         assert isinstance(seen, SoftirqSeen)
         assert (seen.is_least, seen.refused) == (is_least, "bpf(2) is not allowed")
 
@@ -108,11 +107,11 @@ def test_what_hist_triggers_told_is_known_to_be_the_least() -> None:
 def test_what_a_stranger_recorded_is_a_gap_and_the_files_remain(outcome: Any) -> None:
     host = Replayed({**FILES, b"/proc/softirqs": b""}, is_live=False)
     host.outcome = outcome
-    seen = SoftirqWindow(host).seen()
+    seen = DetailedSoftirqWatch(host).seen()
     assert isinstance(seen, SoftirqSeen)
     assert isinstance(seen.latencies, Gap)
     assert seen.waited_seconds == 0.0
 
 
 def test_a_machine_that_tells_nothing_is_a_gap() -> None:
-    assert isinstance(SoftirqWindow(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"})).seen(), Gap)
+    assert isinstance(DetailedSoftirqWatch(ScriptedHost({b"/proc/1/stat": b"1 (sh) S 0"})).seen(), Gap)
