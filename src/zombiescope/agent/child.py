@@ -15,12 +15,12 @@ MOST_SECONDS = 120.0
 class Child:
     """`descriptor` becomes readable when there is something to `collect`."""
 
-    def __init__(self, name: str, work: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, name: str, work: Callable[[], Any]) -> None:
         self.name = name
         self._child = ShortLived(lambda: json.dumps(work()).encode())
         self.descriptor, self.collect = self._child.descriptor, self._child.collect
 
-    def end(self, *, kill: bool = False) -> dict[str, Any] | str:
+    def end(self, *, kill: bool = False) -> list[Any] | str:
         """The outcome, or why there is none."""
         said = self._child.end(kill=kill)
         if kill:
@@ -29,4 +29,4 @@ class Child:
             outcome = json.loads(said or b"")
         except ValueError:
             return "the process that looked ended without an answer"
-        return outcome if isinstance(outcome, dict) else "the process that looked gave no answer"
+        return outcome if isinstance(outcome, list) else "the process that looked gave no answer"

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from zombiescope.agent.api import Api
 from zombiescope.agent.child import MOST_SECONDS, Child
@@ -29,7 +30,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.follow import Follower
-from zombiescope.pipeline.heavy import observe_heavily, own_sweep
+from zombiescope.pipeline.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.pipeline.keep import Keeper
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.web.server import Server
@@ -184,19 +185,18 @@ class Agent:
         self._due["walk"] = time.monotonic() + self.config.number("walk_interval_seconds")
         self._tick()
         self._counted = self.state.accounts.snapshot()
-        self._begin("walk", walk=True)
+        self._begin("walk", lambda: walk(self._follower.host))
 
     def _look_heavily(self) -> None:
         if self._child:
             self._due["heavy"] = time.monotonic() + 1
             return
         self._due["heavy"] = time.monotonic() + self.config.number("heavy_interval_seconds")
-        self._begin("heavy", walk=False)
+        self._begin("heavy", lambda: look_heavily(self._follower.host, self._follower.hierarchy))
 
-    def _begin(self, name: str, *, walk: bool) -> None:
-        host, hierarchy = self._follower.host, self._follower.hierarchy
+    def _begin(self, name: str, work: Callable[[], Any]) -> None:
         try:
-            self._child = Child(name, lambda: observe_heavily(host, hierarchy, walk=walk))
+            self._child = Child(name, work)
         except OSError as error:
             self.state.fail(name, f"no process could be started: {error.strerror}")
             return
@@ -214,12 +214,12 @@ class Agent:
         outcome = child.end(kill=kill)
         if isinstance(outcome, str):
             self.state.fail(child.name, outcome)
-        elif "walk" in outcome:
-            seconds, makers = outcome["walk"]
-            self.state.take_walk(seconds, makers, self._counted)
+        elif child.name == "walk":
+            self.state.take_walk(walked_of(outcome), self._counted)
         else:
-            self.state.take_heavy(outcome, time.monotonic())
-            self._remember(own_sweep(outcome, self._follower.host.wall_clock()))
+            heavy = heavy_of(outcome)
+            self.state.take_heavy(heavy, time.monotonic())
+            self._remember(heavy.own_sweep(self._follower.host.wall_clock()))
 
     def _why_unwell(self) -> str:
         silent = time.monotonic() - self._last_tick
