@@ -5,19 +5,21 @@ child; signals, the server and the children's answers through one selector."""
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from zombiescope.agent.api import Api
-from zombiescope.agent.child import MOST_SECONDS, Child
 from zombiescope.agent.door import close_door, guards_of, open_door
-from zombiescope.agent.notify import Notifier
+from zombiescope.agent.keep import Keeper
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
 from zombiescope.agent.textfile import write_textfile
@@ -29,11 +31,46 @@ from zombiescope.facts.agent import Occurrence, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.follow import Follower
+from zombiescope.host.short_lived import ShortLived
 from zombiescope.pipeline.heavy import heavy_of, look_heavily, walk, walked_of
-from zombiescope.pipeline.keep import Keeper
 from zombiescope.watching.catalogue import PROBES
+from zombiescope.watching.cgroups import Follower
 from zombiescope.web.server import Server
+
+
+class Notifier:
+    def __init__(self, address: str | None) -> None:
+        self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    def say(self, *lines: str) -> None:
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
+            speaking.sendto("\n".join(lines).encode(), self._address)
+
+
+MOST_SECONDS = 120.0
+
+
+class Child:
+    """`descriptor` becomes readable when there is something to `collect`."""
+
+    def __init__(self, name: str, work: Callable[[], Any]) -> None:
+        self.name = name
+        self._child = ShortLived(lambda: json.dumps(work()).encode())
+        self.descriptor, self.collect = self._child.descriptor, self._child.collect
+
+    def end(self, *, kill: bool = False) -> list[Any] | str:
+        """The outcome, or why there is none."""
+        said = self._child.end(kill=kill)
+        if kill:
+            return f"it took longer than {MOST_SECONDS:.0f} s and was stopped"
+        try:
+            outcome = json.loads(said or b"")
+        except ValueError:
+            return "the process that looked ended without an answer"
+        return outcome if isinstance(outcome, list) else "the process that looked gave no answer"
+
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0

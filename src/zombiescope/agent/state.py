@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zombiescope.agent.growing import Growing
 from zombiescope.analysis.cost import memory_mark
-from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts
-from zombiescope.analysis.looping_units import LoopingUnits
+from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
 from zombiescope.analysis.scan import Scan, derive_scan
-from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -24,8 +22,8 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.pipeline.heavy import Heavy, Restarts, Walked
+from zombiescope.watching.cgroups import Follower, Tick
 from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20

@@ -12,7 +12,7 @@ from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.plain import of_plain, to_plain
 from zombiescope.host.access import Host
-from zombiescope.pipeline.follow import Backlog, read_backlog
+from zombiescope.watching.cgroups import Backlog, read_backlog
 
 _LONG_SWEEP_SECONDS = 0.2
 T = TypeVar("T")

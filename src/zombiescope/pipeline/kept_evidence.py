@@ -21,7 +21,7 @@ from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.plain import Clean, of_plain, to_plain
 from zombiescope.facts.zombies import Pin, Walk
 from zombiescope.host.access import Host
-from zombiescope.pipeline.evidence import Evidence
+from zombiescope.pipeline.autopsy import Evidence
 
 NAME = "autopsy"
 MOST_TEXT = 64 << 20

@@ -14,7 +14,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import scan
 from zombiescope.profiling.capture import Capture
 from zombiescope.profiling.saturation import find_moments
-from zombiescope.watching.nics import ResetsWatch
+from zombiescope.watching.nics import FollowedNicsWatch
 
 _REMEMBERED = {"saturated-core": "core-saturated", "nic-reset": "nic-reset", "finding": "finding-present"}
 """What the agent calls it in its history."""
@@ -45,13 +45,13 @@ def keeper(
 
 class _Resets:
     def __init__(self, *, believe_users: bool) -> None:
-        self._watch = ResetsWatch(LiveHost(), believe_users=believe_users)
-        self._watch.look()
+        self._watch = FollowedNicsWatch(LiveHost(), believe_users=believe_users)
 
     def since_last(self, capture: Capture) -> bool:
         """By the kernel's log, or by what the drivers count where it may not be read."""
         del capture
-        return bool(self._watch.look())
+        self._watch.look()
+        return bool(self._watch.ended)
 
 
 class _Remembered:

@@ -47,51 +47,77 @@ class NicsWatch(Watch[NicsSeen]):
 
     def __init__(self, host: Host, began_at: float, *, believe_users: bool = False) -> None:
         self._host, self._began_at, self._believe_users = host, began_at, believe_users
-        self._first = read_nic_counters(host)
+        self._first = self._last = read_nic_counters(host)
 
     def seen(self) -> NicsSeen | Gap:
         log = read_kernel_log(self._host, believe_users=self._believe_users)
-        last, now = read_nic_counters(self._host), self._host.wall_clock()
-        return NicsSeen(
-            log, _counters(last if isinstance(self._first, Gap) else self._first, last, self._began_at, now)
-        )
+        self._last = read_nic_counters(self._host)
+        return self._told(log, self._host.wall_clock())
+
+    def _told(self, log: KernelLog | Gap, now: float) -> NicsSeen:
+        first, last = self._first, self._last
+        if isinstance(last, Gap):
+            return NicsSeen(log, last)
+        counters = NicCounters(now, max(now - self._began_at, 0.0), last if isinstance(first, Gap) else first, last)
+        return NicsSeen(log, counters)
 
 
-def _counters(
-    first: tuple[DeviceCounters, ...] | Gap, last: tuple[DeviceCounters, ...] | Gap, began_at: float, now: float
-) -> NicCounters | Gap:
-    if isinstance(last, Gap):
-        return last
-    if isinstance(first, Gap):
-        return Gap("nic_counters", "not read yet")
-    return NicCounters(now, max(now - began_at, 0.0), first, last)
-
-
-class ResetsWatch:
-    """`look` gives the resets that ended since the look before."""
+class FollowedNicsWatch(NicsWatch):
+    """For ever: resets are counted as they end, counters read again each minute and told for a day."""
 
     def __init__(self, host: Host, *, believe_users: bool = False) -> None:
-        self._host = host
-        self.log: LogFollower | Gap = open_kernel_log(host, believe_users=believe_users)
+        self._follower: LogFollower | Gap = open_kernel_log(host, believe_users=believe_users)
         self._folding = ResetFolding()
-        self.events: list[LogEvent] = []
-        """Of the look before."""
+        self._events: deque[LogEvent] = deque(maxlen=_MOST_EVENTS)
         self._before: dict[str, DeviceCounters] | None = None
+        self._resets(host)
+        self._events.clear()
+        self._log = read_kernel_log(host, believe_users=believe_users)
+        super().__init__(host, host.wall_clock())
+        self._read_at = self._began_at
+        self.ended: list[NicReset] = []
+        """By the last look."""
+        known = () if isinstance(self._first, Gap) else self._first
+        names = [each.device for each in known if each.counters][:_MOST_AT_START]
+        # From zero on, so that the first reset is seen as an increase.
+        self.counts = Counter({(name, reason): 0 for name in names for reason in _FROM_THE_START})
 
-    def look(self) -> list[NicReset]:
-        if isinstance(self.log, Gap):
-            return self._by_counters()
-        self.events = self.log.read()
-        found = [reset for event in self.events for reset in self._folding.add(event)]
-        return found + self._folding.end(self._host.wall_clock())
+    @property
+    def gap(self) -> Gap | None:
+        """Why the log is not followed."""
+        return self._follower if isinstance(self._follower, Gap) else None
+
+    def look(self) -> None:
+        self.ended = self._resets(self._host)
+        for reset in self.ended:
+            self.counts[self._series(reset)] += 1
+        now = self._host.wall_clock()
+        if not 0 <= now - self._read_at < _COUNTERS_SECONDS:
+            self._read_at, self._last = now, read_nic_counters(self._host)
+        if not 0 <= now - self._began_at < _DAY:
+            self._began_at, self._first = now, self._last
+
+    def seen(self) -> NicsSeen | Gap:
+        log, now = self._log, self._host.wall_clock()
+        if isinstance(log, KernelLog):
+            log = log._replace(until=now, events=(*log.events, *self._events)[-_MOST_EVENTS:])
+        return self._told(log, now)
 
     def close(self) -> None:
-        if not isinstance(self.log, Gap):
-            self.log.close()
+        if not isinstance(self._follower, Gap):
+            self._follower.close()
 
-    def _by_counters(self) -> list[NicReset]:
+    def _resets(self, host: Host) -> list[NicReset]:
+        if isinstance(self._follower, Gap):
+            return self._by_counters(host)
+        events = self._follower.read()
+        self._events.extend(events)
+        found = [reset for event in events for reset in self._folding.add(event)]
+        return found + self._folding.end(host.wall_clock())
+
+    def _by_counters(self, host: Host) -> list[NicReset]:
         """One counter that grew is one reason; the kernel's transmit timeouts only where the driver names none."""
-        counters = read_nic_counters(self._host)
+        counters = read_nic_counters(host)
         if isinstance(counters, Gap):
             return []
         before, self._before = self._before, {each.device: each for each in counters}
@@ -101,58 +127,13 @@ class ResetsWatch:
             named = {name: more for name, more in grown.items() if name in _BY_COUNTER}
             if len(named) > 1:
                 named.pop("timeouts", None)
-            now = self._host.wall_clock()
+            now = host.wall_clock()
             found += [
                 NicReset(now, device.device, _BY_COUNTER[name])
                 for name, more in named.items()
                 for _ in range(min(more, 100))
             ]
         return found
-
-
-class FollowedNicsWatch(Watch[NicsSeen]):
-    """For ever: resets are counted from the first look on, counters read again each minute and told for a day."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._resets = ResetsWatch(host)
-        self._resets.look()
-        self._log: KernelLog | Gap = read_kernel_log(host)
-        self._events: deque[LogEvent] = deque(maxlen=_MOST_EVENTS)
-        self.counts: Counter[tuple[str, ResetReason]] = Counter()
-        self.ended: list[NicReset] = []
-        """By the last look."""
-        self._began = self._read_at = host.wall_clock()
-        self._first = self._last = read_nic_counters(host)
-        known = () if isinstance(self._first, Gap) else self._first
-        names = [each.device for each in known if each.counters][:_MOST_AT_START]
-        # From nought on, so that the first reset is seen as an increase.
-        self.counts.update({(name, reason): 0 for name in names for reason in _FROM_THE_START})
-
-    @property
-    def gap(self) -> Gap | None:
-        """Why the log is not followed."""
-        return self._resets.log if isinstance(self._resets.log, Gap) else None
-
-    def look(self) -> None:
-        self.ended = self._resets.look()
-        self._events.extend(self._resets.events)
-        for reset in self.ended:
-            self.counts[self._series(reset)] += 1
-        now = self._host.wall_clock()
-        if not 0 <= now - self._read_at < _COUNTERS_SECONDS:
-            self._read_at, self._last = now, read_nic_counters(self._host)
-        if not 0 <= now - self._began < _DAY:
-            self._began, self._first = now, self._last
-
-    def seen(self) -> NicsSeen | Gap:
-        log, now = self._log, self._host.wall_clock()
-        if isinstance(log, KernelLog):
-            log = log._replace(until=now, events=(*log.events, *self._events)[-_MOST_EVENTS:])
-        return NicsSeen(log, _counters(self._first, self._last, self._began, now))
-
-    def close(self) -> None:
-        self._resets.close()
 
     def _series(self, reset: NicReset) -> tuple[str, ResetReason]:
         """A new one takes the room of one that never counted anything; without such a one it is `other`."""

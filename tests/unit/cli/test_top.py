@@ -17,8 +17,7 @@ from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier
 from zombiescope.host.access import Host
-from zombiescope.pipeline.top import Picture, Row, sorted_rows
-from zombiescope.pipeline.top_signs import Signs, SignsWatch
+from zombiescope.pipeline.top import Picture, Row, Signs, SignsWatch, sorted_rows
 from zombiescope.presenters.screen import cells, headline, signs_of
 
 SYSTEM, SOFTIRQ = CoreMode.SYSTEM, CoreMode.SOFTIRQ

@@ -13,9 +13,9 @@ from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, Residuals, Sw
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.pipeline import heavy
-from zombiescope.pipeline.follow import Backlog
 from zombiescope.pipeline.heavy import Heavy, heavy_of, look_heavily, walk, walked_of
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.watching.cgroups import Backlog
 
 
 def looked(name: bytes = b"/a") -> Heavy:

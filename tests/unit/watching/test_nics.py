@@ -13,7 +13,7 @@ from zombiescope.facts.kernel_log import LogEvent, NicReset, ResetReason
 from zombiescope.facts.network import NicCounters
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.watching import nics
-from zombiescope.watching.nics import NicsTeller, ResetsWatch
+from zombiescope.watching.nics import FollowedNicsWatch, NicsTeller
 
 TABLE = b"  eth0: 1 2\n"
 TIMEOUT = b"/sys/class/net/eth0/queues/tx-0/tx_timeout"
@@ -35,14 +35,19 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
 
 def test_counters_stand_in_for_a_refused_log(refused: Refused) -> None:
     refused.counters = {"suspected_poll_starvation": 1}
-    watch = ResetsWatch(refused)
-    assert watch.look() == []
+    watch = FollowedNicsWatch(refused)
+
+    def reasons() -> list[ResetReason]:
+        watch.look()
+        return [reset.reason for reset in watch.ended]
+
+    assert reasons() == []
     refused.change({TIMEOUT: b"2\n"})
-    assert [reset.reason for reset in watch.look()] == [ResetReason.TRANSMIT_TIMEOUT]
+    assert reasons() == [ResetReason.TRANSMIT_TIMEOUT]
     refused.change({TIMEOUT: b"3\n"})
     refused.counters = {"suspected_poll_starvation": 2}
-    assert [reset.reason for reset in watch.look()] == [ResetReason.POLL_STARVATION]
-    assert watch.look() == []
+    assert reasons() == [ResetReason.POLL_STARVATION]
+    assert reasons() == []
 
 
 def test_the_probe_counts_from_nought_and_says_its_gap(refused: Refused) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from zombiescope.config import Config
 from zombiescope.facts.gap import Gap
 from zombiescope.history.store import Store
-from zombiescope.pipeline.follow import Follower
+from zombiescope.watching.cgroups import Follower
 
 
 class Keeper:

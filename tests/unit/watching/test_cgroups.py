@@ -15,8 +15,8 @@ from zombiescope.facts.cgroups import Census, CountSource, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Lifecycle
 from zombiescope.host.access import Host
-from zombiescope.pipeline import follow
-from zombiescope.pipeline.follow import Follower
+from zombiescope.watching import cgroups
+from zombiescope.watching.cgroups import Follower
 
 
 class Told:
@@ -48,7 +48,7 @@ class Followed:
         self.walks, self.births_while_walking, self.ledger = 0, 0, Told()
         machine = v1_machine({b"/a": Cgroup(zombies=3), b"/b": Cgroup()})
         self.host = ScriptedHost(machine, after_walk=self._walked)
-        monkeypatch.setattr(follow, "open_ledger", lambda *_: self.ledger)
+        monkeypatch.setattr(cgroups, "open_ledger", lambda *_: self.ledger)
         self.follower = Follower(cast("Host", self.host))
 
     def _walked(self, _: ScriptedHost) -> None:
