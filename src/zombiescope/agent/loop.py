@@ -32,9 +32,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
 from zombiescope.host.short_lived import ShortLived
-from zombiescope.pipeline.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
+from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
 
 

@@ -15,7 +15,7 @@ from zombiescope.facts.agent import ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.watching.catalogue import Probe
-from zombiescope.watching.watch import Teller
+from zombiescope.watching.watch import Filling, Teller
 
 MOST_SHARE = 0.005
 """Of a core: a probe that works long is asked less often. One that waited on a starved host is not: there it is needed most."""
@@ -31,7 +31,7 @@ def on_the_beat(now: float, pace: float) -> float:
 Told = Callable[[str, ProbeRun, Reading], None]
 
 
-class Probing:
+class Probing(Filling):
     def __init__(self, host: Host, probes: Iterable[Probe], tell: Told, complain: Callable[[str], None]) -> None:
         self._host, self._tell, self._complain = host, tell, complain
         self._probes = {probe.name: probe for probe in probes}

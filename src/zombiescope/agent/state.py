@@ -22,8 +22,8 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.pipeline.heavy import Heavy, Restarts, Walked
 from zombiescope.watching.cgroups import Follower, Tick
+from zombiescope.watching.heavy import Heavy, Restarts, Walked
 from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20

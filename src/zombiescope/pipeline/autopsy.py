@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import re
+from typing import Any, NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Totals, derive_autopsy, derive_totals, with_pod_names
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
 from zombiescope.analysis.splitting import split_by_residual
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.beside import NOTHING_BESIDE, Beside
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.page_free_pins import DeletedTasks, PageFreePins, SocketCandidates
+from zombiescope.facts.page_pins import PinnedFile
+from zombiescope.facts.plain import Clean, of_plain, to_plain
 from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.zombies import Tier, Walk, Zombie
+from zombiescope.facts.zombies import Pin, Tier, Walk, Zombie
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.pipeline.opening import Progress
@@ -215,7 +220,6 @@ def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
 
 def _recalled(host: Host, progress: Progress) -> Evidence:
     """What a recording kept of an autopsy; where it kept none, what its plain files tell, and why there is no more."""
-    from zombiescope.pipeline.kept_evidence import recall  # noqa: PLC0415 (a live host needs none of it)
 
     kept = recall(host)
     if isinstance(kept, Evidence):
@@ -246,3 +250,82 @@ def _is_wanted(body: Body, choice: Choice, now: float) -> bool:
     if choice.older_than_seconds is None:
         return True
     return body.zombie.born_at is not None and now - body.zombie.born_at >= choice.older_than_seconds
+
+
+NAME = "autopsy"
+MOST_TEXT = 64 << 20
+_HELD = re.compile(r"(pid \d+) \(.*\)(, to be reaped by pid \d+|, \w+ socket \d+)?", re.DOTALL)
+_NAMELESS = b""
+
+
+class _Kept(NamedTuple):
+    """Evidence, with every type where it can be looked up."""
+
+    taken_at: float
+    hierarchy: Hierarchy
+    census: Census | Gap
+    walk: Walk
+    population: Population | None
+    residuals: Residuals | Gap
+    files: tuple[PinnedFile, ...]
+    pins: PageFreePins | None
+    gaps: tuple[Gap, ...]
+
+
+def keep(evidence: Evidence, clean: Clean, most: int = MOST_TEXT) -> dict[str, Any]:
+    """Plain JSON for a recording."""
+    kept = {"evidence": to_plain(_without_names(evidence), _Kept, clean)}
+    size = len(json.dumps(kept))
+    if size > most:
+        return {"why": f"the autopsy is {size >> 20} MiB as text, and a recording keeps {most >> 20} MiB"}
+    return kept
+
+
+def recall(host: Host) -> Evidence | str:
+    """What a recording kept, or why it kept nothing; without a word where nobody looked."""
+    outcome = host.experiment(NAME, dict)
+    if not outcome or "evidence" not in outcome:
+        return str((outcome or {}).get("why", ""))
+    try:
+        kept = of_plain(outcome["evidence"], _Kept)
+    except ValueError as error:
+        why = f"its autopsy is not as one is kept ({error})"
+        raise UsageError(f"cannot use {host.label}", why, "make a new one: zombiescope record FILE") from error
+    assert isinstance(kept, _Kept)
+    taken_at, hierarchy, census, walk, population, residuals, files, pins, gaps = kept
+    return Evidence(taken_at, hierarchy, census, walk, population, residuals, Beside(files, pins), gaps)
+
+
+def _without_names(evidence: Evidence) -> _Kept:
+    taken_at, hierarchy, census, walk, population, residuals, beside, gaps = evidence
+    if isinstance(census, Census):
+        census = census._replace(tree=None)
+    files = tuple(file._replace(pin=_unnamed(file.pin)) for file in beside.files)
+    pins = beside.pins and _page_free(beside.pins)
+    return _Kept(taken_at, hierarchy, census, _unnamed_walk(walk), population, residuals, files, pins, gaps)
+
+
+def _unnamed_walk(walk: Walk) -> Walk:
+    zombies = [
+        zombie._replace(pins=tuple(map(_unnamed, zombie.pins)))
+        if any(pin.holder is not None for pin in zombie.pins)
+        else zombie
+        for zombie in walk.zombies
+    ]
+    return walk._replace(zombies=tuple(zombies))
+
+
+def _unnamed(pin: Pin) -> Pin:
+    if pin.holder is None:
+        return pin
+    found = _HELD.fullmatch(pin.holder)
+    return pin._replace(holder=found[1] + (found[2] or "") if found else pin.holder.partition(" (")[0])
+
+
+def _page_free(pins: PageFreePins) -> PageFreePins:
+    tasks, sockets = pins.tasks, pins.sockets
+    if isinstance(tasks, DeletedTasks):
+        tasks = tasks._replace(tasks=tuple(task._replace(name=_NAMELESS) for task in tasks.tasks))
+    if isinstance(sockets, SocketCandidates):
+        sockets = sockets._replace(dead=tuple(one._replace(local="", remote="") for one in sockets.dead))
+    return pins._replace(tasks=tasks, sockets=sockets)

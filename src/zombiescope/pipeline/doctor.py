@@ -22,7 +22,7 @@ from zombiescope.pipeline.scan import USUAL, growth_of, observe
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.services import Live
-from zombiescope.watching.watch import judge
+from zombiescope.watching.watch import Filling, judge
 from zombiescope.watching.window import Scene, Window, let_pass
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _NOT_HERE = Gap(
 _GARBLED = Gap(FACT, "the recorded autopsy is not in a form we know", "record the host again")
 
 
-class Examination:
+class Examination(Filling):
     """Also holds the autopsy itself, where it was done here: a plan names files."""
 
     def __init__(self, host: Host) -> None:

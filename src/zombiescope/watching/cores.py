@@ -15,7 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
-from zombiescope.watching.watch import Events, Teller, Watch
+from zombiescope.watching.watch import Events, Quiet, Teller
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
@@ -31,7 +31,7 @@ _EXPERIMENT = "kernel_stacks"
 _NOT_KEPT = Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
 
 
-class CoresWatch(Watch[CoresSeen]):
+class CoresWatch(Quiet):
     def __init__(self, host: Host, interval: float = 1.0, kept_seconds: float = _KEPT_SECONDS) -> None:
         """`interval`: how far apart the looks are; `kept_seconds`: how far back `seen` tells."""
         self._host, self._interval, self._kept = host, interval, kept_seconds

@@ -13,7 +13,7 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
-from zombiescope.watching.watch import Watch
+from zombiescope.watching.watch import Quiet
 
 FACT = "flows"
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -22,7 +22,7 @@ _NOT_HERE = Gap(FACT, "nothing happens in a folder, and its recording kept no bi
 _GARBLED = Gap(FACT, "the recorded births and deaths are not in a form we know", "record the host again")
 
 
-class FlowsWatch(Watch[FlowsSeen]):
+class FlowsWatch(Quiet):
     """Begins when it is made; `look` about once a second; then `seen`, which ends it."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap) -> None:

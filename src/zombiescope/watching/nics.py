@@ -15,7 +15,7 @@ from zombiescope.facts.network import DeviceCounters, NicCounters
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.kernel_log import LogFollower, open_kernel_log, read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
-from zombiescope.watching.watch import Teller, Watch
+from zombiescope.watching.watch import Quiet, Teller
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
@@ -42,7 +42,7 @@ class NicsSeen(NamedTuple):
     counters: NicCounters | Gap
 
 
-class NicsWatch(Watch[NicsSeen]):
+class NicsWatch(Quiet):
     """A window: what the drivers counted in it, and the kernel's log at its end."""
 
     def __init__(self, host: Host, began_at: float, *, believe_users: bool = False) -> None:

@@ -13,10 +13,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import NO_GROUPS, PressureLook, PressurePoint, PressureSeen, Throttle, ThrottledGroup
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_throttling import FACT, read_throttling
-from zombiescope.probes.readers.group_stalls import read_group_stalls
 from zombiescope.probes.readers.node import read_shape
 from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
-from zombiescope.watching.watch import Watch
+from zombiescope.watching.watch import Quiet
 
 QUOTA_SECONDS = 60.0
 _MOST_QUOTAS = 11
@@ -24,7 +23,7 @@ _MOST_SPANS = 60
 _SOON = Gap(FACT, "watched for less than a minute so far", "look again in a minute")
 
 
-class QuotasWatch(Watch[tuple[ThrottledGroup, ...]]):
+class QuotasWatch(Quiet):
     """Every cgroup that has a CPU quota; `look` reads when a minute is over."""
 
     def __init__(self, host: Host, interval: float = QUOTA_SECONDS) -> None:
@@ -53,7 +52,7 @@ class QuotasWatch(Watch[tuple[ThrottledGroup, ...]]):
         return derive_throttled(self._looks[0], self._looks[-1]) if len(self._looks) > 1 else self._gap
 
 
-class PressureWatch(Watch[PressureSeen]):
+class PressureWatch(Quiet):
     """Of the last ten minutes, at a look every ten seconds."""
 
     def __init__(self, host: Host, quotas: QuotasWatch | None = None, most_spans: int | None = _MOST_SPANS) -> None:
@@ -100,4 +99,6 @@ class WholePressureWatch(PressureWatch):
         return super().seen()
 
     def _read(self) -> PressureLook:
+        from zombiescope.probes.readers.group_stalls import read_group_stalls  # noqa: PLC0415 (the agent follows no cgroups)
+
         return super()._read()._replace(groups=read_group_stalls(self._host, self._hierarchy, self._groups))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch reclaim: every call timed in the kernel. `doctor` and `scan --watch` read once, at the end; the agent every ten seconds,
-with rates, stalls and throttling of the same ten minutes. Nothing runs between two readings where nobody reclaims."""
+"""Watch reclaim: every call timed in the kernel, by `ReclaimWindow`, which `doctor` and `scan --watch` read once, at the end. The
+agent reads it every ten seconds, with rates, stalls and throttling of the same ten minutes. Nothing runs between two readings where
+nobody reclaims."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zombiescope.analysis.pressure import reclaim_since
-from zombiescope.analysis.reclaim_pass import ReclaimPass, derive_reclaim_pass
 from zombiescope.facts.agent import Occurrence, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 1.0
 _MOST_READINGS = 61
-
-
-def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
-    """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
-    window = ReclaimWindow(host)
-    try:
-        host.wait(seconds)
-        return derive_reclaim_pass(window.seen(), host.wall_clock())
-    finally:
-        window.close()
 
 
 class ReclaimTeller(Teller):

@@ -21,7 +21,7 @@ from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_bi
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
 from zombiescope.probes.unit_text import is_unit_name
-from zombiescope.watching.watch import Watch
+from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit
@@ -164,7 +164,7 @@ def unit_births(births: Mapping[bytes, int]) -> dict[str, int]:
     return dict(found)
 
 
-class ServicesWatch(Watch[ServicesSeen]):
+class ServicesWatch(Quiet):
     """The first look is taken when it is made; `look` often; then `seen`."""
 
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap, audit: Auditing) -> None:

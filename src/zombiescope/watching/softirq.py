@@ -15,7 +15,7 @@ from zombiescope.facts.metric_names import SOFTIRQ_WAIT
 from zombiescope.facts.softirq import SoftirqLook, SoftirqSeen, SoftirqStep
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.softirq_wait import find_ksoftirqd, read_softirq_wait
-from zombiescope.watching.watch import Teller, Watch
+from zombiescope.watching.watch import Quiet, Teller
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
@@ -27,7 +27,7 @@ _NOT_COUNTED = Gap(
 )
 
 
-class SoftirqWatch(Watch[SoftirqSeen]):
+class SoftirqWatch(Quiet):
     def __init__(self, host: Host, most_steps: int | None = _MOST_STEPS) -> None:
         self._host = host
         self.ksoftirqd = find_ksoftirqd(host)

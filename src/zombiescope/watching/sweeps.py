@@ -6,20 +6,19 @@ from __future__ import annotations
 from collections import deque
 
 from zombiescope.analysis.sweeping import SweepBursts
-from zombiescope.analysis.zombie_cost import derive_sweepers
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.sweepers import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
-from zombiescope.watching.watch import Events, Teller, Watch
+from zombiescope.watching.watch import Events, Quiet, Teller
 
 _SEARCH_SECONDS = 300.0
 """Between two searches for such processes: each reads the name of every process."""
 _MOST_BURSTS = 500
 
 
-class SweepsWatch(Watch[SweepersSeen]):
+class SweepsWatch(Quiet):
     def __init__(self, host: Host, began_at: float) -> None:
         self._host, self._began_at = host, began_at
         self._sweeping = SweepBursts(TICKS_PER_SECOND)
@@ -46,6 +45,8 @@ class SweepsWatch(Watch[SweepersSeen]):
         return self._known if isinstance(self._known, Gap) else None
 
     def seen(self) -> SweepersSeen | Gap:
+        from zombiescope.analysis.zombie_cost import derive_sweepers  # noqa: PLC0415 (the agent tells of events alone)
+
         before, after, now = self._first, read_sweepers(self._host), self._host.wall_clock()
         if isinstance(before, Gap):
             return before

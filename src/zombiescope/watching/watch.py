@@ -4,50 +4,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.facts.agent import Occurrence, Reading
 from zombiescope.facts.gap import Gap
 
-Seen_co = TypeVar("Seen_co", covariant=True)
 
-
-class Watch(Protocol[Seen_co]):
-    """One subject. Its driver says how often it looks; what costs much belongs into `seen`."""
+class Quiet:
+    """A watch for which the kernel counts by itself, and which holds nothing open."""
 
     def look(self) -> None:
-        """Where the kernel counts by itself there is nothing to do."""
-        return
-
-    def seen(self) -> Seen_co | Gap:
-        """Since it was opened, or of the last minutes."""
-        ...
+        """Nothing to do."""
 
     def close(self) -> None:
-        """Most hold nothing open."""
-        return
+        """Nothing to do."""
 
 
-class Filling(Protocol):
+class Filling:
     def fill(self, case: Case) -> Case:
-        """The case with what was seen, in the fields of its subject."""
-        ...
-
-
-class Teller(Filling, Protocol):
-    """Drives a watch for the agent, and turns what it saw into metrics, numbers for the history and events."""
-
-    def read(self) -> Reading | Gap: ...
-
-    def fill(self, case: Case) -> Case:
-        """Some tell of events alone."""
+        """The case with what was seen, in the fields of its subject; some tell of events alone."""
         return case
 
+
+class Teller(Filling):
+    """Drives a watch for the agent, and turns what it saw into metrics, numbers for the history and events."""
+
+    def read(self) -> Reading | Gap:
+        raise NotImplementedError
+
     def close(self) -> None:
         """Most hold nothing open."""
-        return
 
 
 class Judged(NamedTuple):

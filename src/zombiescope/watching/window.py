@@ -25,11 +25,24 @@ from zombiescope.watching.pressure import WholePressureWatch
 from zombiescope.watching.services import Auditing, ServicesWatch
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 from zombiescope.watching.sweeps import SweepsWatch
-from zombiescope.watching.watch import Filling, Watch
+from zombiescope.watching.watch import Filling
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 _MOST_GROUPS = 10
+
+
+class Watch(Protocol[T_co]):
+    """One subject. Its driver says how often it looks; what costs much belongs in `seen`."""
+
+    def look(self) -> None: ...
+
+    def seen(self) -> T_co | Gap:
+        """Since it was opened, or of the last minutes."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Scene(NamedTuple):
@@ -47,7 +60,12 @@ class Scene(NamedTuple):
     """Births and deaths that were watched from before."""
 
 
-class Guarded(Generic[T]):
+class Looking(Filling):
+    def look(self) -> None:
+        raise NotImplementedError
+
+
+class Guarded(Looking, Generic[T]):
     """A watch that may fail at any time without taking the others with it."""
 
     def __init__(self, name: str, opening: Callable[[], Watch[T]], place: Callable[[Case, T | Gap], Case]) -> None:
@@ -75,10 +93,6 @@ class Guarded(Generic[T]):
         except OSError as error:
             self._gap = Gap(self._name, (error.strerror or str(error)).lower())
         return None
-
-
-class Looking(Filling, Protocol):
-    def look(self) -> None: ...
 
 
 class Subject(NamedTuple):

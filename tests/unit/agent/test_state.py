@@ -29,13 +29,13 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.facts.metric_names import MOST_SERIES, UNIT_RESTARTS
 from zombiescope.facts.node import Identity, Shape
-from zombiescope.pipeline.heavy import Heavy, Restarts, Walked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.ledger_json import render_ledger
 from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
 from zombiescope.probes.lifecycle_polling import PollingLedger
 from zombiescope.watching.cgroups import Backlog, Follower, Tick
+from zombiescope.watching.heavy import Heavy, Restarts, Walked
 
 HEAVY = Heavy(
     {"residual": 0.1, "sweep": 0.02, "empty": 0.01},

@@ -14,13 +14,12 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.priorities import RealTimeSeen
 from zombiescope.watching.cores import LOOKS_PER_SECOND
 from zombiescope.watching.services import Live
-from zombiescope.watching.watch import Watch
 from zombiescope.watching.window import Scene, Window, let_pass, subject
 
 NOWHERE = Gap("memcg.hierarchy", "none")
 
 
-class Fragile(Watch[RealTimeSeen]):
+class Fragile:
     """What it saw is the number of its looks."""
 
     def __init__(self, breaks: str, error: Exception) -> None:

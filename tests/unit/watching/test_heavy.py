@@ -12,10 +12,10 @@ from tests.build import Cgroup, ScriptedHost, v2_machine
 from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, Residuals, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.pipeline import heavy
-from zombiescope.pipeline.heavy import Heavy, heavy_of, look_heavily, walk, walked_of
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.watching import heavy
 from zombiescope.watching.cgroups import Backlog
+from zombiescope.watching.heavy import Heavy, heavy_of, look_heavily, walk, walked_of
 
 
 def looked(name: bytes = b"/a") -> Heavy:
