@@ -18,10 +18,9 @@ from typing import Any
 
 from tests.cores import scoring
 
-from zombiescope.facts.agent import Reading
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.core_probe import CoreProbe
 from zombiescope.probes.readers.kernel_stacks import KernelStacks, open_kernel_stacks
+from zombiescope.watching.cores import CoresTeller
 
 READINGS = 300
 SAMPLER_SECONDS = 5.0
@@ -57,14 +56,12 @@ def main() -> None:
     labelled()
     print()
     for name, host in (("this host", LiveHost()), ("192 simulated CPUs", Simulated(192))):
-        probe = CoreProbe(host)
+        probe = CoresTeller(host)
         share = 100 * cpu_seconds(probe.read, READINGS)
         print(
             f"always on, {name:<19} {share:.4f} % of a core at one look a second   target 0.1   ratio {share / 0.1:.2f}"
         )
-        reading = probe.read()
-        assert isinstance(reading, Reading)
-        print(f"  series: {len(reading.samples)} (no label is by CPU)")
+        print(f"  series: {len(probe.read().samples)} (no label is by CPU)")
     print()
     sampler()
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from tests.build import ScriptedHost
 
-from zombiescope.agent.catalogue import PROBES
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.quota_watch import INTERVAL_SECONDS as QUOTA_SECONDS
-from zombiescope.pipeline.softirq_watch import SoftirqProbe, SoftirqWindow
 from zombiescope.probes.readers.cpu_throttling import read_throttling
+from zombiescope.watching.catalogue import PROBES
+from zombiescope.watching.pressure import QUOTA_SECONDS
+from zombiescope.watching.softirq import DetailedSoftirqWatch, SoftirqTeller
 
 MINE = ("nic_resets", "softirq", "reclaim")
 TARGET = 0.001
@@ -72,13 +72,13 @@ def main(readings: int) -> None:
         f"{'quotas':<12} {each * 1e3:7.3f} ms a reading, every {QUOTA_SECONDS:.0f} s: {each / QUOTA_SECONDS:.4%} of a core"
     )
     print(f"together {total:.4%} of a core; target {TARGET:.2%}, ratio {total / TARGET:.2f}")
-    many = SoftirqProbe(simulated(192))
+    many = SoftirqTeller(simulated(192))
     each = cpu_of(many.read, readings)
     print(
         f"softirq with 192 simulated CPUs: {each * 1e3:.3f} ms a reading, system calls not counted: {each / 5:.4%} of a core"
     )
     alone = cpu_of(talk, 1)
-    window = SoftirqWindow(LiveHost())
+    window = DetailedSoftirqWatch(LiveHost())
     watched = cpu_of(talk, 1)
     seen = window.seen()
     why = seen.reason if isinstance(seen, Gap) else seen.latencies.reason if isinstance(seen.latencies, Gap) else ""

@@ -25,8 +25,8 @@ from zombiescope.host.live import LiveHost
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import Scrubber
-from zombiescope.pipeline.cores import CoresWindow
 from zombiescope.probes.readers.kernel_stacks import RATE_HZ, KernelStacks, open_kernel_stacks
+from zombiescope.watching.cores import DetailedCoresWatch
 
 FOLDER = Path(__file__).parent / "runs"
 LABELS = FOLDER / "labels.json"
@@ -48,7 +48,7 @@ _MOST_TRIES = 40
 def record(load: str, seconds: float, core: int, file: Path) -> Truth | None:
     """None: somebody else was in the kernel for long."""
     host = RecordingHost(LiveHost(), Scrubber(keeps_names=True))
-    window = CoresWindow(host)
+    window = DetailedCoresWatch(host)
     begin_step = random.randint(12, 20)
     with ExitStack() as left:
         start = reclaim(left.enter_context(zombies(3000))) if load == "reclaim" else None

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from zombiescope.facts.agent import Reading
 from zombiescope.facts.cores import CoresSeen, Stretch
 from zombiescope.host.bundle import open_bundle
-from zombiescope.pipeline.core_probe import CoreProbe
 from zombiescope.pipeline.cores import watch_cores
+from zombiescope.watching.cores import CoresWatch
 
 FOLDER = Path(__file__).parent / "runs"
 SECONDS = 6.0
@@ -69,12 +68,11 @@ def by_command(label: Label) -> tuple[Stretch, ...]:
 def by_agent(label: Label) -> tuple[Stretch, ...]:
     """As the agent sees it, a look a second."""
     host = open_bundle(bytes(FOLDER / label.file))
-    probe, seen = CoreProbe(host), None
+    watch = CoresWatch(host)
     for _ in range(int(SECONDS) + 1):
-        reading = probe.read()
-        assert isinstance(reading, Reading)
-        seen = reading.facts["cores"]
+        watch.look()
         host.wait(1.0)
+    seen = watch.seen()
     assert isinstance(seen, CoresSeen), seen
     return seen.stretches
 

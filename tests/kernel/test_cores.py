@@ -26,11 +26,10 @@ from tests.nobody import as_nobody, document_of
 import zombiescope.cli.commands.cores
 import zombiescope.presenters.cores_json  # noqa: F401 (nobody may not be able to read it later)
 from zombiescope.cli.main import main
-from zombiescope.facts.agent import Reading
 from zombiescope.facts.cores import CoresSeen, Stretch
 from zombiescope.host.live import LiveHost
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.pipeline.core_probe import CoreProbe
+from zombiescope.watching.cores import CoresWatch
 
 pytestmark = pytest.mark.kernel
 COMMAND = [sys.executable, "-m", "zombiescope", "cores", "--json"]
@@ -55,7 +54,7 @@ def dead_parent(hierarchy: MemoryHierarchy) -> Iterator[Callable[[], Step]]:
 
 
 class Agent(threading.Thread):
-    """The agent's probe, at its pace."""
+    """The agent's watch, at its pace."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,11 +62,11 @@ class Agent(threading.Thread):
         self.is_over = threading.Event()
 
     def run(self) -> None:
-        probe = CoreProbe(LiveHost())
+        watch = CoresWatch(LiveHost())
         while True:
-            reading = probe.read()
-            if isinstance(reading, Reading) and isinstance(reading.facts["cores"], CoresSeen):
-                self.seen = reading.facts["cores"]
+            watch.look()
+            if isinstance(seen := watch.seen(), CoresSeen):
+                self.seen = seen
             if self.is_over.wait(1.0):
                 return
 

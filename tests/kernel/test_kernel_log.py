@@ -18,10 +18,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogSource
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.ethtool import read_driver_counters
-from zombiescope.pipeline.nic_watch import NicWatch
-from zombiescope.pipeline.starvation import StarvationWindow
 from zombiescope.probes.readers.kernel_log import read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.watching.nics import FollowedNicsWatch, NicsWatch
 
 pytestmark = pytest.mark.kernel
 
@@ -40,7 +39,7 @@ def forge(line: str) -> None:
 
 def test_a_forged_line_is_counted_and_not_believed() -> None:
     host = LiveHost()
-    watch, trusting = NicWatch(host), NicWatch(host, believe_users=True)
+    watch, trusting = FollowedNicsWatch(host), FollowedNicsWatch(host, believe_users=True)
     card = f"lab{secrets.token_hex(4)}"
     before = host.wall_clock()
     forge(f"ena 0000:00:05.0 {card}: Trigger reset is on\n")
@@ -54,8 +53,10 @@ def test_a_forged_line_is_counted_and_not_believed() -> None:
     (reset,) = [reset for reset in derive_resets(believed.events) if reset.device == card]
     assert before - 2 < reset.at < host.wall_clock() + 2, "as near as the two clocks are to each other"
     assert reset.is_over
-    assert card not in {each.device for each in watch.look()}
-    assert [each.device for each in trusting.look() if each.device == card] == [card]
+    watch.look()
+    trusting.look()
+    assert card not in {each.device for each in watch.ended}
+    assert [each.device for each in trusting.ended if each.device == card] == [card]
     watch.close()
     trusting.close()
 
@@ -63,9 +64,10 @@ def test_a_forged_line_is_counted_and_not_believed() -> None:
 def test_the_log_is_a_gap_to_nobody_and_the_counters_are_not() -> None:
     def look() -> dict[str, object]:
         keep_only()
-        seen = StarvationWindow(LiveHost()).seen()
-        counters = seen.nic_counters
-        return {"log": list(seen.kernel_log), "devices": 0 if isinstance(counters, Gap) else len(counters.last)}
+        seen = NicsWatch(LiveHost(), 0.0).seen()
+        assert not isinstance(seen, Gap)
+        counters = seen.counters
+        return {"log": list(seen.log), "devices": 0 if isinstance(counters, Gap) else len(counters.last)}
 
     answer = answer_of_child(look)
     if len(answer["log"]) != len(Gap._fields):

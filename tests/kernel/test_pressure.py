@@ -21,7 +21,7 @@ from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import PressureSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.pressure import PressureWindow
+from zombiescope.watching.pressure import WholePressureWatch
 
 pytestmark = pytest.mark.kernel
 BYTES, CHUNK = 96 << 20, 1 << 20
@@ -56,14 +56,14 @@ def account(group: Path) -> dict[str, int]:
     return {row[0]: int(row[1]) for row in rows}
 
 
-def seen_of(window: PressureWindow) -> PressureSeen:
+def seen_of(window: WholePressureWatch) -> PressureSeen:
     seen = window.seen()
     assert isinstance(seen, PressureSeen)
     return seen
 
 
 def test_a_quota_that_runs_out_is_named(quota: Path) -> None:
-    window = PressureWindow(LiveHost())
+    window = WholePressureWatch(LiveHost())
 
     def burn() -> int:
         """Until it ran out often enough, by the kernel's own account: on a busy machine that takes longer."""
@@ -99,7 +99,7 @@ def test_reclaim_at_a_limit_is_counted_as_such_and_throttles_nobody() -> None:
         place = maker.make(b"reader")
         is_v2 = (maker.top / "memory.max").exists()
         (maker.top / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(str(24 << 20))
-        window = PressureWindow(LiveHost())
+        window = WholePressureWatch(LiveHost())
 
         def read() -> int:
             with open(place + b"/cgroup.procs", "w") as procs:

@@ -24,7 +24,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass
+from zombiescope.pipeline.scan import watch_reclaim_pass
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
 
 pytestmark = pytest.mark.kernel

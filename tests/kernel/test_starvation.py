@@ -21,7 +21,7 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import CoreLatency, SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.softirq_watch import SoftirqWindow
+from zombiescope.watching.softirq import DetailedSoftirqWatch
 
 pytestmark = pytest.mark.kernel
 CORE = max(os.sched_getaffinity(0))
@@ -42,7 +42,7 @@ def of_core(seen: SoftirqSeen | Gap, core: int) -> CoreLatency:
 
 @pytest.mark.parametrize(("seconds", "severity"), [(0.3, Severity.WARNING), (1.2, Severity.CRITICAL)])
 def test_a_core_held_with_softirqs_off_is_named(seconds: float, severity: Severity) -> None:
-    window, began = SoftirqWindow(LiveHost()), time.monotonic()
+    window, began = DetailedSoftirqWatch(LiveHost()), time.monotonic()
     held = hold_softirqs(CORE, seconds)
     seen, ended = window.seen(), time.monotonic()
     worst = of_core(seen, CORE).worst
@@ -59,7 +59,7 @@ def test_a_core_held_with_softirqs_off_is_named(seconds: float, severity: Severi
 
 def test_network_traffic_on_a_core_is_counted_and_its_polls_are_timed() -> None:
     """Over loopback, where the sender's own core receives."""
-    window = SoftirqWindow(LiveHost())
+    window = DetailedSoftirqWatch(LiveHost())
 
     def talk() -> None:
         os.sched_setaffinity(threading.get_native_id(), {CORE})
@@ -80,7 +80,7 @@ def test_network_traffic_on_a_core_is_counted_and_its_polls_are_timed() -> None:
 def test_without_bpf_the_files_tell_what_they_can() -> None:
     def look() -> list[str]:
         refuse_bpf(EPERM)
-        seen = SoftirqWindow(LiveHost()).seen()
+        seen = DetailedSoftirqWatch(LiveHost()).seen()
         assert isinstance(seen, SoftirqSeen)
         assert isinstance(seen.waited_seconds, float)
         assert seen.squeezed is not None
@@ -103,7 +103,7 @@ def test_without_bpf_the_files_tell_what_they_can() -> None:
 def test_nobody_gets_what_everybody_may_read() -> None:
     def look() -> list[object]:
         keep_only()
-        seen = SoftirqWindow(LiveHost()).seen()
+        seen = DetailedSoftirqWatch(LiveHost()).seen()
         assert isinstance(seen, SoftirqSeen)
         return [isinstance(seen.latencies, Gap), isinstance(seen.waited_seconds, Gap)]
 
@@ -112,5 +112,5 @@ def test_nobody_gets_what_everybody_may_read() -> None:
 
 def test_a_window_leaves_nothing_behind() -> None:
     before = len(os.listdir("/proc/self/fd"))
-    SoftirqWindow(LiveHost()).seen()
+    DetailedSoftirqWatch(LiveHost()).seen()
     assert len(os.listdir("/proc/self/fd")) == before

@@ -5,19 +5,21 @@ child; signals, the server and the children's answers through one selector."""
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
 
 from zombiescope.agent.api import Api
-from zombiescope.agent.catalogue import PROBES
-from zombiescope.agent.child import MOST_SECONDS, Child
 from zombiescope.agent.door import close_door, guards_of, open_door
-from zombiescope.agent.notify import Notifier
+from zombiescope.agent.keep import Keeper
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
 from zombiescope.agent.textfile import write_textfile
@@ -29,10 +31,46 @@ from zombiescope.facts.agent import Occurrence, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.pipeline.follow import Follower
-from zombiescope.pipeline.heavy import observe_heavily, own_sweep
-from zombiescope.pipeline.keep import Keeper
+from zombiescope.host.short_lived import ShortLived
+from zombiescope.watching.catalogue import PROBES
+from zombiescope.watching.cgroups import Follower
+from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
+
+
+class Notifier:
+    def __init__(self, address: str | None) -> None:
+        self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    def say(self, *lines: str) -> None:
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
+            speaking.sendto("\n".join(lines).encode(), self._address)
+
+
+MOST_SECONDS = 120.0
+
+
+class Child:
+    """`descriptor` becomes readable when there is something to `collect`."""
+
+    def __init__(self, name: str, work: Callable[[], Any]) -> None:
+        self.name = name
+        self._child = ShortLived(lambda: json.dumps(work()).encode())
+        self.descriptor, self.collect = self._child.descriptor, self._child.collect
+
+    def end(self, *, kill: bool = False) -> list[Any] | str:
+        """The outcome, or why there is none."""
+        said = self._child.end(kill=kill)
+        if kill:
+            return f"it took longer than {MOST_SECONDS:.0f} s and was stopped"
+        try:
+            outcome = json.loads(said or b"")
+        except ValueError:
+            return "the process that looked ended without an answer"
+        return outcome if isinstance(outcome, list) else "the process that looked gave no answer"
+
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
@@ -53,6 +91,7 @@ class Agent:
         self._keeper = Keeper(follower, config)
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
+        self.state.watched = (self._probing,)
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
@@ -183,19 +222,18 @@ class Agent:
         self._due["walk"] = time.monotonic() + self.config.number("walk_interval_seconds")
         self._tick()
         self._counted = self.state.accounts.snapshot()
-        self._begin("walk", walk=True)
+        self._begin("walk", lambda: walk(self._follower.host))
 
     def _look_heavily(self) -> None:
         if self._child:
             self._due["heavy"] = time.monotonic() + 1
             return
         self._due["heavy"] = time.monotonic() + self.config.number("heavy_interval_seconds")
-        self._begin("heavy", walk=False)
+        self._begin("heavy", lambda: look_heavily(self._follower.host, self._follower.hierarchy))
 
-    def _begin(self, name: str, *, walk: bool) -> None:
-        host, hierarchy = self._follower.host, self._follower.hierarchy
+    def _begin(self, name: str, work: Callable[[], Any]) -> None:
         try:
-            self._child = Child(name, lambda: observe_heavily(host, hierarchy, walk=walk))
+            self._child = Child(name, work)
         except OSError as error:
             self.state.fail(name, f"no process could be started: {error.strerror}")
             return
@@ -213,12 +251,12 @@ class Agent:
         outcome = child.end(kill=kill)
         if isinstance(outcome, str):
             self.state.fail(child.name, outcome)
-        elif "walk" in outcome:
-            seconds, makers = outcome["walk"]
-            self.state.take_walk(seconds, makers, self._counted)
+        elif child.name == "walk":
+            self.state.take_walk(walked_of(outcome), self._counted)
         else:
-            self.state.take_heavy(outcome, time.monotonic())
-            self._remember(own_sweep(outcome, self._follower.host.wall_clock()))
+            heavy = heavy_of(outcome)
+            self.state.take_heavy(heavy, time.monotonic())
+            self._remember(heavy.own_sweep(self._follower.host.wall_clock()))
 
     def _why_unwell(self) -> str:
         silent = time.monotonic() - self._last_tick

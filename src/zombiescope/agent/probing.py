@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Light probes inside the agent's loop: each at its own pace, none with more than its share of the time, and none that can end the
-agent. What they are stands in `catalogue.py`."""
+agent. What they are stands in `watching/catalogue.py`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
 
+from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.agent import ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
+from zombiescope.watching.catalogue import Probe
+from zombiescope.watching.watch import Filling, Teller
 
 MOST_SHARE = 0.005
 """Of a core: a probe that works long is asked less often. One that waited on a starved host is not: there it is needed most."""
@@ -26,33 +28,18 @@ def on_the_beat(now: float, pace: float) -> float:
     return round((now + pace) / pace) * pace
 
 
-class Watch(Protocol):
-    """A probe that is open: keeps what it needs from one reading to the next."""
-
-    def read(self) -> Reading | Gap: ...
-
-    def close(self) -> None: ...
-
-
-class Probe(NamedTuple):
-    name: str
-    """The value of the label `probe`."""
-    seconds: float
-    """Between two readings."""
-    open: Callable[[Host], Watch | None]
-    """None: nothing of the kind is on this host, which is no gap. Raises ObservationError when it is refused: tried again."""
-
-
 Told = Callable[[str, ProbeRun, Reading], None]
 
 
-class Probing:
+class Probing(Filling):
     def __init__(self, host: Host, probes: Iterable[Probe], tell: Told, complain: Callable[[str], None]) -> None:
         self._host, self._tell, self._complain = host, tell, complain
         self._probes = {probe.name: probe for probe in probes}
         self._due = dict.fromkeys(self._probes, 0.0)
-        self._watches: dict[str, Watch] = {}
+        self._tellers: dict[str, Teller] = {}
         self._bugs: set[str] = set()
+        self._failed: set[str] = set()
+        """Those whose last reading did."""
 
     @property
     def due(self) -> float:
@@ -68,32 +55,48 @@ class Probing:
             if reading is None:
                 self._due[name] = _NEVER
                 continue
-            is_closed = name not in self._watches
+            is_closed = name not in self._tellers
             rest = max(worked / MOST_SHARE, _REOPEN_SECONDS if is_closed else 0.0)
             later = math.ceil((now + rest) / probe.seconds) * probe.seconds
             self._due[name] = max(on_the_beat(now, probe.seconds), later if rest > probe.seconds else 0.0)
             self._tell(name, ProbeRun(took, reading.gap), reading)
 
     def close(self) -> None:
-        for watch in self._watches.values():
+        for teller in self._tellers.values():
             with suppress(OSError, ZombiescopeError):
-                watch.close()
-        self._watches = {}
+                teller.close()
+        self._tellers = {}
+
+    def fill(self, case: Case) -> Case:
+        """With what was seen by those whose last reading did not fail."""
+        for name, teller in self._tellers.items():
+            if name not in self._failed:
+                try:
+                    case = teller.fill(case)
+                except Exception as error:  # noqa: BLE001 (as in a reading)
+                    self._bug(name, error)
+        return case
 
     def _read(self, probe: Probe) -> Reading | None:
+        self._failed.add(probe.name)
         try:
-            watch = self._watches.get(probe.name) or probe.open(self._host)
-            if watch is None:
+            teller = self._tellers.get(probe.name) or probe.open(self._host)
+            if teller is None:
                 return None
-            self._watches[probe.name] = watch
-            found = watch.read()
+            self._tellers[probe.name] = teller
+            found = teller.read()
+            self._failed.discard(probe.name)
         except ZombiescopeError as error:
             found = Gap(probe.name, f"{error.what}: {error.why}", error.hint)
         except OSError as error:
             found = Gap(probe.name, (error.strerror or str(error)).lower())
         except Exception as error:  # noqa: BLE001 (a probe that fails must not end the agent)
-            found = Gap(probe.name, f"a bug of zombiescope: {type(error).__name__}: {error}")
-            if probe.name not in self._bugs:
-                self._bugs.add(probe.name)
-                self._complain(f"probe {probe.name}: {found.reason}")
+            found = self._bug(probe.name, error)
         return Reading(gap=found) if isinstance(found, Gap) else found
+
+    def _bug(self, name: str, error: Exception) -> Gap:
+        gap = Gap(name, f"a bug of zombiescope: {type(error).__name__}: {error}")
+        if name not in self._bugs:
+            self._bugs.add(name)
+            self._complain(f"probe {name}: {gap.reason}")
+        return gap

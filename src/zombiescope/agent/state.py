@@ -4,17 +4,15 @@ come out. One thread, no lock."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from zombiescope.agent.growing import Growing
 from zombiescope.analysis.cost import memory_mark
-from zombiescope.analysis.growth import Growth
+from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts
-from zombiescope.analysis.looping_units import LoopingUnits
+from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
 from zombiescope.analysis.scan import Scan, derive_scan
-from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.diagnosis.case import Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Sweep
@@ -24,8 +22,9 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
-from zombiescope.pipeline.follow import Follower, Tick
-from zombiescope.pipeline.heavy import empty_directories_of, makers_of, residuals_of, restarts_of, swapped_of, sweep_of
+from zombiescope.watching.cgroups import Follower, Tick
+from zombiescope.watching.heavy import Heavy, Restarts, Walked
+from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20
 _NOT_YET = "not looked at yet: the agent has just begun"
@@ -51,10 +50,12 @@ class State:
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
         self._probes: dict[str, ProbeRun] = {}
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)
-        self._heavy: dict[str, Any] = {}
+        self._heavy: Heavy | None = None
         self._readings: dict[str, Reading] = {}
         self._units = LoopingUnits()
         self._starts = UnitStarts()
+        self.watched: tuple[Filling, ...] = ()
+        """What else is watched, for the findings."""
         self.restarted: tuple[Occurrence, ...] = ()
         """Units that began again, by the last tick."""
 
@@ -78,44 +79,38 @@ class State:
         if isinstance(events, Lifecycle) and events.tier is not EventTier.POLLING:
             self._growing.take_makers(tick.clock, self.accounts)
 
-    def take_walk(self, seconds: float, plain: Any, counted: dict[str, Counts]) -> None:
+    def take_walk(self, walked: Walked, counted: dict[str, Counts]) -> None:
         """`counted`: what the ledger had by the time of the walk."""
-        found, swapped = makers_of(plain), swapped_of(plain)
-        self._probes["walk"] = ProbeRun(seconds, found if isinstance(found, Gap) else None)
+        found = walked.backlog
+        self._probes["walk"] = ProbeRun(walked.seconds, found if isinstance(found, Gap) else None)
         if isinstance(found, Gap):
             return
         clock = self._tick.clock if self._tick else 0.0
-        self._growing.take_walk(clock, swapped, is_first=not self.accounts.is_backlog_known)
-        self.accounts.open_with(found, counted)
+        self._growing.take_walk(clock, found.swapped, is_first=not self.accounts.is_backlog_known)
+        self.accounts.open_with(found.by_maker, counted)
 
-    def take_heavy(self, plain: dict[str, Any], at: float = 0.0) -> None:
+    def take_heavy(self, heavy: Heavy, at: float = 0.0) -> None:
         """`at`: seconds on a clock that only goes forward."""
-        self._heavy = plain
-        self._take_restarts(at, *plain.get("restarts", (0.0, None)))
-        for name, part in (("residual", residuals_of), ("sweep", sweep_of), ("empty", empty_directories_of)):
-            seconds, value = plain[name]
-            fact = part(value)
-            self._probes[name] = ProbeRun(seconds, fact if isinstance(fact, Gap) else None)
-        sweep = sweep_of(plain["sweep"][1])
-        if isinstance(sweep, Sweep):
-            buckets = tuple(
-                n + (sweep.seconds <= bound) for n, bound in zip(self._sweeps.buckets, SWEEP_BUCKETS, strict=True)
-            )
-            self._sweeps = SweepTimes(buckets, self._sweeps.sweeps + 1, self._sweeps.seconds + sweep.seconds)
+        self._heavy = heavy
+        for name, fact in (("residual", heavy.residual), ("sweep", heavy.sweep), ("empty", heavy.empty)):
+            self._probes[name] = ProbeRun(heavy.seconds[name], fact if isinstance(fact, Gap) else None)
+        if heavy.restarts is not None:
+            self._take_restarts(at, heavy.seconds["restarts"], heavy.restarts)
+        if isinstance(heavy.sweep, Sweep):
+            took = heavy.sweep.seconds
+            buckets = tuple(n + (took <= bound) for n, bound in zip(self._sweeps.buckets, SWEEP_BUCKETS, strict=True))
+            self._sweeps = SweepTimes(buckets, self._sweeps.sweeps + 1, self._sweeps.seconds + took)
 
-    def _take_restarts(self, at: float, seconds: float, plain: Any) -> None:
-        if plain is None:
-            return  # no systemd here
-        units = restarts_of(plain)
-        if isinstance(units, Gap):
-            self.take_reading("restarts", ProbeRun(seconds, units), Reading(gap=units))
+    def _take_restarts(self, at: float, seconds: float, found: Restarts | Gap) -> None:
+        if isinstance(found, Gap):
+            self.take_reading("restarts", ProbeRun(seconds, found), Reading(gap=found))
             return
-        self._units.take(at, units)
+        self._units.take(at, found.units)
         samples = tuple(MetricSample(UNIT_RESTARTS, (name,), n) for name, n in self._units.looping.items())
         self.take_reading("restarts", ProbeRun(seconds, None), Reading(samples))
 
     def take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
-        """Of a light probe (`catalogue.py`)."""
+        """Of a light probe (`watching/catalogue.py`)."""
         self._probes[probe] = run
         self._readings[probe] = reading
 
@@ -141,10 +136,8 @@ class State:
     def judge(self) -> Judged:
         moment = self.moment()
         scan = derive_scan(moment.snapshot)
-        case = Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth)
-        for reading in self._readings.values():
-            case = case._replace(**reading.facts)
-        return Judged(moment, scan, self.growth, diagnose(case), case)
+        found = judge(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth), self.watched)
+        return Judged(moment, scan, self.growth, found.diagnosis, found.case)
 
     def moment(self) -> Moment:
         events = self._lifecycle
@@ -230,7 +223,7 @@ class State:
             follower.shape,
             follower.hierarchy,
             census,
-            residuals_of(heavy["residual"][1]) if "residual" in heavy else waiting,
-            sweep_of(heavy["sweep"][1]) if "sweep" in heavy else waiting,
-            empty_directories_of(heavy["empty"][1]) if "empty" in heavy else waiting,
+            heavy.residual if heavy else waiting,
+            heavy.sweep if heavy else waiting,
+            heavy.empty if heavy else waiting,
         )

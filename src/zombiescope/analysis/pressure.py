@@ -4,23 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen, Stalls, Throttle, ThrottledGroup
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimSeen
 
 _CLOCK_MOVED = 0.2
 """By this share of the time between two looks (and 50 ms at least) the wall clock and the steady one may differ."""
 _BY_WHOM = ("pgscan_kswapd", "pgscan_direct", "pgscan_khugepaged", "pgscan_proactive")
 _OF_WHAT = ("pgscan_anon", "pgscan_file")
-
-
-def derive_pressure(
-    looks: Sequence[PressureLook], throttled: tuple[ThrottledGroup, ...] | Gap, cores: int | None
-) -> PressureSeen:
-    """At least one look."""
-    points = tuple(point for before, after in pairwise(looks) if (point := point_between(before, after)) is not None)
-    return pressure_of(points, looks[0].at, looks[-1], throttled, cores)
 
 
 def pressure_of(
@@ -104,3 +97,32 @@ def _limit(rates: Mapping[str, float]) -> float | None:
     if not all(name in rates for name in (*_OF_WHAT, "pgscan_kswapd", "pgscan_direct")):
         return None
     return max(sum(rates[name] for name in _OF_WHAT) - sum(rates.get(name, 0.0) for name in _BY_WHOM), 0.0)
+
+
+def reclaim_since(before: ReclaimSeen, after: ReclaimSeen, now: float) -> ReclaimSeen:
+    """`now`: when `after` was read. The longest call is known only if it began in between; else the mean stands for it."""
+    seconds = max(after.seconds - before.seconds, 0.0)
+    old = {kind.kind: kind for kind in before.kinds}
+    kinds = tuple(_between(old[kind.kind], kind, now - seconds) if kind.kind in old else kind for kind in after.kinds)
+    return ReclaimSeen(seconds, kinds, max(after.unseen - before.unseen, 0))
+
+
+def _between(before: ReclaimCalls, after: ReclaimCalls, since: float) -> ReclaimCalls:
+    buckets = list(after.histogram.buckets)
+    for i, count in enumerate(before.histogram.buckets[: len(buckets)]):
+        buckets[i] -= count
+    calls, seconds = after.calls - before.calls, after.seconds - before.seconds
+    is_new = after.longest_seconds > before.longest_seconds or (
+        after.longest_at is not None and after.longest_at >= since
+    )
+    return ReclaimCalls(
+        after.kind,
+        calls,
+        after.fruitless - before.fruitless,
+        after.pages - before.pages,
+        seconds,
+        after.cpu_seconds - before.cpu_seconds,
+        after.longest_seconds if is_new and calls else (seconds / calls if calls else 0.0),
+        after.longest_at if is_new and calls else None,
+        Histogram(tuple(buckets)),
+    )

@@ -4,48 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import CoreLatency, KsoftirqdWait, SoftirqLook, SoftirqSeen, SoftirqStep
 
 
-def derive_softirq(looks: Sequence[SoftirqLook], latencies: tuple[CoreLatency, ...] | Gap) -> SoftirqSeen:
-    """At least one look."""
-    first, last = looks[0], looks[-1]
-    waits = [wait for before, after in pairwise(looks) for wait in waits_between(before, after)]
-    unread = next((look.ksoftirqd for look in reversed(looks) if isinstance(look.ksoftirqd, Gap)), None)
-    waited = sum(wait.seconds for wait in waits)
-    return SoftirqSeen(
-        first.at,
-        max(last.steady - first.steady, last.at - first.at, 0.0),
-        unread if unread is not None else waited,
-        max(waits, key=lambda wait: wait.seconds, default=None),
-        _grown(first.squeezed, last.squeezed),
-        _grown(first.dropped, last.dropped),
-        latencies,
-    )
-
-
 def step_between(before: SoftirqLook, after: SoftirqLook) -> SoftirqStep:
     waits = waits_between(before, after)
+    unread = next((look.ksoftirqd for look in (after, before) if isinstance(look.ksoftirqd, Gap)), None)
     return SoftirqStep(
         before.at,
+        after.at,
         max(after.steady - before.steady, 0.0),
-        sum(wait.seconds for wait in waits),
+        sum(wait.seconds for wait in waits) if unread is None else unread,
         max(waits, key=lambda wait: wait.seconds, default=None),
         _grown(before.squeezed, after.squeezed),
         _grown(before.dropped, after.dropped),
     )
 
 
-def derive_kept(steps: Sequence[SoftirqStep], latencies: Gap) -> SoftirqSeen:
+def derive_softirq(steps: Sequence[SoftirqStep], latencies: tuple[CoreLatency, ...] | Gap) -> SoftirqSeen:
     """At least one step."""
+    first, last = steps[0], steps[-1]
+    waits = [step.waited_seconds for step in steps]
+    unread = next((wait for wait in reversed(waits) if isinstance(wait, Gap)), None)
     longest = [step.longest for step in steps if step.longest]
     return SoftirqSeen(
-        steps[0].at,
-        sum(step.seconds for step in steps),
-        sum(step.waited_seconds for step in steps),
+        first.at,
+        max(sum(step.seconds for step in steps), last.until - first.at, 0.0),
+        sum(wait for wait in waits if not isinstance(wait, Gap)) if unread is None else unread,
         max(longest, key=lambda wait: wait.seconds, default=None),
         _told_sum(step.squeezed for step in steps),
         _told_sum(step.dropped for step in steps),

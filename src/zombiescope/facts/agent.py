@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
@@ -46,8 +46,6 @@ class Reading(NamedTuple):
     """Why something is missing."""
     happened: tuple[Occurrence, ...] = ()
     """Events for the history, since the reading before."""
-    facts: Mapping[str, Any] = MappingProxyType({})
-    """For the findings: by the name of the field of `diagnosis.case.Case`."""
 
 
 class UnitRestarts(NamedTuple):

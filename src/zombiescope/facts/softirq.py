@@ -70,8 +70,10 @@ class SoftirqStep(NamedTuple):
     """What is kept of two looks, whatever the number of cores."""
 
     at: float
+    until: float
     seconds: float
-    waited_seconds: float
+    """On a clock that only goes forward."""
+    waited_seconds: float | Gap
     longest: KsoftirqdWait | None
     squeezed: int | None
     dropped: int | None

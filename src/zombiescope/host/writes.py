@@ -10,19 +10,17 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from zombiescope.host import removal, rewriting, segments
-from zombiescope.host.attributes import read_attributes, write_attributes
+from zombiescope.host.attributes import write_attributes
 from zombiescope.host.child import run_in_child
-from zombiescope.host.found import Found
+from zombiescope.host.found import READ_LIMIT_BYTES, Found, found_at
 from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
 from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
-from zombiescope.host.safe_open import open_regular
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,
@@ -34,7 +32,6 @@ from zombiescope.host.safe_paths import (
 )
 from zombiescope.host.whole_file import sync_folder
 
-READ_LIMIT_BYTES = 1 << 20
 _BATCH_PAGES = 64
 _SWAP_FLAG_PREFER = 0x8000
 _BESIDE = b".zombiescope-new"
@@ -55,28 +52,9 @@ class Writer:
     def look(self, path: bytes) -> Found:
         try:
             with self._place(path) as place:
-                return self._found(place, path)
+                return found_at(place, path)
         except (FileNotFoundError, NotADirectoryError):
             return Found("absent")
-
-    @staticmethod
-    def _found(place: bytes, path: bytes) -> Found:
-        status = os.lstat(place)
-        if stat.S_ISLNK(status.st_mode):
-            owner, at = (status.st_uid, status.st_gid), status.st_mtime_ns
-            return Found("link", os.readlink(place), 0, *owner, at, read_attributes(place))
-        if stat.S_ISDIR(status.st_mode):
-            return Found("folder")
-        if not stat.S_ISREG(status.st_mode):
-            return Found("other")
-        descriptor, status = open_regular(place)
-        with open(descriptor, "rb") as file:
-            content = file.read(READ_LIMIT_BYTES + 1)
-            xattrs = read_attributes(file.fileno())
-        if len(content) > READ_LIMIT_BYTES:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        mode = stat.S_IMODE(status.st_mode)
-        return Found("file", content, mode, status.st_uid, status.st_gid, status.st_mtime_ns, xattrs)
 
     def read_value(self, path: bytes) -> bytes:
         """A kernel file's value."""

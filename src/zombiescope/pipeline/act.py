@@ -31,11 +31,11 @@ from zombiescope.host.writes import Writer
 from zombiescope.pipeline.mistyped import refuse_consents
 from zombiescope.pipeline.past_actions import open_action
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
-from zombiescope.pipeline.vitals import Subject, watch_vitals
 from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
+from zombiescope.watching.vitals import Subject, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3

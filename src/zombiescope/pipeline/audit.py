@@ -27,13 +27,20 @@ from zombiescope.host.images.choose import image_budget, open_image
 from zombiescope.host.live import LiveHost
 from zombiescope.host.shipped import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
-from zombiescope.pipeline.watch import OFFLINE_FIELDS, Live, Window, inner_births, unit_births, watch
 from zombiescope.probes.readers.containers import read_containers
 from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.schedules import read_schedules
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
 from zombiescope.probes.unit_layout import IGNORED
+from zombiescope.watching.services import (
+    OFFLINE_FIELDS,
+    Live,
+    ServicesWindow,
+    inner_births,
+    unit_births,
+    watch_services,
+)
 
 _GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
 _OFFLINE = "nothing runs in a folder or an image"
@@ -70,7 +77,7 @@ def read_knowledge(extra: bytes | None) -> KnowledgeBase:
 def audit(
     target: Target,
     knowledge: KnowledgeBase,
-    window: Window,
+    window: ServicesWindow,
     reading: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Audited:
     """`window`: how long to watch a live host. `reading` is told how much of an image was read."""
@@ -86,7 +93,9 @@ def audit(
     files = Files(FolderTree(target.root or b"/"))
     is_this_host = isinstance(host, LiveHost)
     live, gaps = (
-        watch(host, window, is_elsewhere=host.label != LiveHost().label) if is_this_host else (Live(), _offline_gaps())
+        watch_services(host, window, is_elsewhere=host.label != LiveHost().label)
+        if is_this_host
+        else (Live(), _offline_gaps())
     )
     subject = Subject.HOST if is_this_host else Subject.ROOT
     with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):

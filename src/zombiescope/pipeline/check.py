@@ -37,10 +37,10 @@ from zombiescope.host.live import LiveHost
 from zombiescope.host.shipped import environment
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.scan import observe, recorded_reclaim
-from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.unit_files import UNREAD
+from zombiescope.watching.services import ServicesWindow
 
 _AUDIT_SECONDS = 3.0
 _STEPS = 60
@@ -246,7 +246,7 @@ def _audit(
     target: auditing.Target, knowledge: KnowledgeBase, reading: Callable[[int, int], None]
 ) -> auditing.Audited | ObservationError:
     try:
-        return auditing.audit(target, knowledge, Window(_AUDIT_SECONDS, with_zombies=False), reading)
+        return auditing.audit(target, knowledge, ServicesWindow(_AUDIT_SECONDS, with_zombies=False), reading)
     except ObservationError as error:
         return error
 

@@ -4,28 +4,127 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zombiescope.analysis.autopsy import Autopsy
 from zombiescope.analysis.numbered import fold_flows
+from zombiescope.analysis.remains import derive_remains
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis, diagnose
+from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.errors import ObservationError
 from zombiescope.facts.flows import FlowsSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.remains import Remains
-from zombiescope.host.access import Host
-from zombiescope.pipeline.flow_watch import FlowWatch
-from zombiescope.pipeline.remains import Examination
+from zombiescope.facts.remains import MakerRemains, PinExample, Remains
+from zombiescope.facts.zombies import Tier
+from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
-from zombiescope.pipeline.window import Window, watches_over
 from zombiescope.probes.readers.cgroup_census import read_census
+from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.services import Live
+from zombiescope.watching.watch import Filling, judge
+from zombiescope.watching.window import Scene, Window, let_pass
 
 if TYPE_CHECKING:
-    from zombiescope.analysis.autopsy import Autopsy
     from zombiescope.diagnosis.audit import Audit
     from zombiescope.facts.units import UnitFiles
+
+FACT = "remains"
+_NOT_HERE = Gap(
+    FACT, "a folder does not hold the kernel's memory, and no recording kept an autopsy", "run it on the host"
+)
+_GARBLED = Gap(FACT, "the recorded autopsy is not in a form we know", "record the host again")
+
+
+class Examination(Filling):
+    """Also holds the autopsy itself, where it was done here: a plan names files."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._since = 0.0
+        self.autopsy: Autopsy | None = None
+
+    def fill(self, case: Case) -> Case:
+        snapshot = case.first.snapshot
+        if isinstance(snapshot.hierarchy, Gap):
+            return case
+        self._since = snapshot.taken_at
+        census = read_census(self._host, snapshot.hierarchy)
+        later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
+        outcome = self._host.experiment(FACT, self._dissect)
+        remains = _NOT_HERE if outcome is None else _checked(outcome)
+        known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)
+        return case._replace(
+            observations=(*case.observations, Observation(later, derive_scan(later))),
+            remains=remains,
+            flows=fold_flows(case.flows, known) if isinstance(case.flows, FlowsSeen) else case.flows,
+        )
+
+    def _dissect(self) -> dict[str, Any]:
+        from zombiescope.pipeline.autopsy import dissect  # noqa: PLC0415 (a replay does not pay for it)
+
+        machine = beside_recording(self._host)
+        if not isinstance(machine, LiveHost):
+            return {"gap": list(_NOT_HERE)}
+        try:
+            found = dissect(machine)
+        except ObservationError as error:
+            return {"gap": [FACT, error.why, error.hint]}
+        if found.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
+            gap = next((gap for gap in found.walk.gaps if gap.fact == "zombies"), None)
+            why = gap.reason if gap else "no tier saw the zombies one by one"
+            return {"gap": [FACT, why, gap.hint if gap else "zombiescope autopsy (as root)"]}
+        self.autopsy = found.autopsy
+        remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
+        return _plain(remains)
+
+
+def _plain(remains: Remains) -> dict[str, Any]:
+    return {
+        "at": remains.at,
+        "tier": remains.tier,
+        "zombies": remains.zombies,
+        "makers": [[*maker[:2], dict(maker.by_pin), *maker[3:5], dict(maker.parents)] for maker in remains.makers],
+        "by_pin": dict(remains.by_pin),
+        "actions": {kind: dict(actions) for kind, actions in remains.actions.items()},
+        "examples": [list(example) for example in remains.examples],
+        "parents": dict(remains.parents),
+        "lately": dict(remains.lately),
+    }
+
+
+def _checked(outcome: dict[str, Any]) -> Remains | Gap:
+    """A recording comes from a stranger."""
+    try:
+        if "gap" in outcome:
+            return Gap(*map(str, outcome["gap"]))
+        makers = [
+            MakerRemains(str(maker), int(zombies), _counts(pins), _time(first), _time(last), _counts(parents))
+            for maker, zombies, pins, first, last, parents in outcome["makers"]
+        ]
+        return Remains(
+            float(outcome["at"]),
+            str(outcome["tier"]),
+            int(outcome["zombies"]),
+            tuple(makers),
+            _counts(outcome["by_pin"]),
+            {str(kind): _counts(actions) for kind, actions in outcome["actions"].items()},
+            tuple(PinExample(*map(str, example)) for example in outcome["examples"]),
+            _counts(outcome.get("parents", {})),
+            _counts(outcome.get("lately", {})),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return _GARBLED
+
+
+def _counts(said: dict[str, Any]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in said.items()}
+
+
+def _time(said: object) -> float | None:
+    return None if said is None else float(said)  # type: ignore[arg-type]
 
 
 class Examined(NamedTuple):
@@ -45,7 +144,7 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     *,
     believe_lab: bool = False,
     thresholds: Thresholds = USUAL,
-    flows: FlowWatch | None = None,
+    flows: FlowsWatch | None = None,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
     that are over; `state` is where an agent may keep a history of this host; `flows`: births and deaths that were watched from
@@ -53,22 +152,18 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
     parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
-    window = Window(host, hierarchy, watches_over(parents, believe_users=believe_lab))
-    window.let_pass(seconds, progress)
-    facts = window.facts()
-    if flows is not None:
-        facts["flows"] = flows.seen()
-    observations = [first]
-    examination = Examination(host, first.snapshot.taken_at)
-    if isinstance(hierarchy, Hierarchy):
-        census = read_census(host, hierarchy)
-        later = first.snapshot._replace(census=census, taken_at=host.wall_clock())
-        observations.append(Observation(later, derive_scan(later)))
-        facts["remains"] = examination.remains()
-    held, seen = facts.get("remains"), facts.get("flows")
-    if isinstance(seen, FlowsSeen):
-        facts["flows"] = fold_flows(seen, (left.maker for left in held.makers) if isinstance(held, Remains) else ())
+    judged: list[tuple[Audit, UnitFiles]] = []
+
+    def audit(live: Live) -> tuple[Audit, UnitFiles]:
+        from zombiescope.pipeline.audit import audit_of_window  # noqa: PLC0415 (a replay does not pay for it)
+
+        judged.append(audit_of_window(live))
+        return judged[-1]
+
+    window = Window(Scene(host, hierarchy, host.wall_clock(), audit, parents, believe_lab, flows))
+    window.look()
+    let_pass(host, seconds, window.look, progress)
     growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
-    case = Case(tuple(observations), thresholds, growth, **facts)
-    judged = getattr(window.watch("services"), "judged", None)
-    return Examined(case, diagnose(case), examination.autopsy, judged)
+    afterwards = Examination(host)
+    found = judge(Case((first,), thresholds, growth), [*window.watched, afterwards])
+    return Examined(found.case, found.diagnosis, afterwards.autopsy, judged[-1] if judged else None)

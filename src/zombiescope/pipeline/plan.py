@@ -10,7 +10,9 @@ from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.growing import makers_that_grow
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
@@ -21,22 +23,27 @@ from zombiescope.facts.units import UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.activity import activity_of
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
-from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.flow_watch import FlowWatch
+from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.mistyped import refuse_below, refuse_maker
 from zombiescope.pipeline.opening import open_host
-from zombiescope.pipeline.watch import Window
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.files_in_use import read_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import propose
+from zombiescope.remedies.situation import Activity
+from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.services import ServicesWindow
 
 _LOCAL = "/etc/"
+_REPLAYED = Gap(
+    "plan",
+    "a recording cannot be mended, and without its unit files a plan would leave out who makes them",
+    "zombiescope plan, on the host; zombiescope plan --root FILE tells what would free them",
+)
 _FOLDERS = {"Wants": "wants", "Requires": "requires", "Upholds": "upholds"}
 
 
@@ -85,7 +92,7 @@ def make_plan(
     """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
-    flows = FlowWatch(host, read_memory_hierarchy(host)) if host.is_live else None
+    flows = FlowsWatch(host, read_memory_hierarchy(host)) if host.is_live else None
     audited, audit_gap = _audit(root, host, seconds, progress)
     examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live), flows=flows)
     diagnosis = examined.diagnosis
@@ -93,7 +100,9 @@ def make_plan(
         diagnosis = _joined(diagnosis, audited)
     hierarchy = read_memory_hierarchy(host)
     autopsy, autopsy_gaps = _autopsy(host, hierarchy, scope, examined.autopsy, _other_makers(audited, makers))
-    levers = _levers(host, hierarchy, autopsy, audited)
+    files = audited.services.files if audited else None
+    asked = audited is not None and audited.audit.was_systemd_asked
+    levers = _levers(host, hierarchy, autopsy, files, asked=asked)
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
     if scope.is_narrow:
         mine = {body.maker for body in autopsy.bodies} if autopsy else set()
@@ -119,7 +128,7 @@ def _audit(
     if not has_files(host):
         return None, (Gap("findings", "a recording does not keep unit files: no unit is judged"),)
     try:
-        found = audit(Target(root), read_knowledge(None), Window(seconds, progress))
+        found = audit(Target(root), read_knowledge(None), ServicesWindow(seconds, progress))
     except ObservationError as error:
         return None, (Gap("findings", error.why, error.hint),)
     if found.audit.subject is Subject.HOST and not found.audit.was_systemd_asked:
@@ -157,13 +166,35 @@ def _autopsy(
     return found, ()
 
 
-def _levers(host: Host, hierarchy: Hierarchy | Gap, autopsy: Autopsy | None, audited: Audited | None) -> Levers:
-    links = enabling_links(audited.services.files) if audited else {}
+def plan_for(host: Host, examined: Examined) -> Plan | Gap:
+    """What could be done about what the doctor found: the same planner, over what the doctor saw already."""
+    if not is_this_host(host):
+        return _REPLAYED
+    audit, files = examined.judged or (None, None)
+    hierarchy = examined.case.last.snapshot.hierarchy
+    levers = _levers(host, hierarchy, examined.autopsy, files, asked=audit is not None and audit.was_systemd_asked)
+    return propose(examined.diagnosis, examined.autopsy, audit, levers, activity=activity_of(examined.case))
+
+
+def activity_of(case: Case, since: float | None = None) -> Activity:
+    """Who makes more now, and what starts it. `since`: when the look began, where that was before the case's own window."""
+    services = case.services
+    growing = tuple(
+        (maker, None if isinstance(services, Gap) else services.timer_of(maker.removeprefix("unit:")))
+        for maker in makers_that_grow(case)
+    )
+    return Activity(growing=growing, since=case.first.snapshot.taken_at if since is None else since)
+
+
+def _levers(
+    host: Host, hierarchy: Hierarchy | Gap, autopsy: Autopsy | None, files: UnitFiles | None, *, asked: bool
+) -> Levers:
+    """`asked`: whether systemd answered."""
+    links = enabling_links(files) if files else {}
     if isinstance(hierarchy, Gap):
         return Levers(enabling_links=links)
     parents = sorted({body.zombie.parent for body in autopsy.bodies}) if autopsy else []
     levers = with_files_in_use(host, read_levers(host, hierarchy, parents), autopsy)
-    asked = audited is not None and audited.audit.was_systemd_asked
     return levers._replace(enabling_links=links, has_systemd=levers.has_systemd and asked and is_this_host(host))
 
 

@@ -22,9 +22,9 @@ from zombiescope.facts.names import shown
 from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import open_regular
-from zombiescope.pipeline.nic_watch import NicWatch
 from zombiescope.pipeline.scan import scan
 from zombiescope.probes.kernel_messages import parse_line
+from zombiescope.watching.nics import FollowedNicsWatch
 
 _STAMPED = re.compile(rb"\s*(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)")
 _MOST_LOG_BYTES = 64 << 20
@@ -129,13 +129,13 @@ def keeper(
 
 class _Resets:
     def __init__(self, *, believe_users: bool) -> None:
-        self._watch = NicWatch(LiveHost(), believe_users=believe_users)
-        self._watch.look()
+        self._watch = FollowedNicsWatch(LiveHost(), believe_users=believe_users)
 
     def since_last(self, span: Span | None) -> bool:
         """By the kernel's log, or by what the drivers count where it may not be read."""
         del span
-        return bool(self._watch.look())
+        self._watch.look()
+        return bool(self._watch.ended)
 
 
 class _Remembered:

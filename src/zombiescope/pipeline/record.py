@@ -23,9 +23,8 @@ from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.replay import ReplayHost
 from zombiescope.host.scrub import Scrubber
+from zombiescope.pipeline.autopsy import NAME, Evidence, gather, keep, recall
 from zombiescope.pipeline.doctor import Examined, examine
-from zombiescope.pipeline.evidence import Evidence, gather
-from zombiescope.pipeline.kept_evidence import NAME, keep, recall
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.restart_times import read_restart_times
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
+from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass, derive_reclaim_pass
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
@@ -58,7 +58,7 @@ def scan(  # noqa: PLR0913 (what to look at, and what to measure it by)
     reclaim: ReclaimPass | Gap = remembered or NOT_WATCHED
     if watch_seconds:
         progress(f"waiting for reclaim to run, {watch_seconds:g} s")
-        seen = _watched(host, watch_seconds)
+        seen = watch_reclaim_pass(host, watch_seconds)
         reclaim = (remembered or seen) if isinstance(seen, Gap) else seen
     case = Case((observation,), thresholds, growth, reclaim=recorded_reclaim(host))
     return Scanned(observation, glance(case), thresholds, growth, reclaim)
@@ -73,10 +73,16 @@ def recorded_reclaim(host: Host) -> ReclaimSeen | Gap:
     return ReclaimWindow(host).seen()
 
 
-def _watched(host: Host, seconds: float) -> ReclaimPass | Gap:
-    from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass  # noqa: PLC0415 (a plain scan does not wait)
+def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
+    """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
+    from zombiescope.probes.readers.reclaim_passes import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
 
-    return watch_reclaim_pass(host, seconds)
+    window = ReclaimWindow(host)
+    try:
+        host.wait(seconds)
+        return derive_reclaim_pass(window.seen(), host.wall_clock())
+    finally:
+        window.close()
 
 
 def _recent(host: Host, state: bytes, thresholds: Thresholds) -> tuple[Growth | Gap, ReclaimPass | None]:

@@ -8,21 +8,23 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.build import ScriptedHost
+from tests.build import ScriptedHost, case, snapshot
 
 from zombiescope.agent import probing
-from zombiescope.agent.catalogue import PROBES
-from zombiescope.agent.probing import Probe, Probing, on_the_beat
+from zombiescope.agent.probing import Probing, on_the_beat
+from zombiescope.diagnosis.case import NOT_WATCHED, Case
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import METRICS, PROBE_SECONDS
 from zombiescope.host.access import Host
+from zombiescope.watching.catalogue import PROBES, Probe
+from zombiescope.watching.watch import Teller
 
 ONE = Reading((MetricSample(PROBE_SECONDS, ("x",), 1.0),), {"x": 1.0})
 
 
-class Scripted:
+class Scripted(Teller):
     def __init__(self, *script: Reading | Gap | Exception) -> None:
         self.script = list(script)
         self.reads = 0
@@ -34,6 +36,11 @@ class Scripted:
         if isinstance(step, Exception):
             raise step
         return step
+
+    def fill(self, case: Case) -> Case:
+        if self.reads > 3:
+            raise KeyError("bug")
+        return case._replace(cores=Gap("x", f"{self.reads} readings"))
 
     def close(self) -> None:
         self.is_closed = True
@@ -144,6 +151,17 @@ def test_what_fails_is_a_gap_and_the_next_reading_is_made(host: Host) -> None:
     assert reasons[:3] == ["not today", "permission denied", "cannot look: it is gone"]
     assert reasons[5] is None
     assert told.complaints == ["probe x: a bug of zombiescope: KeyError: 'bug'"], "said once"
+
+
+def test_the_findings_are_told_by_those_whose_last_reading_was_made(host: Host) -> None:
+    each, told = one(host, lambda _: Scripted(ONE, OSError(13, "Permission denied"), ONE, ONE))
+    reasons = []
+    for step in range(4):
+        each.run(step * 10.0)
+        seen = each.fill(case(snapshot())).cores
+        reasons.append(seen.reason if isinstance(seen, Gap) else "")
+    assert reasons == ["1 readings", NOT_WATCHED.reason, "3 readings", NOT_WATCHED.reason]
+    assert told.complaints == ["probe x: a bug of zombiescope: KeyError: 'bug'"], "and the agent goes on"
 
 
 def test_one_that_is_refused_is_opened_again_later_and_one_that_is_not_there_never(host: Host) -> None:

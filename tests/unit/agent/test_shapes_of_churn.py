@@ -19,7 +19,8 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource, Look
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
-from zombiescope.pipeline.follow import Tick
+from zombiescope.watching.cgroups import Backlog, Tick
+from zombiescope.watching.heavy import Walked
 
 HOUR, STEP, JUDGE_EVERY = 3600.0, 10.0, 3
 NEVER = float("inf")
@@ -103,7 +104,7 @@ def judged(shapes: dict[str, Shape], seed: int) -> list[tuple[float, str]]:
         if moment <= HOUR
     )
     state, zombies, at, found = State(follower(), Thresholds(), ""), 0, 0, list[tuple[float, str]]()
-    state.take_walk(0.1, {"makers": {}}, {})
+    state.take_walk(Walked(0.1, Backlog({}, None)), {})
     for n in range(int(HOUR / STEP)):
         now, flows = n * STEP, dict[bytes, Counts]()
         while at < len(events) and events[at][0] <= now:

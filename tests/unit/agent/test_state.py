@@ -14,24 +14,44 @@ from zombiescope.agent.state import Judged, State
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.agent import MetricSample, ProbeRun, Reading
-from zombiescope.facts.cgroups import CountSource, Hierarchy, HierarchyVersion, Look
+from zombiescope.facts.agent import MetricSample, ProbeRun, Reading, UnitRestarts
+from zombiescope.facts.cgroups import (
+    CountSource,
+    EmptyDirectories,
+    Hierarchy,
+    HierarchyVersion,
+    Look,
+    MemoryUse,
+    Residuals,
+    Sweep,
+)
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.facts.metric_names import MOST_SERIES, UNIT_RESTARTS
 from zombiescope.facts.node import Identity, Shape
-from zombiescope.pipeline.follow import Follower, Tick
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.ledger_json import render_ledger
 from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
 from zombiescope.probes.lifecycle_polling import PollingLedger
+from zombiescope.watching.cgroups import Backlog, Follower, Tick
+from zombiescope.watching.heavy import Heavy, Restarts, Walked
 
-PLAIN_HEAVY = {
-    "residual": [0.1, {"parents": [["/a", [4096, 0, 0, None, 0]]], "others": [[], []]}],
-    "sweep": [0.02, [0.02, 12, 12, "/a/memory.stat", 0.01]],
-    "empty": [0.01, [3, 3, 1, ["/a"]]],
-}
+HEAVY = Heavy(
+    {"residual": 0.1, "sweep": 0.02, "empty": 0.01},
+    Residuals({b"/a": MemoryUse(4096, 0, 0, None, 0)}, frozenset()),
+    Sweep(0.02, 12, 12, "/a/memory.stat", 0.01),
+    EmptyDirectories(3, 3, 1, (b"/a",)),
+    None,
+)
+
+
+def walked(makers: dict[str, int], swapped: int | None = None) -> Walked:
+    return Walked(0.1, Backlog(makers, swapped))
+
+
+def restarted(found: Restarts | Gap) -> Heavy:
+    return HEAVY._replace(seconds={**HEAVY.seconds, "restarts": 0.05}, restarts=found)
 
 
 def follower() -> Follower:
@@ -68,10 +88,8 @@ def test_a_leak_becomes_a_finding_with_its_maker_and_a_forecast() -> None:
     for n in range(40):
         state.take_tick(tick(n, 10 + n, leak, live=20 + 4 * n))
         if n == 2:
-            state.take_walk(
-                0.1, {"makers": {"unit:old.service": 10, "unit:bad.service": 3}}, dict(state.accounts.counts)
-            )
-    state.take_heavy(PLAIN_HEAVY)
+            state.take_walk(walked({"unit:old.service": 10, "unit:bad.service": 3}), dict(state.accounts.counts))
+    state.take_heavy(HEAVY)
     state.consider_growth()
     finding = growth_of(state)
     assert finding.verdict is Verdict.PRESENT
@@ -87,7 +105,7 @@ def test_a_leak_becomes_a_finding_with_its_maker_and_a_forecast() -> None:
 
 def test_a_leak_of_six_a_minute_after_an_hour_of_peace_is_named_within_four_minutes() -> None:
     state = State(follower(), Thresholds(), "")
-    state.take_walk(0.1, {"makers": {"unit:old.service": 10}}, {})
+    state.take_walk(walked({"unit:old.service": 10}), {})
     for n in range(360):
         state.take_tick(tick(n, 10))
     state.consider_growth()
@@ -127,7 +145,7 @@ def test_ids_run_out_by_live_cgroups_and_by_zombies_with_pages_in_swap() -> None
     state = State(follower(), Thresholds(), "")
     for n in range(40):
         state.take_tick(tick(n, 100 * n))
-        state.take_walk(0.1, {"makers": {}, "swapped": 50 * n}, {})
+        state.take_walk(walked({}, 50 * n), {})
     state.consider_growth()
     assert isinstance(state.growth, Growth)
     assert state.growth.ids is not None
@@ -138,7 +156,7 @@ def test_ids_run_out_by_live_cgroups_and_by_zombies_with_pages_in_swap() -> None
     unknown = State(follower(), Thresholds(), "")
     for n in range(40):
         unknown.take_tick(tick(n, 100 * n))
-    unknown.take_walk(0.1, {"makers": {}, "swapped": None}, {})
+    unknown.take_walk(walked({}), {})
     unknown.consider_growth()
     assert isinstance(unknown.growth, Growth)
     assert unknown.growth.ids is None, "zombies without pages in swap hold none"
@@ -185,8 +203,8 @@ def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
     )
     for n in range(30):
         state.take_tick(tick(n, 1000 * n, many))
-    state.take_walk(0.1, {"makers": {}}, {})
-    state.take_heavy(PLAIN_HEAVY)
+    state.take_walk(walked({}), {})
+    state.take_heavy(HEAVY)
     state.fail("textfile", "full")
     state.report("history", Gap("history", "full"))
     state.consider_growth()
@@ -196,12 +214,12 @@ def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
 def test_units_that_loop_are_counted_and_a_host_without_systemd_has_no_such_probe() -> None:
     state = State(follower(), Thresholds(), "")
     state.take_tick(tick(1, 5))
-    state.take_heavy(PLAIN_HEAVY, 0.0)
+    state.take_heavy(HEAVY, 0.0)
     assert "restarts" not in text_of(state.judge())
     for n, count in enumerate((7, 9, 14)):
-        state.take_heavy({**PLAIN_HEAVY, "restarts": [0.05, [["bad.service", count, False]]]}, 300.0 * n)
+        state.take_heavy(restarted(Restarts((UnitRestarts("bad.service", count, False),))), 300.0 * n)
     assert 'zombiescope_unit_restarts_total{unit="bad.service"} 14.0' in text_of(state.judge())
-    state.take_heavy({**PLAIN_HEAVY, "restarts": [0.05, {"gap": ["units[].state", "no answer", ""]}]}, 900.0)
+    state.take_heavy(restarted(Gap("units[].state", "no answer")), 900.0)
     text = text_of(state.judge())
     assert "unit_restarts_total{" not in text
     assert 'zombiescope_probe_success{probe="restarts"} 0.0' in text

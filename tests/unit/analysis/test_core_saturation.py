@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.core_saturation import SaturationWatch
-from zombiescope.analysis.core_time import seconds_between, time_between
+from zombiescope.analysis.core_saturation import SaturationWatch, seconds_between, time_between
 from zombiescope.facts.cores import CoreLook, CoreMode, CoreTicks, Stretch
 
 Mode = str

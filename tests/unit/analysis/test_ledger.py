@@ -9,8 +9,8 @@ import pytest
 
 from zombiescope.analysis import maker as maker_module
 from zombiescope.analysis.ledger import OTHER, Accounts
+from zombiescope.analysis.looping_units import UnitStarts
 from zombiescope.analysis.maker import Makers
-from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.facts.lifecycle import Counts, Flow
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from zombiescope.analysis.looping_units import UnitStarts
 from zombiescope.analysis.sweeping import SweepBursts
-from zombiescope.analysis.unit_starts import UnitStarts
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.reclaim import SweepBurst
 

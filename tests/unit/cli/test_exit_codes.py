@@ -13,6 +13,7 @@ import pytest
 from tests.build import Cgroup, v2_machine, write_machine
 from tests.unit.execution.machine import build
 from tests.unit.execution.test_restoring import DELETE, MASK, deleted
+from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.cli.catalogue import COMMANDS
 from zombiescope.cli.main import main
@@ -90,6 +91,7 @@ TABLE = """
 def place(tmp_path: Path) -> Callable[[str], str]:
     for name, zombies in (("ok", 3), ("some", 1_500), ("sick", 10_000)):
         write_machine(tmp_path / name, v2_machine({b"/a": Cgroup(zombies=zombies)}))
+        plant(tmp_path / name, {**TARGETS, **enabled("ssh.service", WANTED)})
     (tmp_path / "empty").mkdir()
     units = tmp_path / "image/usr/lib/systemd/system"
     units.mkdir(parents=True)

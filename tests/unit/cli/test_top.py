@@ -17,8 +17,7 @@ from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier
 from zombiescope.host.access import Host
-from zombiescope.pipeline.top import Picture, Row, sorted_rows
-from zombiescope.pipeline.top_signs import Signs, SignsWatch
+from zombiescope.pipeline.top import Picture, Row, Signs, SignsWatch, sorted_rows
 from zombiescope.presenters.screen import cells, headline, signs_of
 
 SYSTEM, SOFTIRQ = CoreMode.SYSTEM, CoreMode.SOFTIRQ
@@ -61,7 +60,7 @@ def test_the_signs_of_this_host_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
     ticks = [b"cpu0 0 0 %d %d 0 0 0 0 0 0\nintr 0\n" % (busy, 100) for busy in range(100, 1300, 100)]
     host = ScriptedHost(v1_machine({b"/a": Cgroup(zombies=3)}))
     host.change({b"/proc/stat": [*ticks]})
-    monkeypatch.setattr("zombiescope.pipeline.nic_watch.open_kernel_log", lambda *_, **__: Gap("log", "refused"))
+    monkeypatch.setattr("zombiescope.watching.nics.open_kernel_log", lambda *_, **__: Gap("log", "refused"))
     watch = SignsWatch(cast("Host", host), V1)
     signs = watch.read()
     for _ in range(8):

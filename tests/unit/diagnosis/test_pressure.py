@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.scenarios.facts import case, pressure, reclaim
 
-from zombiescope.analysis.pressure import derive_pressure, derive_throttled
+from zombiescope.analysis.pressure import derive_throttled, point_between, pressure_of
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.rules.reclaim_pressure import judge_reclaim_pressure
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureLook, Throttle, ThrottledGroup
+from zombiescope.facts.pressure import PressureLook, PressureSeen, Throttle, ThrottledGroup
 
 GAP = Gap("x", "refused")
+
+
+def derive_pressure(
+    looks: list[PressureLook], throttled: tuple[ThrottledGroup, ...] | Gap, cores: int | None
+) -> PressureSeen:
+    points = (point_between(before, after) for before, after in pairwise(looks))
+    return pressure_of(tuple(filter(None, points)), looks[0].at, looks[-1], throttled, cores)
 
 
 def look(second: int, **vmstat: int) -> PressureLook:

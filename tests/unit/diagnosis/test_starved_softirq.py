@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.build import case, snapshot
 
-from zombiescope.analysis.softirq_wait import derive_softirq
+from zombiescope.analysis.softirq_wait import derive_softirq, step_between
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
@@ -22,6 +24,10 @@ def looks(*waits: dict[int, tuple[int, int]]) -> list[SoftirqLook]:
         SoftirqLook(100.0 + i, float(i), {core: KsoftirqdTime(0, *pair) for core, pair in wait.items()}, 5 + i, 0)
         for i, wait in enumerate(waits)
     ]
+
+
+def seen_by(looks: list[SoftirqLook], latencies: tuple[CoreLatency, ...] | Gap) -> SoftirqSeen:
+    return derive_softirq([step_between(before, after) for before, after in pairwise(looks)], latencies)
 
 
 def judged(seen: SoftirqSeen | Gap) -> Finding:
@@ -44,7 +50,7 @@ QUIET = looks({0: (0, 0)}, {0: (0, 0)})
     ],
 )
 def test_alarm_at_a_tenth_and_critical_at_a_second(seconds: float, verdict: Verdict, severity: Severity) -> None:
-    finding = judged(derive_softirq(QUIET, (latency(0, 1e-5), latency(7, seconds))))
+    finding = judged(seen_by(QUIET, (latency(0, 1e-5), latency(7, seconds))))
     assert (finding.verdict, finding.severity) == (verdict, severity)
     assert "core 7" in finding.summary
     assert any(item.fact == "core[7].network.longest" and item.value == seconds for item in finding.evidence)
@@ -53,18 +59,18 @@ def test_alarm_at_a_tenth_and_critical_at_a_second(seconds: float, verdict: Verd
 def test_ksoftirqd_behind_a_busy_program_is_no_starvation_when_its_work_was_done() -> None:
     """Seen on 6.18 with both cores busy in user mode: ksoftirqd waited 300 ms, softirqs 30 ms at most."""
     busy = CoreLatency(1, CALM, CALM._replace(longest_seconds=0.03), CALM, CALM._replace(longest_seconds=0.3))
-    finding = judged(derive_softirq(QUIET, (busy,)))
+    finding = judged(seen_by(QUIET, (busy,)))
     assert finding.verdict is Verdict.ABSENT
     assert any(item.fact == "core[1].ksoftirqd.longest" and item.value == 0.3 for item in finding.evidence)
 
 
 def test_a_wait_that_is_not_over_says_so() -> None:
-    finding = judged(derive_softirq(QUIET, (latency(3, 2.5, is_open=True),)))
+    finding = judged(seen_by(QUIET, (latency(3, 2.5, is_open=True),)))
     assert finding.summary == "a network softirq waited 2.50 s for core 3 and waited still"
 
 
 def test_without_bpf_ksoftirqds_wait_is_a_suspicion_that_takes_a_second_witness() -> None:
-    waited = derive_softirq(looks({0: (0, 0), 1: (0, 0)}, {0: (5_000, 9), 1: (600_000_000, 2)}), NO_BPF)
+    waited = seen_by(looks({0: (0, 0), 1: (0, 0)}, {0: (5_000, 9), 1: (600_000_000, 2)}), NO_BPF)
     words = "ksoftirqd of core 1 waited 300.0 ms each time, 600.0 ms in all"
     alone = judged(waited)
     assert (alone.verdict, alone.severity) == (Verdict.UNKNOWN, Severity.UNKNOWN)
@@ -77,7 +83,7 @@ def test_without_bpf_ksoftirqds_wait_is_a_suspicion_that_takes_a_second_witness(
     assert blind.verdict is Verdict.UNKNOWN, "not read is not none"
     elsewhere = judged(waited._replace(dropped=9))
     assert elsewhere.verdict is Verdict.UNKNOWN, "drops at another time prove nothing"
-    calm = judged(derive_softirq(QUIET, NO_BPF))
+    calm = judged(seen_by(QUIET, NO_BPF))
     assert (calm.verdict, calm.summary) == (Verdict.UNKNOWN, "no softirq waited; more is not known: bpf refused")
 
 
@@ -87,7 +93,7 @@ def test_hist_triggers_can_say_that_it_starved_and_never_that_it_did_not() -> No
     def told(seconds: float) -> Finding:
         times = Times(Histogram((1,)), seconds)
         core = CoreLatency(2, times, Times(), Times(), Times())
-        return judged(derive_softirq(QUIET, (core,))._replace(is_least=True, refused="bpf(2) is not allowed"))
+        return judged(seen_by(QUIET, (core,))._replace(is_least=True, refused="bpf(2) is not allowed"))
 
     assert (told(0.25).verdict, told(0.25).severity) == (Verdict.PRESENT, Severity.WARNING)
     assert told(1.5).severity is Severity.CRITICAL
@@ -103,13 +109,13 @@ def test_a_gap_is_unknown() -> None:
     assert judged(Gap("softirq", "no such view")).summary == "no such view"
     assert judge_starved_softirq(case(snapshot())).verdict is Verdict.UNKNOWN
     unseen = Gap("softirq.waited_seconds", "hidden")
-    blind = derive_softirq([look._replace(ksoftirqd=unseen) for look in QUIET], (latency(0, 1e-5),))
+    blind = seen_by([look._replace(ksoftirqd=unseen) for look in QUIET], (latency(0, 1e-5),))
     assert blind.waited_seconds == unseen
     assert judged(blind).verdict is Verdict.UNKNOWN
 
 
 def test_sums_and_a_thread_that_was_replaced() -> None:
-    seen = derive_softirq(looks({0: (10, 1)}, {0: (1_000_000_010, 2)}, {0: (4, 1)}, {0: (2_000_000_004, 9)}), NO_BPF)
+    seen = seen_by(looks({0: (10, 1)}, {0: (1_000_000_010, 2)}, {0: (4, 1)}, {0: (2_000_000_004, 9)}), NO_BPF)
     assert seen.waited_seconds == 3.0
     assert seen.longest is not None
     assert (seen.longest.seconds, seen.longest.at, seen.longest.slices) == (2.0, 102.0, 8)

@@ -12,7 +12,6 @@ from tests.machines.wide import answers_of, widened
 from tests.unit.agent.test_state import follower, text_of, tick
 from tests.unit.machines.answers import recordings
 
-from zombiescope.agent.catalogue import PROBES
 from zombiescope.agent.state import State
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import ProbeRun, Reading
@@ -25,6 +24,7 @@ from zombiescope.presenters.cores_json import render_cores
 from zombiescope.presenters.cores_text import render_cores_text
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.watching.catalogue import PROBES
 
 SIZES = (96, 192)
 HOT = (5, 70)

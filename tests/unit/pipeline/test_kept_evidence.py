@@ -38,10 +38,8 @@ from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import Scrubber
-from zombiescope.pipeline.autopsy import dissect
+from zombiescope.pipeline.autopsy import NAME, Evidence, dissect, keep, recall
 from zombiescope.pipeline.doctor import examine
-from zombiescope.pipeline.evidence import Evidence
-from zombiescope.pipeline.kept_evidence import NAME, keep, recall
 from zombiescope.pipeline.record import record
 from zombiescope.presenters.autopsy_text import render_autopsy_text
 

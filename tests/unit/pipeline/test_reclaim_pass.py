@@ -19,7 +19,7 @@ from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.history.store import Store
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline import scan as pipeline
-from zombiescope.pipeline.reclaim_pass import watch_reclaim_pass
+from zombiescope.pipeline.scan import watch_reclaim_pass
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
 
@@ -110,7 +110,7 @@ def test_the_agents_last_is_taken_from_its_history_and_a_window_goes_first(
     assert "one pass of reclaim: 250 ms (as the agent saw it last, 20" in text_of(seen.reclaim)
     watched = ReclaimPass(0.75, now, 1, 10.0)
     for told, wanted in ((watched, watched), (Gap(FACT, "nobody"), seen.reclaim)):
-        monkeypatch.setattr(pipeline, "_watched", lambda *_, told=told: told)
+        monkeypatch.setattr(pipeline, "watch_reclaim_pass", lambda *_, told=told: told)
         assert pipeline.scan(host, state=bytes(tmp_path), watch_seconds=10.0).reclaim == wanted
     assert pipeline.scan(host, state=bytes(tmp_path / "none")).reclaim == NOT_WATCHED
     assert "it ran once in 10 s" in text_of(watched)

@@ -22,7 +22,7 @@ from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.hist_softirq import SoftirqHist
 from zombiescope.kernel.tracefs import open_tracefs
-from zombiescope.pipeline.softirq_watch import SoftirqWindow
+from zombiescope.watching.softirq import DetailedSoftirqWatch
 
 pytestmark = pytest.mark.cells.with_args(lambda cell: cell.name == "6.1-v2-mini")
 CORE, PACKETS, EPERM = 0, 500, 1
@@ -74,7 +74,7 @@ def talk() -> None:
 def test_every_packet_is_counted_on_its_core_and_the_rest_is_said() -> None:
     def look() -> list[object]:
         refuse_bpf(EPERM)
-        window = SoftirqWindow(LiveHost())
+        window = DetailedSoftirqWatch(LiveHost())
         talk()
         seen = window.seen()
         assert isinstance(seen, SoftirqSeen)

@@ -12,7 +12,7 @@ from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.audit_changes import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing
-from zombiescope.pipeline.watch import Window
+from zombiescope.watching.services import ServicesWindow
 
 EPILOG = """\b
 Examples:
@@ -82,5 +82,5 @@ def _audit(
         window_shown(seconds if is_watched else 0) as window,
         bytes_shown("reading", shown=image is not None) as reading,
     ):
-        found = auditing.audit(auditing.Target(root, image), base, Window(seconds, window), reading)
+        found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(seconds, window), reading)
     return found, None if accepted is None else compare(accepted, found.audit)

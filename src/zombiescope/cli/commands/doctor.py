@@ -110,7 +110,7 @@ def _answer(
 
 
 def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float]) -> Report:
-    from zombiescope.pipeline.doctor_plan import plan_for  # noqa: PLC0415
+    from zombiescope.pipeline.plan import plan_for  # noqa: PLC0415
     from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
     from zombiescope.presenters.doctor_report import Report  # noqa: PLC0415
 

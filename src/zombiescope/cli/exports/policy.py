@@ -9,7 +9,7 @@ from zombiescope.cli.answer import Answer, PlainAnswer
 from zombiescope.cli.options import root_option
 from zombiescope.cli.progress import bytes_shown
 from zombiescope.pipeline import audit as auditing
-from zombiescope.pipeline.watch import Window
+from zombiescope.watching.services import ServicesWindow
 
 
 @click.command()
@@ -24,5 +24,5 @@ def policy(*, image: bytes | None, knowledge: bytes | None, root: bytes | None) 
 
     base = auditing.read_knowledge(knowledge)
     with bytes_shown("reading", shown=image is not None) as reading:
-        found = auditing.audit(auditing.Target(root, image), base, Window(0, with_zombies=False), reading)
+        found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(0, with_zombies=False), reading)
     return PlainAnswer(render_policy(found.audit, found.services.schedules, found.source, auditing.now()))

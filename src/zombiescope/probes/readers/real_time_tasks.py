@@ -37,6 +37,9 @@ class RealTimeWatch:
         self._at = host.monotonic()
         self._before = _look(beside_recording(host)) if host.is_live else {}
 
+    def look(self) -> None:
+        """Two looks tell the whole time between them."""
+
     def seen(self) -> RealTimeSeen | Gap:
         outcome = self._host.experiment("real-time-tasks", self._outcome)
         if outcome is None:
@@ -45,6 +48,9 @@ class RealTimeWatch:
             return Gap(FACT, str(outcome["refused"]))
         tasks = tuple(self._task(row) for row in outcome["tasks"])
         return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
+
+    def close(self) -> None:
+        """Holds nothing open."""
 
     def _outcome(self) -> dict[str, Any]:
         if isinstance(self._before, Gap):

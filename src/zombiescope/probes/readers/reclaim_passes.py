@@ -26,6 +26,9 @@ class ReclaimWindow:
         self._host, self._hierarchy = host, hierarchy
         self._watch = _begin(host)
 
+    def look(self) -> None:
+        """The kernel counts by itself."""
+
     def seen(self) -> ReclaimSeen | Gap:
         """Of the window so far."""
         watch = self._watch

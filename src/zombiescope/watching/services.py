@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the services: systemd's answers before and after, births in between, the journal, zombies by unit, programs. For an audit,
+or in the doctor's window, of which a recording keeps what is worth telling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zombiescope.analysis.maker import Makers, fold_unit
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
+from zombiescope.facts.units import LiveUnit
+from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
+from zombiescope.probes.unit_text import is_unit_name
+from zombiescope.watching.watch import Quiet
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
+    from zombiescope.facts.units import UnitFiles
+
+LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
+OFFLINE_FIELDS = (*LIVE_FIELDS, "processes")
+
+FACT = "services"
+_NOT_HERE = Gap(FACT, "nothing runs in a folder, and no recording kept its services", "run it on the host")
+_GARBLED = Gap(FACT, "the recorded services are not in a form we know", "record the host again")
+_ELSEWHERE = Gap(FACT, "the services of a host mounted elsewhere cannot be asked", "run it on that host")
+_HOUR = 3600.0
+
+
+class ServicesWindow(NamedTuple):
+    """How an audit watches a running machine."""
+
+    seconds: float
+    progress: Callable[[float], None] = lambda _: None
+    with_zombies: bool = True
+
+
+class Live(NamedTuple):
+    units: dict[str, LiveUnit] | None = None
+    journal: dict[str, int] | None = None
+    births: Mapping[bytes, int] = MappingProxyType({})
+    was_watched: bool = False
+    moved: Mapping[str, int] = MappingProxyType({})
+    zombies: dict[str, int] | None = None
+    programs: frozenset[str] = frozenset()
+    processes: Mapping[str, int] | None = None
+
+
+Auditing = Callable[[Live], "tuple[Audit, UnitFiles]"]
+"""Judges the services of this host by what was watched."""
+
+
+def watch_services(host: Host, window: ServicesWindow, *, is_elsewhere: bool) -> tuple[Live, tuple[Gap, ...]]:
+    """What the running machine adds: systemd's answers before and after a window, births in it, the journal, zombies."""
+    if is_elsewhere:
+        programs, processes = _processes(host)
+        gap = Gap("units[].state", "systemd of a host mounted elsewhere is not asked", "run it on that host")
+        return Live(programs=programs, processes=processes), tuple(gap.about(f"units[].{name}") for name in LIVE_FIELDS)
+    before = read_systemd_state(host)
+    births, gaps = _births(host, window.seconds, window.progress)
+    zombies = _zombies(host) if window.with_zombies else Gap("units[].zombies", "zombies were not looked at one by one")
+    if isinstance(zombies, Gap):
+        gaps.append(zombies)
+    live = live_between(host, before, births, gaps)
+    return live._replace(zombies=None if isinstance(zombies, Gap) else zombies), tuple(gaps)
+
+
+def live_between(
+    host: Host,
+    before: Mapping[str, LiveUnit] | Gap,
+    births: Mapping[bytes, int] | None,
+    gaps: list[Gap] | None = None,
+) -> Live:
+    """The end of a window: what moved since `before`. What could not be had is added to `gaps`."""
+    told: list[Gap] = [] if gaps is None else gaps
+    programs, processes = _processes(host)
+    live = Live(births=births or {}, was_watched=births is not None, programs=programs, processes=processes)
+    if isinstance(before, Gap):
+        told += [before.about(f"units[].{name}") for name in ("state", "restarts", "restarts_in_journal")]
+        return live
+    after = read_systemd_state(host)
+    units = before if isinstance(after, Gap) else after
+    journal = read_journal_restarts(host)
+    if isinstance(journal, Gap):
+        told.append(journal)
+    moved = {
+        name: (unit.restarts or 0) - (before[name].restarts or 0) for name, unit in units.items() if name in before
+    }
+    return live._replace(units=dict(units), journal=None if isinstance(journal, Gap) else journal, moved=moved)
+
+
+def _births(host: Host, seconds: float, progress: Callable[[float], None]) -> tuple[Counter[bytes] | None, list[Gap]]:
+    hierarchy = read_memory_hierarchy(host)
+    if isinstance(hierarchy, Gap):
+        return None, [hierarchy.about("units[].births")]
+    if seconds <= 0:
+        return None, [Gap("units[].births", "nothing was watched", "--seconds 10")]
+    return read_cgroup_births(host, hierarchy, seconds, progress), []
+
+
+def _zombies(host: Host) -> dict[str, int] | Gap:
+    """By the unit that made them, where they can be seen one by one."""
+    from zombiescope.probes.readers.zombie_walk import read_zombie_walk  # noqa: PLC0415 (the doctor's window has no walk)
+
+    walk = read_zombie_walk(host)
+    if isinstance(walk, Gap):
+        return walk.about("units[].zombies")
+    makers = Makers()
+    named = Counter(makers.of(zombie.path) for zombie in walk.zombies)
+    return {maker.removeprefix("unit:"): count for maker, count in named.items() if maker.startswith("unit:")}
+
+
+def _processes(host: Host) -> tuple[frozenset[str], dict[str, int]]:
+    """Names of running programs, and how many run in the cgroup of each service."""
+    programs: set[str] = set()
+    units: Counter[str] = Counter()
+    for name in host.subdirectories(b"/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            programs.add(shown(host.read(b"/proc/" + name + b"/comm").strip()))
+            places = host.read(b"/proc/" + name + b"/cgroup")
+        except OSError:
+            continue
+        owners = {owner for line in places.splitlines() if (owner := unit_of(line.split(b":", 2)[-1]))}
+        units.update(owners)
+    return frozenset(programs), dict(units)
+
+
+def unit_of(path: bytes) -> str:
+    """The service at or above a cgroup's path, as systemd writes its name; empty when there is none."""
+    name = next((part for part in path.split(b"/") if part.endswith(b".service")), b"")
+    plain = name.decode("ascii", "replace")
+    return plain if is_unit_name(plain) else shown(name)
+
+
+def inner_births(births: Mapping[bytes, int]) -> dict[str, int]:
+    """Births below a service's own cgroup, by that service."""
+    found: Counter[str] = Counter()
+    for path, count in births.items():
+        owner = unit_of(path.rpartition(b"/")[0])
+        if owner:
+            found[owner] += count
+    return dict(found)
+
+
+def unit_births(births: Mapping[bytes, int]) -> dict[str, int]:
+    """Births at and below a service's own cgroup."""
+    found: Counter[str] = Counter()
+    for path, count in births.items():
+        owner = unit_of(path)
+        if owner:
+            found[owner] += count
+    return dict(found)
+
+
+class ServicesWatch(Quiet):
+    """The first look is taken when it is made; `look` often; then `seen`."""
+
+    def __init__(self, host: Host, hierarchy: Hierarchy | Gap, audit: Auditing) -> None:
+        self._host, self._beside, self._audit = host, beside_recording(host), audit
+        self._is_this_host = isinstance(self._beside, LiveHost) and self._beside.label == LiveHost().label
+        self._births: BirthsWatch | None = None
+        self._start = host.monotonic()
+        self._before: Mapping[str, LiveUnit] | Gap = _NOT_HERE
+        if self._is_this_host:
+            self._before = read_systemd_state(self._beside)
+            if isinstance(hierarchy, Hierarchy):
+                self._births = BirthsWatch(self._beside, hierarchy)
+
+    def look(self) -> None:
+        if self._births:
+            self._births.look_if_due()
+
+    def seen(self) -> ServicesSeen | Gap:
+        outcome = self._host.experiment(FACT, self._outcome)
+        return _NOT_HERE if outcome is None else _checked(outcome)
+
+    def _outcome(self) -> dict[str, Any]:
+        if not self._is_this_host:
+            return {"gap": list(_ELSEWHERE)}
+        seconds = self._host.monotonic() - self._start
+        live = live_between(self._beside, self._before, self._births.births if self._births else None)
+        audit, files = self._audit(live)
+        needs = {unit.name: unit for unit in audit.units}
+        loops = []
+        for loop in audit.loops:
+            unit = needs.get(loop.name)
+            delay = unit.policy.delay_seconds if unit else None
+            every = _every(loop.name, live, seconds, delay)
+            need = unit.need.value if unit else "unknown"
+            loops.append([loop.name, loop.kind, loop.restarts, loop.why, loop.source, every, need])
+        unneeded = [
+            [
+                unit.name,
+                unit.enabled,
+                unit.why,
+                unit.path,
+                unit.may_loop,
+                unit.from_vendor,
+                unit.policy.restarts_per_day,
+            ]
+            for unit in audit.unneeded
+        ]
+        return {
+            "at": self._host.wall_clock(),
+            "seconds": seconds,
+            "starting": len(audit.starting),
+            "loops": loops,
+            "unneeded": unneeded,
+            "was_systemd_asked": live.units is not None,
+            "were_files_read": bool(audit.units),
+            "timers": _timers(files),
+        }
+
+
+def _timers(files: UnitFiles) -> list[list[str]]:
+    from zombiescope.analysis.activation import timers  # noqa: PLC0415 (a replay does not pay for it)
+
+    found = [(fold_unit(timer.command.encode()).decode(), timer.name) for timer in timers(files) if timer.command]
+    return [list(pair) for pair in sorted(set(found))]
+
+
+def _every(name: str, live: Live, seconds: float, delay: float | None) -> float | None:
+    """Seen in the window where it restarted at least twice, else by the journal's last hour, else what is configured."""
+    moved = live.moved.get(name, 0)
+    if moved >= 2:
+        return seconds / moved
+    in_hour = (live.journal or {}).get(name, 0)
+    if in_hour >= 30:
+        return _HOUR / in_hour
+    return delay
+
+
+def _checked(outcome: dict[str, Any]) -> ServicesSeen | Gap:
+    try:
+        if "gap" in outcome:
+            return Gap(*map(str, outcome["gap"]))
+        loops = [
+            ServiceLoop(str(name), str(kind), int(restarts), str(why), str(source), _number(every), str(need))
+            for name, kind, restarts, why, source, every, need in outcome["loops"]
+        ]
+        unneeded = [
+            UnneededService(str(name), str(word), str(why), str(path), bool(may_loop), bool(vendor), _number(rate))
+            for name, word, why, path, may_loop, vendor, rate in outcome["unneeded"]
+        ]
+        return ServicesSeen(
+            float(outcome["at"]),
+            float(outcome["seconds"]),
+            int(outcome["starting"]),
+            tuple(loops),
+            tuple(unneeded),
+            bool(outcome["was_systemd_asked"]),
+            bool(outcome["were_files_read"]),
+            tuple((str(service), str(timer)) for service, timer in outcome.get("timers", ())),
+        )
+    except (KeyError, TypeError, ValueError):
+        return _GARBLED
+
+
+def _number(said: object) -> float | None:
+    return None if said is None else float(said)  # type: ignore[arg-type]

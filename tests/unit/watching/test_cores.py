@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The window over the cores: what was seen, recorded and replayed, and each way of not seeing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zombiescope.facts.cores import CoresSeen
+from zombiescope.facts.gap import Gap
+from zombiescope.host.recording import Answer
+from zombiescope.host.replay import ReplayHost
+from zombiescope.host.tree import TreeHost
+from zombiescope.watching.cores import DetailedCoresWatch
+
+START = 1_700_000_000.0
+
+
+def stat(system: float, idle: float) -> str:
+    """Core 0 works in the kernel, core 1 does nothing."""
+    busy, free = round(system * 100), round(idle * 100)
+    return f"cpu  1 1 1 1\ncpu0 5 0 {busy} {free} 0 0 0 0 0 0\ncpu1 5 0 7 {busy + free} 0 0 0 0 0 0\n"
+
+
+def recording(begin: float, end: float, seconds: float, late: float = 0.0) -> ReplayHost:
+    """A look each tenth of a second; each comes `late` after it was due, as on a busy host."""
+    answers = []
+    for number in range(round(seconds * 10) + 1):
+        due = number / 10
+        now = due + late * (number % 2)
+        busy = min(max(now - begin, 0.0), end - begin)
+        answers.append(Answer(due, "wall_clock", b"", START + now))
+        answers.append(Answer(due, "read", b"/proc/stat", stat(busy, now - busy)))
+    return ReplayHost("recorded", answers)
+
+
+def watched(host: ReplayHost | TreeHost, seconds: float = 6) -> CoresSeen | Gap:
+    window = DetailedCoresWatch(host)
+    window.look()
+    for _ in range(round(seconds * 10)):
+        host.wait(0.1)
+        window.look()
+    return window.seen()
+
+
+def test_a_stretch_with_core_begin_and_length() -> None:
+    for late in (0.0, 0.06):
+        seen = watched(recording(2.0, 4.0, 6, late))
+        assert isinstance(seen, CoresSeen)
+        (stretch,) = seen.stretches
+        assert stretch.core == 0
+        assert abs(stretch.begin - START - 2.0) < 0.03
+        assert abs(stretch.seconds - 2.0) < 0.05
+        assert (seen.cores, round(seen.seconds), seen.gaps) == (2, 6, ())
+        assert seen.saturated_seconds == stretch.seconds
+        assert seen.longest == stretch
+        kernel, idle = (use.time for use in seen.uses)
+        assert abs(kernel.system - 2.0) < 0.02
+        assert idle.system == 0
+        assert len(seen.uses[0].windows) == 60
+
+
+def test_nothing_happened() -> None:
+    seen = watched(recording(0, 0, 3), 3)
+    assert isinstance(seen, CoresSeen)
+    assert seen.stretches == ()
+    assert seen.longest is None
+
+
+def test_no_file_is_a_gap(tmp_path: Path) -> None:
+    seen = watched(TreeHost(bytes(tmp_path)), 1)
+    assert isinstance(seen, Gap)
+    assert "/proc/stat" in seen.reason
+
+
+def test_a_folder_stands_still_and_is_a_gap(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text(stat(1, 1))
+    seen = watched(TreeHost(bytes(tmp_path)), 1)
+    assert isinstance(seen, Gap)
+    assert "nothing passes here" in seen.reason
+
+
+def test_no_look_at_all_is_a_gap(tmp_path: Path) -> None:
+    assert isinstance(DetailedCoresWatch(TreeHost(bytes(tmp_path))).seen(), Gap)
+
+
+def test_a_file_that_vanishes_meanwhile_leaves_what_was_seen() -> None:
+    host = recording(1, 2.5, 6)
+    window = DetailedCoresWatch(host)
+    for _ in range(40):
+        window.look()
+        host.wait(0.1)
+    window._host = ReplayHost("nothing", [Answer(0, "wall_clock", b"", START)])
+    window.look()
+    seen = window.seen()
+    assert isinstance(seen, CoresSeen)
+    assert [round(each.seconds, 1) for each in seen.stretches] == [1.5]
+    assert [gap.fact for gap in seen.gaps] == ["cores"]
