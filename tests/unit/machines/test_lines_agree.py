@@ -280,6 +280,13 @@ def the_doctors_first_step_is_the_plans(said: Answers) -> None:
     assert words is None or first[1].startswith(words), (first[1], step["title"] if step else "")
 
 
+def what_was_handed_on_is_said_in_text_and_document(said: Answers) -> None:
+    for command in ("scan", "doctor"):
+        found = said.documents[command]["handed_on"]
+        is_told = bool(found) and bool(found["parents"] or found["parents_untold"])
+        assert bool(re.search(r"^handed on ", said.texts[command], re.MULTILINE)) == is_told, command
+
+
 def who_uses_a_file_is_known_to_the_plan_too(said: Answers) -> None:
     bodies, plan = said.documents.get("autopsy", {}).get("zombies", []), said.documents.get("plan")
     pins = [pin for body in bodies for pin in body["pins"] if pin["kind"] == "tmpfs" and pin["path"] and pin["holder"]]
@@ -360,6 +367,7 @@ LAWS = (
     groups_sum_to_the_totals,
     a_plan_frees_no_more_than_there_are,
     the_doctors_first_step_is_the_plans,
+    what_was_handed_on_is_said_in_text_and_document,
     who_uses_a_file_is_known_to_the_plan_too,
     the_time_of_the_cores_adds_up_or_is_said_to_be_unknown,
     the_doctor_does_not_contradict_itself,
