@@ -22,7 +22,7 @@ _STOCK = ("zombies", "ratio", "expected", "sweep", "harm", "directories")
 _BESIDE = frozenset({"steps[].change.files", "zombies[].born_at", "findings", "units", "tier", "zombies[].refs"})
 """Gaps about a part of what is there: some could not be looked at."""
 _ROUNDING = 0.002
-_FIRST_WORDS = {
+_FIRST_WORDS: dict[str, str | tuple[str, ...]] = {
     "rewrite_files": "rewrite ",
     "delete_files": "delete ",
     "remove_segments": "remove ",
