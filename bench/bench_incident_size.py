@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each command costs at the size of the incident: wall, CPU and peak memory for each zombie at two sizes, their ratio. Root.
+"""What each command costs at the size of the incident: wall, CPU and peak memory for each zombie at two sizes, their ratio; and
+what each document of the agent's page costs: bytes, wall and CPU. Root.
 
 Zombies of one page in tmpfs each, made and removed here; the machine's others are counted too, so the counts must be at least ours.
 Targets: every command answers, with all of ours in its count; what a zombie costs does not grow with their number (ratio at most
-1.5); at most 1.5 GB of memory at 65,000.
+1.5); at most 1.5 GB of memory at 65,000; a document of the page has at most 2 MB and takes at most a second of CPU at any size.
 Usage: bench_incident_size.py [SMALL LARGE]: 16,000 and 65,000 without arguments. Some 100 KB of memory go into each zombie.
 """
 
@@ -28,6 +29,8 @@ from tests.server.running import free_port
 
 SIZES = (16_000, 65_000)
 MOST_RATIO, MOST_MEGABYTES = 1.5, 1_500.0
+MOST_PAGE_BYTES, MOST_PAGE_CPU = 2_000_000, 1.0
+PAGES = ("scan", "doctor", "ledger", "history", "config")
 BYTES_EACH = 100_000
 WALK_SECONDS = 180.0
 WINDOW_SECONDS = 2
@@ -39,6 +42,13 @@ class Cost(NamedTuple):
     wall: float
     cpu: float
     megabytes: float
+
+
+class Page(NamedTuple):
+    size: int
+    wall: float
+    cpu: float
+    """Of the agent and of its children that ended."""
 
 
 COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Any], int | None]]] = {
@@ -76,8 +86,8 @@ def asked(name: str) -> Cost:
     return Cost(count(json.loads(said)), wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def agent(ours: int) -> Cost:
-    """Until it has walked once and tells as many as there are by maker."""
+def agent(ours: int) -> tuple[Cost, dict[str, Page]]:
+    """Until it has walked once and tells as many as there are by maker; then each document of its page, once."""
     port, began = free_port(), time.monotonic()
     with tempfile.TemporaryDirectory() as state:
         command = [*PROGRAM, "agent", "--listen", f"127.0.0.1:{port}", "--state", state]
@@ -89,10 +99,26 @@ def agent(ours: int) -> Cost:
                 with suppress(OSError):
                     told = _by_maker(port)
             wall = time.monotonic() - began
+            pages = {name: page(port, process.pid, name) for name in PAGES}
         finally:
             process.send_signal(signal.SIGTERM)
             _, usage = waited(process)
-    return Cost(told, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Cost(told, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), pages
+
+
+def page(port: int, pid: int, name: str) -> Page:
+    cpu, began = _cpu(pid), time.monotonic()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{name}", timeout=60) as answer:
+        said = answer.read()
+    wall = time.monotonic() - began
+    json.loads(said)
+    return Page(len(said), wall, _cpu(pid) - cpu)
+
+
+def _cpu(pid: int) -> float:
+    """In ticks of the clock: a hundredth of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _by_maker(port: int) -> int:
@@ -103,19 +129,27 @@ def _by_maker(port: int) -> int:
     )
 
 
-def measured(size: int) -> dict[str, Cost]:
+def measured(size: int) -> tuple[dict[str, Cost], dict[str, Page]]:
     with Maker(f"zombiescope-size-{os.getpid()}-{size}") as maker:
         began = time.monotonic()
         maker.many(size)
         print(f"{size:,} zombies made in {time.monotonic() - began:.0f} s", flush=True)
-        found = {}
+        found: dict[str, Cost] = {}
+        pages: dict[str, Page] = {}
         for name in (*COMMANDS, "agent"):
-            cost = found[name] = agent(size) if name == "agent" else asked(name)
+            if name == "agent":
+                cost, pages = agent(size)
+            else:
+                cost = asked(name)
+            found[name] = cost
             whole = f"{cost.wall:8.2f} s wall {cost.cpu:8.2f} s CPU {cost.megabytes:8.1f} MB"
             each = [1e6 * cost.wall / size, 1e6 * cost.cpu / size, 1e3 * cost.megabytes / size]
             parts = "{:7.1f} us wall {:7.1f} us CPU {:6.2f} KB".format(*each)
             print(f"  {name:<9}{_count(cost.zombies):>9} counted {whole}   each: {parts}", flush=True)
-    return found
+        for name, each_page in pages.items():
+            told = f"{each_page.size:>11,} bytes {each_page.wall:6.3f} s wall {each_page.cpu:6.2f} s CPU"
+            print(f"  /api/v1/{name:<9}{told}", flush=True)
+    return found, pages
 
 
 def _count(value: int | None) -> str:
@@ -140,6 +174,14 @@ def wrong(small: int, large: int, costs: dict[int, dict[str, Cost]]) -> int:
     return missed
 
 
+def heavy(pages: dict[str, Page]) -> int:
+    """How many documents are above their target."""
+    above = [name for name, each in pages.items() if each.size > MOST_PAGE_BYTES or each.cpu > MOST_PAGE_CPU]
+    for name in above:
+        print(f"/api/v1/{name}: target {MOST_PAGE_BYTES:,} bytes, {MOST_PAGE_CPU} s CPU: NOT met")
+    return len(above)
+
+
 def main() -> None:
     small, large = (int(word.replace(",", "")) for word in sys.argv[1:3]) if len(sys.argv) > 2 else SIZES
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -148,8 +190,10 @@ def main() -> None:
         raise SystemExit(
             f"{free / 1e9:.1f} GB are available; {large:,} zombies want {2 * large * BYTES_EACH / 1e9:.1f}"
         )
-    costs = {size: measured(size) for size in (small, large)}
-    raise SystemExit(1 if wrong(small, large, costs) else 0)
+    found = {size: measured(size) for size in (small, large)}
+    missed = wrong(small, large, {size: costs for size, (costs, _) in found.items()})
+    missed += sum(heavy(pages) for _, pages in found.values())
+    raise SystemExit(1 if missed else 0)
 
 
 if __name__ == "__main__":

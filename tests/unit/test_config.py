@@ -133,6 +133,9 @@ def test_exported_rules_compare_with_the_thresholds() -> None:
     assert "zombiescope_memcg_zombies >= 77'" in text
     assert "ratio_rate5m > 0.5'" in text
     assert "3600 > 12'" in text
+    assert "ZombieMemcgExpected" not in text
+    expecting = render_rules(limits=Thresholds(expected_live=240))
+    assert "expr: 'zombiescope_memcg_counted >= 720 and zombiescope_memcg_zombies >= 240'" in expecting
 
 
 def test_where_it_listens_may_be_a_path() -> None:

@@ -10,6 +10,9 @@ RATIO_WARNING=${RATIO_WARNING:-5}
 RATIO_LEAST=${RATIO_LEAST:-200}
 RATIO_CRITICAL=${RATIO_CRITICAL:-50}
 RATIO_CRITICAL_LEAST=${RATIO_CRITICAL_LEAST:-5000}
+# Live memory cgroups that this host is meant to have (0: not known), and how many times as many counted are a warning.
+EXPECTED_LIVE=${EXPECTED_LIVE:-0}
+EXPECTED_MULTIPLE=${EXPECTED_MULTIPLE:-3}
 export LC_ALL=C
 
 memory_v1_mount() { # where the v1 memory controller is mounted, if it is
@@ -55,6 +58,8 @@ else
     word=OK
     [ "$zombies" -ge "$WARNING" ] && word=WARNING && status=1
     [ "$zombies" -ge "$RATIO_LEAST" ] && [ $((zombies + live)) -ge $((RATIO_WARNING * live)) ] && word=WARNING && status=1
+    [ "$EXPECTED_LIVE" -gt 0 ] && [ "$zombies" -ge "$EXPECTED_LIVE" ] &&
+        [ $((zombies + live)) -ge $((EXPECTED_MULTIPLE * EXPECTED_LIVE)) ] && word=WARNING && status=1
     [ "$zombies" -ge "$CRITICAL" ] && word=CRITICAL && status=2
     [ "$zombies" -ge "$RATIO_CRITICAL_LEAST" ] && [ $((zombies + live)) -ge $((RATIO_CRITICAL * live)) ] && word=CRITICAL && status=2
     echo "$word zombies: $zombies beside $live live (source: ${rest#* })"

@@ -166,11 +166,18 @@ def judge_population(population: Population | Gap, limits: Limits) -> list[Reaso
     reasons = [Reason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
     reasons.append(_ratio(population, limits))
     if limits.expected_live > 0:
-        most = limits.expected_multiple * limits.expected_live
-        summary = f"{population.counted:,} counted where {limits.expected_live:,.10g} live ones are expected"
-        verdict = _VERDICTS[thresholds.of_expected(population)]
-        reasons.append(Reason("expected", population.counted, most, verdict, summary, source))
+        reasons.append(_expected(population, limits))
     return reasons
+
+
+def _expected(population: Population, limits: Limits) -> Reason:
+    most, severity = limits.expected_multiple * limits.expected_live, limits.thresholds.of_expected(population)
+    summary = f"{population.counted:,} counted where {limits.expected_live:,.10g} live ones are expected"
+    if severity is Severity.OK and population.counted >= most:
+        summary += f", which says nothing below {limits.expected_live:,.10g} zombies: the host is busier than expected"
+    else:
+        summary += f"; {limits.expected_multiple:,.10g} times as many are a warning"
+    return Reason("expected", population.counted, most, _VERDICTS[severity], summary, population.source)
 
 
 def _ratio(population: Population, limits: Limits) -> Reason:

@@ -64,7 +64,7 @@ def is_old_leak(case: Case, now: Growing) -> bool:
 
 def growing_of(case: Case) -> Growing | None:
     """None where nothing grew beyond noise, or nobody looked twice."""
-    least, change = case.thresholds.growth_least, _change(case)
+    least, change = case.thresholds.growth_least, change_of(case)
     flows = case.flows
     if not isinstance(flows, Gap) and _sees_releases(flows):
         leaving = [flow for flow in flows.makers if not _is_on_its_way(flow, change)]
@@ -181,7 +181,7 @@ def _most(pairs: Iterable[tuple[str, int]], least: int) -> tuple[tuple[str, int]
     return tuple(sorted((pair for pair in pairs if pair[1] >= least), key=lambda each: (-each[1], each[0])))
 
 
-def _change(case: Case) -> int | None:
+def change_of(case: Case) -> int | None:
     """By the counts at both ends of the window."""
     if len(case.observations) < 2 or case.last.snapshot.taken_at <= case.first.snapshot.taken_at:
         return None

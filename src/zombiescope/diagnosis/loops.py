@@ -95,14 +95,15 @@ def told(found: list[Suspect]) -> str:
     return "; ".join(parts) + more
 
 
-def evidence_of(suspect: Suspect, seen: ServicesSeen) -> list[Evidence]:
+def evidence_of(case: Case, suspect: Suspect, seen: ServicesSeen) -> list[Evidence]:
     loop, name = suspect.loop, suspect.name
     found = [Evidence(f"{name}.restarts", loop.restarts, "restarts", loop.source, seen.at)]
     if loop.every_seconds is not None:
         found.append(Evidence(f"{name}.every", round(loop.every_seconds, 1), "seconds", loop.source, seen.at))
     if loop.need != "unknown":
         found.append(Evidence(f"{name}.need", loop.need, "", "audit", seen.at))
-    if suspect.left:
-        found.append(Evidence(f"{name}.zombies", suspect.zombies, "zombies", "autopsy", seen.at))
-        found.append(Evidence(f"{name}.share", round(suspect.share, 3), "of all zombies", "autopsy", seen.at))
+    if suspect.left and not isinstance(case.remains, Gap):
+        walked_at = case.remains.at
+        found.append(Evidence(f"{name}.zombies", suspect.zombies, "zombies", "autopsy", walked_at))
+        found.append(Evidence(f"{name}.share", round(suspect.share, 3), "of all zombies", "autopsy", walked_at))
     return found

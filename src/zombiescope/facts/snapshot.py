@@ -9,7 +9,7 @@ from zombiescope.facts.cgroups import Census, EmptyDirectories, HandedOn, Hierar
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
 
-NOT_ASKED = Gap("handed_on", "only scan looks for it", "zombiescope scan")
+NOT_ASKED = Gap("handed_on", "only scan and doctor look for it", "zombiescope scan")
 
 
 class Snapshot(NamedTuple):

@@ -13,7 +13,7 @@ from zombiescope.presenters.doctor_report import Report, told_correlation
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.pressure_json import pressure_gaps, render_pressure
-from zombiescope.presenters.scan_json import scan_gaps
+from zombiescope.presenters.scan_json import handed_on_gaps, render_handed_on, scan_gaps
 
 
 def render_doctor(case: Case, diagnosis: Diagnosis) -> Json:
@@ -33,10 +33,12 @@ def render_report(report: Report) -> Json:
         "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
         "correlations": [_correlation(found) for found in report.correlations],
         "pressure": render_pressure(case.pressure),
+        "handed_on": render_handed_on(case.last.snapshot.handed_on),
         "plan": None if isinstance(plan, Gap) else render_plan(plan),
     }
     gaps = [*last_gaps(case), *case_gaps(case), *pressure_gaps(case.pressure), *report.gaps, *_correlation_gaps(report)]
     gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
+    gaps += handed_on_gaps(case.last.snapshot.handed_on)
     return document("doctor/1", case.last.snapshot, body, gaps)
 
 

@@ -22,7 +22,7 @@ _FIRST = {
     "limit-restarts": "limit the restarts of {whom}",
     "reclaim-parent": "let the cached pages go that hold them",
     "flush": "write everything back, then let one cgroup die",
-    "delete-file": "delete the files in memory that hold them",
+    "delete-file": "rewrite the files in memory that hold them, which keeps their data, or delete them",
     "remove-segment": "remove the System V segments that hold them",
     "restart-process": "restart the process that holds their memory",
     "reap-process": "have the dead processes waited for",

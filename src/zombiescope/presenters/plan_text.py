@@ -67,8 +67,16 @@ def headline(plan: Plan) -> str:
         return f"nothing to do{about}"
     people = len(plan.steps) - len(plan.own_steps)
     tail = f"; {people} more for people" if people else ""
-    freed = f", which free {plan.foreseen:,} of {zombies_said(plan.zombies)}" if plan.zombies else ""
-    return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{freed}{tail}"
+    return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{_freed(plan)}{tail}"
+
+
+def _freed(plan: Plan) -> str:
+    if not plan.zombies:
+        return ""
+    if plan.perhaps and not plan.foreseen:
+        return f", which free at most {plan.perhaps:,} of {zombies_said(plan.zombies)}"
+    more = f" and at most {plan.perhaps:,} more" if plan.perhaps else ""
+    return f", which free {plan.foreseen:,} of {zombies_said(plan.zombies)}{more}"
 
 
 def apart_lines(plan: Plan) -> list[str]:

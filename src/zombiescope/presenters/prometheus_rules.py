@@ -30,6 +30,8 @@ class Record(NamedTuple):
     expression: str
 
 
+EXPECTED = "ZombieMemcgExpected"
+"""Only where it is configured how many live cgroups there are meant to be."""
 RATIO = "instance:zombiescope_memcg:ratio"
 SWEEP_MEAN = "instance:zombiescope_stat_sweep_seconds:mean15m"
 RECLAIM = "instance:node_vmstat_pgscan_direct:rate5m"
@@ -46,12 +48,15 @@ def _measured(limits: Thresholds) -> dict[str, str]:
     """Expressions that compare with a threshold, by the name of their alert."""
     ratio = f"{RATIO} >= {limits.ratio_warning:g} and {names.ZOMBIES.name} >= {limits.ratio_least_zombies}"
     worse = f"{RATIO} >= {limits.ratio_critical:g} and {names.ZOMBIES.name} >= {limits.ratio_critical_zombies}"
+    most = limits.expected_multiple * limits.expected_live
+    expected = f"{names.COUNTED.name} >= {most:.10g} and {names.ZOMBIES.name} >= {limits.expected_live}"
     per_hour = f"{limits.growth_warning_per_hour:g}"
     return {
         "ZombieMemcgPopulation": f"{names.ZOMBIES.name} >= {limits.zombies_warning}",
         "ZombieMemcgPopulationCritical": f"{names.ZOMBIES.name} >= {limits.zombies_critical}",
         "ZombieMemcgRatio": ratio,
         "ZombieMemcgRatioCritical": worse,
+        EXPECTED: expected,
         "ZombieMemcgThresholdSoon": f"{names.THRESHOLD.name} < 86400 and {names.ZOMBIES.name} >= {limits.ratio_least_zombies}",
         "ZombieStatSweepSlow": f"{SWEEP_MEAN} >= {limits.sweep_warning_seconds:g}",
         "CpuThrottledByQuota": f"{THROTTLED} > {limits.throttled_share:g}",
@@ -71,6 +76,8 @@ ALERTS = (
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one"),
     Alert("ZombieMemcgRatioCritical", _USUALLY["ZombieMemcgRatioCritical"], "5m", "critical",
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one"),
+    Alert(EXPECTED, _USUALLY[EXPECTED], "15m", "warning",
+          "{{ $labels.instance }}: {{ $value }} memory cgroups counted, many times as many as are expected here"),
     Alert("ZombieMemcgHarm",
           f'max without (severity) ({names.FINDING.name}{{id=~"costly-reclaim-walk|costly-sweep",severity="critical"}}) == 1',
           "5m", "critical", "{{ $labels.instance }}: zombie memory cgroups hold a core; zombiescope doctor names their maker"),
@@ -126,7 +133,8 @@ def render_rules(runbook: str = RUNBOOK, limits: Thresholds = USUAL) -> str:
 
 def _by(limits: Thresholds, alerts: tuple[Alert, ...]) -> tuple[Alert, ...]:
     measured = _measured(limits)
-    return tuple(alert._replace(expression=measured.get(alert.name, alert.expression)) for alert in alerts)
+    asked = [alert for alert in alerts if alert.name != EXPECTED or limits.expected_live > 0]
+    return tuple(alert._replace(expression=measured.get(alert.name, alert.expression)) for alert in asked)
 
 
 def _group(name: str, records: tuple[Record, ...], alerts: tuple[Alert, ...], runbook: str) -> list[str]:

@@ -33,9 +33,7 @@ def render_scan(
     reclaim: ReclaimPass | Gap = NOT_WATCHED,
 ) -> Json:
     snapshot, scan = observation.snapshot, observation.scan
-    gaps = scan_gaps(observation, growth, reclaim)
-    if isinstance(snapshot.handed_on, Gap):
-        gaps.append(snapshot.handed_on.about("handed_on"))
+    gaps = scan_gaps(observation, growth, reclaim) + handed_on_gaps(snapshot.handed_on)
     body: Json = {
         "disease": diagnosis.disease,
         "severity": diagnosis.glanced,
@@ -66,6 +64,10 @@ def _memcg(snapshot: Snapshot, scan: Scan) -> Json:
 
 def _parent(share: ParentShare) -> Json:
     return {"path": shown(share.path), "zombies": share.zombies, "bytes": _bytes(share.use)}
+
+
+def handed_on_gaps(found: HandedOn | Gap) -> list[Gap]:
+    return [found.about("handed_on")] if isinstance(found, Gap) else []
 
 
 def render_handed_on(found: HandedOn | Gap) -> Json | None:

@@ -103,14 +103,19 @@ def _figures(share: ParentShare) -> tuple[str, ...]:
 
 def handed_on_lines(found: HandedOn | Gap) -> list[RenderableType]:
     """Without zombies the memory is still in use: it is their parents' now."""
-    if isinstance(found, Gap) or not found.by_parent:
+    if isinstance(found, Gap) or not (found.by_parent or found.unsplit):
         return []
+    happens = "this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie"
+    if not found.by_parent:
+        parents = f"{found.unsplit:,} live parents" if found.unsplit > 1 else "one live parent"
+        text = f"{happens}: how much of the dead was left to {parents} cannot be told from the memory of the living"
+        return [Text(), _labelled("handed on", text)]
     path, most = max(found.by_parent.items(), key=lambda each: (each[1].bytes_held, each[0]))
     where = f"{len(found.by_parent):,} live parents, most to" if len(found.by_parent) > 1 else "one live parent,"
     untold = f"; of {found.unsplit:,} more parents it cannot be told" if found.unsplit else ""
     text = (
-        f"this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: {size(found.total)} are charged to "
-        f"{where} {shown(path)} ({size(most.bytes_held)}), and to none of the cgroups that live below{untold}"
+        f"{happens}: {size(found.total)} are charged to {where} {shown(path)} ({size(most.bytes_held)}), and to none of the "
+        f"cgroups that live below{untold}"
     )
     return [Text(), _labelled("handed on", text)]
 

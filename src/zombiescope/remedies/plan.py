@@ -218,6 +218,12 @@ class Plan(NamedTuple):
         return sum(step.expected.zombies_freed or 0 for step in self.steps if step.expected and not step.instead_of)
 
     @property
+    def perhaps(self) -> int:
+        """Zombies that may go besides, by steps of which it cannot be known before."""
+        open_ones = (step.expected for step in self.own_steps if step.expected and not step.instead_of)
+        return sum(expected.up_to for expected in open_ones if expected.zombies_freed is None)
+
+    @property
     def own_steps(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if not step.is_for_people)
 

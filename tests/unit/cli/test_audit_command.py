@@ -7,12 +7,17 @@ import json
 import os
 import subprocess
 import tarfile
+from datetime import date
 from pathlib import Path
 
 import pytest
 from tests.unit.trees import CONFIG, ECS_DEB, ECS_RPM, KUBELET, SYSTEM, TARGETS, WANTED, enabled, plant
 
+from zombiescope.analysis.census import Population
 from zombiescope.cli.main import main
+from zombiescope.diagnosis.gate import judge_gate, judge_population
+from zombiescope.diagnosis.limits import Limits
+from zombiescope.facts.cgroups import CountSource
 
 NODE = {
     **TARGETS,
@@ -174,3 +179,29 @@ def test_the_shell_script(
         answer,
         "WARNING ecs.service can be restarted for ever: Restart=on-failure, 10 s apart, limit 5 in 10 s",
     ]
+
+
+@pytest.mark.parametrize(("expected", "word"), [("", "OK"), ("50", "WARNING"), ("51", "OK")])
+def test_the_shell_script_knows_how_many_are_expected(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], expected: str, word: str
+) -> None:
+    root = plant(
+        tmp_path / "root",
+        {
+            "proc/self/mountinfo": "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "sys/fs/cgroup/cgroup.stat": "nr_descendants 99\nnr_dying_descendants 50\n",
+        },
+    )
+    script = tmp_path / "quick.sh"
+    script.write_text(run(capfd, "export", "sh")[1])
+    ran = subprocess.run(
+        ["sh", script],
+        env={"ROOT": str(root), "PAUSE": "0", "PATH": "/usr/bin:/bin", "EXPECTED_LIVE": expected},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout.split()[0], ran.returncode) == (word, int(word == "WARNING")), ran.stdout
+    population = Population(150, 100, CountSource.CGROUP_STAT_DESCENDANTS)
+    limits = Limits(expected_live=float(expected or 0))
+    assert judge_gate(judge_population(population, limits), (), date(2026, 1, 1)).verdict == word, "as check says"

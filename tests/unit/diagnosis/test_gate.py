@@ -134,3 +134,18 @@ def test_the_order_of_sources() -> None:
 def test_a_wrong_file_is_explained(text: bytes) -> None:
     with pytest.raises(UsageError):
         with_values(LIMITS, parse_gate_file(text, "gate.toml").limits, "gate.toml")
+
+
+def test_what_is_expected_gives_its_reason() -> None:
+    limits = Limits(expected_live=100)
+    told = {zombies: judge_population(population(zombies, 300), limits)[-1] for zombies in (50, 150)}
+    assert (told[50].what, told[50].verdict, told[150].verdict) == ("expected", "OK", "WARNING")
+    assert told[50].summary == (
+        "350 counted where 100 live ones are expected, which says nothing below 100 zombies: the host is busier than expected"
+    )
+    assert told[150].summary == "450 counted where 100 live ones are expected; 3 times as many are a warning"
+    below = judge_population(population(10, 90), limits)[-1]
+    assert (below.verdict, below.summary) == (
+        "OK",
+        "100 counted where 100 live ones are expected; 3 times as many are a warning",
+    )

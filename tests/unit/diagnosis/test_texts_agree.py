@@ -21,6 +21,7 @@ from zombiescope.presenters.cores_json import render_cores
 from zombiescope.presenters.cores_text import render_cores_text
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.gate_formats import render_nagios, render_npd, render_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
@@ -81,6 +82,30 @@ def test_the_doctors_text_is_its_document(name: str) -> None:
         grown = [chain for chain in document["chains"] if chain[0] == "zombie-growth" and len(chain) > 1]
         if grown:
             assert "by whom is not known" not in each["summary"]
+
+
+@pytest.mark.parametrize("name", read_labels())
+def test_each_number_of_zombies_says_what_it_counts(name: str) -> None:
+    """Growth by events and between two counts, the stock by its count and by the walk after it: both where they differ."""
+    seen = seen_of(name)
+    findings = {each["id"]: each for each in render_doctor(seen, diagnose(seen))["findings"]}
+    stock, growth = findings["zombie-population"], findings["zombie-growth"]
+    facts = {item["fact"]: item for item in [*growth["evidence"], *stock["evidence"]]}
+    if "zombies_change" in facts:
+        change = facts["zombies_change"]
+        between = seen.last.snapshot.taken_at - seen.first.snapshot.taken_at
+        assert change["unit"] == f"cgroups in {between:.0f} s"
+        grown = facts.get("grown", change)
+        moved = "rose" if change["value"] >= 0 else "fell"
+        other = f"by events (the count {moved} by {abs(change['value']):,} in {between:.0f} s)"
+        assert (other in growth["summary"]) == (grown["value"] != change["value"])
+    if not isinstance(seen.remains, Gap) and "zombies" in facts:
+        later = f"found {seen.remains.zombies:,} dead"
+        assert (later in stock["summary"]) == (seen.remains.zombies != facts["zombies"]["value"])
+        for each in findings.values():
+            for item in each["evidence"]:
+                is_of_the_walk = item["source"].startswith("autopsy")
+                assert not is_of_the_walk or item["at"] == rfc3339(seen.remains.at), (each["id"], item["fact"])
 
 
 @pytest.mark.parametrize("name", read_labels())

@@ -22,6 +22,16 @@ _STOCK = ("zombies", "ratio", "expected", "sweep", "harm", "directories")
 _BESIDE = frozenset({"steps[].change.files", "zombies[].born_at", "findings", "units", "tier", "zombies[].refs"})
 """Gaps about a part of what is there: some could not be looked at."""
 _ROUNDING = 0.002
+_FIRST_WORDS: dict[str, str | tuple[str, ...]] = {
+    "rewrite_files": "rewrite ",
+    "delete_files": "delete ",
+    "remove_segments": "remove ",
+    "drop_files": ("let the cached pages go", "drop "),
+    "reclaim": ("let the cached pages go", "reclaim "),
+    "swap_in": "bring ",
+    "flush": "write ",
+}
+"""How the doctor's first step begins, by what the plan does against the origin first."""
 
 
 @pytest.mark.parametrize("name", recordings())
@@ -248,7 +258,33 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
     assert sum(each["up_to"] for each in known) <= document["zombies"]
     if freed:
         assert f"which free {freed:,} of {document['zombies']:,} zombie" in text
+    own = [step for step in steps if step["change"]["kind"] != "ask_human" and not step["instead_of"]]
+    perhaps = sum(step["expected"]["up_to"] for step in own if step["expected"] and _is_open(step["expected"]))
+    headline = text.partition(" 1. ")[0]
+    assert (f"at most {perhaps:,} " in headline) == bool(perhaps), "as the steps say"
     assert "frees 0 zombies" not in text
+
+
+def _is_open(expected: dict[str, Any]) -> bool:
+    return expected["zombies_freed"] is None
+
+
+def the_doctors_first_step_is_the_plans(said: Answers) -> None:
+    """Of the steps against the origin, where no plan was made with the diagnosis: the words are chosen without one."""
+    doctor, plan = said.documents["doctor"], said.documents.get("plan")
+    first = re.search(r"^first {5}(.*)$", said.texts["doctor"], re.MULTILINE)
+    if plan is None or first is None:
+        return
+    step = next((each for each in plan["steps"] if each["finding"] == doctor["origin"]), None)
+    words = _FIRST_WORDS.get(step["change"]["kind"]) if step else None
+    assert words is None or first[1].startswith(words), (first[1], step["title"] if step else "")
+
+
+def what_was_handed_on_is_said_in_text_and_document(said: Answers) -> None:
+    for command in ("scan", "doctor"):
+        found = said.documents[command]["handed_on"]
+        is_told = bool(found) and bool(found["parents"] or found["parents_untold"])
+        assert bool(re.search(r"^handed on ", said.texts[command], re.MULTILINE)) == is_told, command
 
 
 def who_uses_a_file_is_known_to_the_plan_too(said: Answers) -> None:
@@ -330,6 +366,8 @@ LAWS = (
     what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals,
     groups_sum_to_the_totals,
     a_plan_frees_no_more_than_there_are,
+    the_doctors_first_step_is_the_plans,
+    what_was_handed_on_is_said_in_text_and_document,
     who_uses_a_file_is_known_to_the_plan_too,
     the_time_of_the_cores_adds_up_or_is_said_to_be_unknown,
     the_doctor_does_not_contradict_itself,

@@ -55,8 +55,22 @@ def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -
     document = render_scan(observed(seen), diagnose(case(seen)))
     assert [parent["path"] for parent in document["handed_on"]["parents"]] == ["/a", shown(b"/b\n")]
     assert document["handed_on"]["parents_untold"] == 2
+    assert render_doctor(case(seen), diagnose(case(seen)))["handed_on"] == document["handed_on"]
     nothing = seen._replace(handed_on=HandedOn(False, {}))
     assert "handed on" not in text_of(nothing, 400)
+
+
+def test_that_memory_is_handed_on_is_said_where_it_cannot_be_told_how_much() -> None:
+    seen = snapshot(0, live=100)._replace(handed_on=HandedOn(True, {}, 2))
+    told = (
+        "handed on this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: how much of the dead "
+        "was left to 2 live parents cannot be told from the memory of the living"
+    )
+    assert told in text_of(seen, 400)
+    assert told in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
+    one = seen._replace(handed_on=HandedOn(True, {}, 1))
+    assert "left to one live parent cannot be told" in text_of(one, 400)
+    assert "handed on" not in text_of(seen._replace(handed_on=HandedOn(True, {})), 400)
 
 
 def test_the_formula_is_explained() -> None:

@@ -26,7 +26,7 @@ def judge_crash_looping_unit(case: Case) -> Finding:
         summary = f"none of {seen.starting:,} services"
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, (watched,))
     severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
-    evidence = (watched, *(item for each in found for item in evidence_of(each, seen)))
+    evidence = (watched, *(item for each in found for item in evidence_of(case, each, seen)))
     return Finding(ID, Verdict.PRESENT, severity, Role.ORIGIN, TITLE, told(found), evidence, (), _remedies(found[0]))
 
 

@@ -24,7 +24,7 @@ def judge_looping_container(case: Case) -> Finding:
     suspects = suspects_of(case, frozenset({"inside", "container"}))
     found = [each for each in suspects if each.loop.kind == "container" or each.is_leaking(case.thresholds)]
     if found:
-        evidence = tuple(item for each in found for item in evidence_of(each, seen))
+        evidence = tuple(item for each in found for item in evidence_of(case, each, seen))
         severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
         return Finding(
             ID, Verdict.PRESENT, severity, Role.ORIGIN, TITLE, told(found), evidence, (), _remedies(found[0])
@@ -35,7 +35,7 @@ def judge_looping_container(case: Case) -> Finding:
     summary = f"none was seen in {seen.seconds:.0f} s"
     if suspects:
         summary = f"children of {suspects[0].loop.name} come and go and leave nothing behind: churn, not a leak"
-    evidence = tuple(item for each in suspects for item in evidence_of(each, seen))
+    evidence = tuple(item for each in suspects for item in evidence_of(case, each, seen))
     return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from zombiescope.analysis.growth import Growth, Trend
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
-from zombiescope.diagnosis.growing import Growing, growing_of, is_old_leak
+from zombiescope.diagnosis.growing import Growing, change_of, growing_of, is_old_leak
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
@@ -70,11 +70,21 @@ def is_told_leak(case: Case, now: Growing) -> bool:
 
 def told_now(case: Case, now: Growing) -> str:
     """With what to do where the window is too short."""
-    text = f"grew by {now.grown:,} in {now.seconds:.0f} s, {_made_by(case, now)}"
+    text = f"grew by {now.grown:,} in {now.seconds:.0f} s{_by_count(case, now)}, {_made_by(case, now)}"
     if is_told_leak(case, now):
         return text
     least = case.thresholds.growth_least_seconds
     return f"{text}; too short to tell a wave from a leak: watch longer with zombiescope doctor --seconds {least:.0f}"
+
+
+def _by_count(case: Case, now: Growing) -> str:
+    """Events are watched for a part of the time between the two counts: both numbers, each with what it counts."""
+    change = change_of(case)
+    if change is None or change == now.grown:
+        return ""
+    seconds = case.last.snapshot.taken_at - case.first.snapshot.taken_at
+    moved = "rose" if change >= 0 else "fell"
+    return f" by events (the count {moved} by {abs(change):,} in {seconds:.0f} s)"
 
 
 def _made_by(case: Case, now: Growing) -> str:

@@ -25,9 +25,18 @@ def judge_zombie_population(case: Case) -> Finding:
     remedies = _REMEDIES if verdict is Verdict.PRESENT else ()
     summary = (
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
-        f"({population.counted:,} counted, {population.live:,} live)"
+        f"({population.counted:,} counted, {population.live:,} live{_walked(case, population.zombies)})"
     )
     return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), remedies)
+
+
+def _walked(case: Case, zombies: int) -> str:
+    """Where the walk, which comes after the count, found another number: what holds them is told of those."""
+    if isinstance(case.remains, Gap) or case.remains.zombies == zombies:
+        return ""
+    later = case.remains.at - case.last.snapshot.taken_at
+    when = f" {later:.0f} s later" if later >= 1 else ""
+    return f"; the autopsy{when} found {case.remains.zombies:,} dead"
 
 
 def _evidence(case: Case) -> list[Evidence]:
@@ -35,8 +44,9 @@ def _evidence(case: Case) -> list[Evidence]:
     if len(case.observations) > 1:
         first, last = case.first.scan.population, case.last.scan.population
         if not isinstance(first, Gap) and not isinstance(last, Gap):
-            change = last.zombies - first.zombies
-            evidence.append(Evidence("zombies_change", change, "cgroups", first.source, case.last.snapshot.taken_at))
+            at, change = case.last.snapshot.taken_at, last.zombies - first.zombies
+            unit = f"cgroups in {at - case.first.snapshot.taken_at:.0f} s"
+            evidence.append(Evidence("zombies_change", change, unit, first.source, at))
     return evidence
 
 
