@@ -24,7 +24,7 @@ from tests.kernel.confined import refuse_bpf
 from tests.kernel.zombie_maker import Maker
 
 from zombiescope.kernel import bpf_walk
-from zombiescope.kernel.bpf_syscall import Command, call
+from zombiescope.kernel.bpf_object import Command, call
 
 CPU_BUDGET_SECONDS = 0.5
 KERNEL_BUDGET_SECONDS = 0.2

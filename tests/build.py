@@ -25,11 +25,11 @@ from zombiescope.facts.cgroups import (
     Look,
     MemoryUse,
     Residuals,
+    Snapshot,
     Sweep,
 )
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
 
 Machine = dict[bytes, bytes]

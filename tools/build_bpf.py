@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/zombiescope/kernel/bpf"
 sys.path.insert(0, str(ROOT / "src"))
 
-from zombiescope.kernel.blob import make_blob, read_header  # noqa: E402
+from zombiescope.kernel.bpf_object import make_blob, read_header  # noqa: E402
 
 _EXECUTABLE = 4
 _PROGBITS = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zombiescope.facts.zombies import Tier
-from zombiescope.kernel.bpf_syscall import BpfRefusedError
+from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_walk import Walker
 from zombiescope.kernel.btf import Btf
 

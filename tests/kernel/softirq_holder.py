@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from tests.kernel.confined import answer_of_child
 
-from zombiescope.kernel.blob import parse_blob
-from zombiescope.kernel.bpf_object import BpfObject
-from zombiescope.kernel.bpf_syscall import Command, address_of, call
+from zombiescope.kernel.bpf_object import BpfObject, Command, address_of, call, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 
 _BLOB = "softirq_hold.blob"

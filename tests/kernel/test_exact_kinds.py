@@ -21,7 +21,7 @@ from tests.kernel.zombie_maker import HIERARCHY, Maker, drain, run_inside, wait_
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import PinKind, Tier, Walk, Zombie
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.bpf_syscall import refusal
+from zombiescope.kernel.bpf_object import refusal
 from zombiescope.pipeline.autopsy import dissect
 from zombiescope.probes.readers import zombie_walk
 from zombiescope.probes.readers.zombie_walk import read_former_paths, read_zombie_serials, read_zombie_walk

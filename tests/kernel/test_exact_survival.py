@@ -25,7 +25,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Tier, Walk
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel import bpf_walk
-from zombiescope.kernel.bpf_syscall import BpfRefusedError, Command, call
+from zombiescope.kernel.bpf_object import BpfRefusedError, Command, call
 from zombiescope.kernel.bpf_walk import COUNT_ONLY, walk_memcgs
 from zombiescope.kernel.raw import CSS_DYING, RawWalk
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk

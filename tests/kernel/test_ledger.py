@@ -20,8 +20,7 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_ledger import BpfLedger
-from zombiescope.kernel.leaf_names import pattern_of
-from zombiescope.kernel.trace_ledger import TraceLedger
+from zombiescope.kernel.trace_ledger import TraceLedger, pattern_of
 from zombiescope.kernel.tracefs import open_tracefs
 from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy

@@ -15,11 +15,10 @@ import pytest
 from tests.kernel.zombie_maker import Maker, wait_until
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.facts.page_free_pins import CgroupNamespaces, DeletedTasks, SocketCandidates, WritebackTrace
+from zombiescope.facts.page_pins import CgroupNamespaces, DeletedTasks, SocketCandidates, WritebackTrace
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.cgroup_namespaces import read_cgroup_namespaces
-from zombiescope.probes.readers.deleted_tasks import read_deleted_tasks
+from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
 from zombiescope.probes.readers.socket_pins import read_socket_pins
 from zombiescope.probes.readers.writeback_trace import read_writeback_trace
 

@@ -15,7 +15,7 @@ import pytest
 from tests.kernel.lab_driver import LabDriver
 from tests.unit.trees import TARGETS, enabled, plant
 
-from zombiescope.host.attributes import read_attributes
+from zombiescope.host.removal import read_attributes
 
 pytestmark = pytest.mark.kernel
 COUNT = 40

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.kernel.command import IN_MACHINE
 
-from zombiescope.kernel.lru_batches import settle_batches
+from zombiescope.kernel.assemble import settle_batches
 from zombiescope.lab.hierarchy import MemoryHierarchy
 
 _EVENT = re.compile(r"cgroup_(mkdir|rmdir|release): root=\d+ id=(\d+) level=\d+ path=(\S+)")

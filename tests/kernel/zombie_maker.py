@@ -18,7 +18,7 @@ from typing import Self
 
 from tests.kernel.command import IN_MACHINE
 
-from zombiescope.kernel.lru_batches import settle_batches
+from zombiescope.kernel.assemble import settle_batches
 
 HIERARCHY = (
     Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory/cgroup.procs").exists() else Path("/sys/fs/cgroup")

@@ -12,16 +12,13 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
-from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogEventKind, LogSource, NicStep, ResetReason
-from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.lifecycle import FlowsSeen, Histogram, MakerFlow
 from zombiescope.facts.pressure import PressurePoint, PressureSeen, ThrottledGroup
-from zombiescope.facts.priorities import RealTimeSeen, RealTimeTask
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, SweepersSeen
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
-from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
-from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
+from zombiescope.facts.services import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
+from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, Times
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -7,11 +7,10 @@ import selectors
 
 from zombiescope.config import Config, listen_address
 from zombiescope.errors import UsageError
-from zombiescope.web.guards import Guards, guards_for
+from zombiescope.web.guards import Guards, guards_for, read_token
 from zombiescope.web.http import load_h11
 from zombiescope.web.listening import open_listening, remove_path
 from zombiescope.web.server import Answering, Server
-from zombiescope.web.token import read_token
 
 
 def open_door(config: Config, selector: selectors.BaseSelector, answer: Answering) -> Server | None:

@@ -15,12 +15,11 @@ from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
-from zombiescope.facts.cgroups import Census, Look, Sweep
+from zombiescope.facts.cgroups import Census, Look, Snapshot, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.watching.cgroups import Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
-from zombiescope.analysis.maker import Makers, instance_of
-from zombiescope.analysis.numbered import folding
+from zombiescope.analysis.maker import Makers, folding, instance_of
 from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from zombiescope.facts.timeline import Interval
+from zombiescope.facts.history import Interval
 
 LEAST_CASES = 5
 ROUNDS = 999

@@ -8,8 +8,8 @@ import math
 from datetime import UTC, datetime
 
 from zombiescope.errors import UsageError
+from zombiescope.facts.history import Mark
 from zombiescope.facts.names import shown
-from zombiescope.facts.timeline import Mark
 
 JOB_FAILURE = "job failure"
 _LAST = 253_402_300_799.0

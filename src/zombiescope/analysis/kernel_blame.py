@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from zombiescope.facts.blame import Blame, Blamed, KernelSample, KernelSamples, Share
-from zombiescope.facts.cores import Stretch
+from zombiescope.facts.cores import Blame, Blamed, KernelSample, KernelSamples, Share, Stretch
 
 OTHER = "other"
 _MOST = 10

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.cost import KernelCost, derive_kernel_cost
-from zombiescope.facts.cgroups import EmptyDirectories, MemoryUse, Residuals, Sweep
+from zombiescope.facts.cgroups import EmptyDirectories, MemoryUse, Residuals, Snapshot, Sweep
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.snapshot import Snapshot
 
 _NO_BYTES = Gap(
     "parents",

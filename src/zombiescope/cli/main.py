@@ -8,9 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
 
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
@@ -18,9 +21,6 @@ from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, ObservationError, ZombiescopeError
 from zombiescope.facts.names import quiet_lines
-
-if TYPE_CHECKING:  # rich is loaded only when text is drawn
-    from rich.console import RenderableType
 
 _EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
@@ -155,8 +155,6 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
     from rich.text import Text  # noqa: PLC0415
 
-    from zombiescope.cli.quiet import Quiet  # noqa: PLC0415
-
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(highlight=False, emoji=False, soft_wrap=False)
@@ -198,3 +196,14 @@ def _report_bug(*, keep: bool) -> int:
     print(f"error: this is a bug in zombiescope {__version__}\n  why: {trace.splitlines()[-1]}", file=sys.stderr)
     print(f"  try: report it with the traceback, which is in {where}", file=sys.stderr)
     return EXIT_BUG
+
+
+class Quiet:
+    """A part of an answer. Colours are styles here and become escapes later: those are ours."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = Text(part) if isinstance(part, str) else part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._part, options):
+            yield segment if segment.control else Segment(quiet_lines(segment.text), segment.style)

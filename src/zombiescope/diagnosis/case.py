@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.snapshot import Snapshot
 
 if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.cores import CoresSeen
-    from zombiescope.facts.flows import FlowsSeen
     from zombiescope.facts.kernel_log import KernelLog
-    from zombiescope.facts.network import NicCounters
+    from zombiescope.facts.lifecycle import FlowsSeen
     from zombiescope.facts.pressure import PressureSeen
-    from zombiescope.facts.priorities import RealTimeSeen
     from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
     from zombiescope.facts.remains import Remains
-    from zombiescope.facts.services import ServicesSeen
-    from zombiescope.facts.softirq import SoftirqSeen
+    from zombiescope.facts.services import RealTimeSeen, ServicesSeen
+    from zombiescope.facts.softirq import NicCounters, SoftirqSeen
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from zombiescope.analysis.ledger import label_of
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
-from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
 
 if TYPE_CHECKING:
     from zombiescope.facts.services import ServiceLoop

@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from zombiescope.facts.vitals import Vitals
+from zombiescope.facts.pressure import Vitals
 
 LEAST_SECONDS = 10.0
 """An ordinary death is over within a second, and a maker that loops is restarted within ten by the usual settings."""

@@ -19,9 +19,8 @@ from zombiescope.execution.journal import Entry
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.attributes import read_attributes
 from zombiescope.host.found import Found
-from zombiescope.host.removal import Held, InUseError, content_of
+from zombiescope.host.removal import Held, InUseError, content_of, read_attributes
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile
 
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.facts.cgroups import Look
+from zombiescope.facts.cgroups import Look, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram
 from zombiescope.facts.metric_names import Metric
-from zombiescope.facts.snapshot import Snapshot
 
 
 class ProbeRun(NamedTuple):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.node import Identity, Shape
 
 
 class HierarchyVersion(StrEnum):
@@ -136,3 +137,21 @@ class Sweep(NamedTuple):
     cgroups_read: int
     slowest_file: str
     slowest_seconds: float
+
+
+NOT_ASKED = Gap("handed_on", "only scan and doctor look for it", "zombiescope scan")
+
+
+class Snapshot(NamedTuple):
+    taken_at: float
+    """Seconds since the epoch, by the clock of the machine that was looked at."""
+    source: str
+    """What was looked at, as a person calls it."""
+    identity: Identity
+    shape: Shape
+    hierarchy: Hierarchy | Gap
+    census: Census | Gap
+    residuals: Residuals | Gap
+    sweep: Sweep | Gap
+    empty_directories: EmptyDirectories | Gap
+    handed_on: HandedOn | Gap = NOT_ASKED

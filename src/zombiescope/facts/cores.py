@@ -8,8 +8,55 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from zombiescope.facts.blame import Blame
 from zombiescope.facts.gap import Gap
+
+
+class KernelSample(NamedTuple):
+    at: float
+    """Seconds since the epoch."""
+    core: int
+    thread: int
+    frames: tuple[str, ...]
+    """Functions, innermost first."""
+
+
+class KernelSamples(NamedTuple):
+    rate_hz: int
+    lost: int
+    samples: tuple[KernelSample, ...]
+    threads: tuple[tuple[int, str], ...]
+    """Names of the threads that were sampled, as far as they still lived."""
+
+
+class Share(NamedTuple):
+    name: str
+    share: float
+    """Of the samples (0 to 1)."""
+
+
+class Blamed(NamedTuple):
+    """Of one stretch."""
+
+    core: int
+    begin: float
+    samples: int
+    functions: tuple[Share, ...]
+    """By where the core was: they add up to at most 1."""
+    causes: tuple[Share, ...]
+    """In plain words, by any function of the call chain: one sample may count for several."""
+    processes: tuple[Share, ...]
+
+
+class Blame(NamedTuple):
+    rate_hz: int
+    samples: int
+    lost: int
+    stretches: tuple[Blamed, ...]
+
+    def of(self, core: int, begin: float) -> Blamed | None:
+        """Of the stretch that began then."""
+        return next((each for each in self.stretches if (each.core, each.begin) == (core, begin)), None)
+
 
 USER_HZ = 100
 """Unit of the counters: the kernel shows hundredths of a second on every architecture in use, whatever its own tick."""

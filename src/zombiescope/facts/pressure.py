@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope.facts.gap import Gap
 
@@ -99,3 +99,30 @@ def _share(told: list[tuple[float, Stalls]], name: str) -> float | None:
     known = [(seconds, stalls[name]) for seconds, stalls in told if name in stalls]
     whole = sum(seconds for seconds, _ in known)
     return sum(seconds * share for seconds, share in known) / whole if whole > 0 else None
+
+
+class Vitals(NamedTuple):
+    """None: it could not be had; `gaps` of the document say why."""
+
+    at: float
+    seconds: float
+    zombies: int | None
+    """Of the whole host, at the end of the window."""
+    ours_first: int | None
+    ours: int | None
+    """Those that the plan is about, at the beginning and at the end."""
+    restarts: int | None
+    """Of the makers, in the window; a unit that waits for its next restart counts as one."""
+    sweep_seconds: float | None
+    saturated_seconds: float | None
+    throttled_seconds: float | None
+
+    @property
+    def slope_per_hour(self) -> float | None:
+        if self.ours is None or self.ours_first is None or self.seconds <= 0:
+            return None
+        return (self.ours - self.ours_first) / self.seconds * 3600
+
+
+def vitals_of(plain: dict[str, Any]) -> Vitals:
+    return Vitals(*(plain.get(name) for name in Vitals._fields))  # type: ignore[arg-type]

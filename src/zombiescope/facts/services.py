@@ -55,3 +55,24 @@ class ServicesSeen(NamedTuple):
 
     def timer_of(self, unit: str) -> str | None:
         return next((timer for service, timer in self.timers if service == unit), None)
+
+
+class RealTimeTask(NamedTuple):
+    pid: int
+    name: str
+    """Empty where a recording did not keep it."""
+    policy: str
+    """fifo, rr or deadline."""
+    priority: int
+    seconds: float
+    """On a CPU in the window."""
+    core: int | None = None
+    """Where it ran last."""
+
+
+class RealTimeSeen(NamedTuple):
+    at: float
+    seconds: float
+    """How long was watched."""
+    tasks: tuple[RealTimeTask, ...]
+    """Those that ran, most time first."""

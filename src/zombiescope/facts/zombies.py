@@ -128,3 +128,23 @@ class Walk(NamedTuple):
     def count_by_parent(self) -> Counter[bytes]:
         """Zombies under each nearest live ancestor."""
         return Counter(zombie.parent for zombie in self.zombies)
+
+
+class Holder(NamedTuple):
+    serial: int
+    """Of the zombie."""
+    kind: PinKind
+    """TASK, NAMESPACE or SOCKET."""
+    process: int
+    name: bytes
+    parent: int
+    """The process that should reap it."""
+    inode: int
+    """Of a socket; else 0."""
+    family: str
+    """Of a socket: `tcp or udp`, `unix`, `netlink`, ...; else empty."""
+
+
+class Holders(NamedTuple):
+    holders: tuple[Holder, ...]
+    gaps: tuple[Gap, ...] = ()

@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Any, NamedTuple
 
-from zombiescope.host.attributes import Attribute, read_attributes
+from zombiescope.host.removal import Attribute, read_attributes
 from zombiescope.host.safe_open import open_regular
 
 READ_LIMIT_BYTES = 1 << 20

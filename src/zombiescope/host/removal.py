@@ -11,8 +11,10 @@ import ctypes
 import errno
 import fcntl
 import os
+import platform
 import signal
 import stat
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -179,3 +181,68 @@ def rename(folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
         return
     code = ctypes.get_errno()
     raise OSError(code, os.strerror(code), name)
+
+
+_IPC_RMID, _IPC_STAT = 0, 2
+_NAMES_OF_GENERIC = ("x86_64", "aarch64", "riscv64", "loongarch64")
+"""Machines of 64 bits on which the kernel's `shmid_ds` is that of asm-generic."""
+_ATTACHED_AT = 88
+_TABLE = "/proc/sysvipc/shm"
+
+
+def attached(number: int) -> int:
+    """Processes that have it attached; raises OSError where it is gone or cannot be looked at."""
+    if platform.machine() not in _NAMES_OF_GENERIC:
+        return _listed(number)
+    buffer = ctypes.create_string_buffer(256)
+    if _libc.shmctl(number, _IPC_STAT, buffer) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    found: int = struct.unpack_from("=Q", buffer, _ATTACHED_AT)[0]
+    return found
+
+
+def _listed(number: int) -> int:
+    with open(_TABLE, "rb") as table:
+        for line in table.read().split(b"\n")[1:]:
+            words = line.split()
+            if len(words) > 6 and int(words[1]) == number:
+                return int(words[6])
+    raise FileNotFoundError(2, "the segment is gone")
+
+
+def remove(number: int) -> None:
+    if _libc.shmctl(number, _IPC_RMID, None) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+Attribute = tuple[str, bytes]
+_THE_KERNELS = {"security.ima", "security.evm"}
+"""Sums of a file's content that the kernel keeps itself."""
+_INHERITED = "system.posix_acl_access"
+"""A new file may have got one from its folder."""
+_NONE = (errno.ENOTSUP, errno.ENODATA, errno.ENOSYS)
+
+
+def read_attributes(place: bytes | int) -> tuple[Attribute, ...]:
+    """By name. A link is not followed; `place` may be a descriptor."""
+    follow = isinstance(place, int)
+    try:
+        names = set(os.listxattr(place, follow_symlinks=follow)) - _THE_KERNELS
+        return tuple((name, os.getxattr(place, name, follow_symlinks=follow)) for name in sorted(names))
+    except OSError as error:
+        if error.errno not in _NONE:
+            raise
+        return ()
+
+
+def write_attributes(place: bytes | int, wanted: tuple[Attribute, ...]) -> None:
+    """Raises OSError where one cannot be set: what would lose an access list or a label is not placed."""
+    follow = isinstance(place, int)
+    has = dict(read_attributes(place))
+    for name, value in wanted:
+        if has.get(name) != value:
+            os.setxattr(place, name, value, follow_symlinks=follow)
+    if _INHERITED in has and _INHERITED not in dict(wanted):
+        os.removexattr(place, _INHERITED, follow_symlinks=follow)

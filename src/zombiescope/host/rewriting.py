@@ -15,9 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from zombiescope.host import removal
-from zombiescope.host.attributes import read_attributes, write_attributes
 from zombiescope.host.found import Found
-from zombiescope.host.removal import Held, InUseError
+from zombiescope.host.removal import Held, InUseError, read_attributes, write_attributes
 
 _RENAME_EXCHANGE = 2
 _PART = 1 << 20

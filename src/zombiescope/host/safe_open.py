@@ -12,6 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection
+from importlib import resources
+
+from zombiescope.errors import UsageError
+from zombiescope.facts.names import shown
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _KERNEL_FILE_SYSTEMS = {
@@ -82,3 +86,26 @@ def why_foreign(status: os.stat_result, owners: Collection[int], forbidden: int)
     if status.st_mode & forbidden & (stat.S_IWGRP | stat.S_IWOTH):
         return "others may write to it"
     return "others may look into it" if status.st_mode & forbidden else ""
+
+
+_LIMIT_BYTES = 4 << 20
+
+
+def read_shipped(name: str) -> bytes:
+    return resources.files("zombiescope").joinpath("data", name).read_bytes()
+
+
+def read_named(path: bytes) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {shown(path)}", (error.strerror or str(error)).lower(), "name a file") from error
+    if len(content) > _LIMIT_BYTES:
+        raise UsageError(f"cannot read {shown(path)}", "it is larger than 4 MiB", "name a configuration file")
+    return content
+
+
+def environment(prefix: str) -> dict[str, str]:
+    """The environment variables that begin so."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)}

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 
-from zombiescope.host.shipped import read_shipped
+from zombiescope.host.safe_open import read_shipped
 
 WORD = rb"[A-Za-z0-9\x80-\xff]+"
 SHORTEST = 3
@@ -21,7 +21,7 @@ ID = re.compile(rb"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{6,}")
 """A word that is an id: letters and digits of a hexadecimal number."""
 ID_INSIDE = re.compile(rb"((?=[a-f]*[0-9])[0-9a-f]{8,})")
 _UIDS = re.compile(UID)
-_WORDS = re.compile(WORD)
+_ALLOWED_WORDS = re.compile(WORD)
 _NUMBERED = re.compile(rb"([^0-9]+)[0-9]+")
 _LETTERS = re.compile(rb"[^0-9]+")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -31,7 +31,7 @@ _COMMENT = re.compile(rb"#[^\n]*")
 def kept_words() -> frozenset[bytes]:
     """What our own strings spell out, what every Linux system spells out, and the units and programs of the knowledge base."""
     listed = read_shipped("own_words.txt") + b"\n" + _COMMENT.sub(b"", read_shipped("system_words.txt"))
-    return frozenset(word for text in (listed, *_known_agents()) for word in _WORDS.findall(text.lower()))
+    return frozenset(word for text in (listed, *_known_agents()) for word in _ALLOWED_WORDS.findall(text.lower()))
 
 
 def _known_agents() -> Iterable[bytes]:
@@ -57,14 +57,14 @@ def may_stay(word: bytes, kept: frozenset[bytes] | set[bytes]) -> bool:
 
 def is_name(name: bytes, kept: frozenset[bytes] | set[bytes]) -> bool:
     """Of a host, a domain or a person: listed words too name one when several stand together, as in `ip-10-0-0-7`."""
-    return len(_WORDS.findall(name)) > 1 or bool(telling(name, kept))
+    return len(_ALLOWED_WORDS.findall(name)) > 1 or bool(telling(name, kept))
 
 
 def telling(text: bytes, kept: frozenset[bytes] | set[bytes], shortest: int = SHORTEST) -> set[bytes]:
     """What of a text tells one name from another: words without the number behind, and the parts of mixed ones."""
     low = text.lower()
     found = {uid.replace(b"-", b"").replace(b"_", b"") for uid in _UIDS.findall(low)}
-    for word in set(_WORDS.findall(_UIDS.sub(b" ", low) if found else low)):
+    for word in set(_ALLOWED_WORDS.findall(_UIDS.sub(b" ", low) if found else low)):
         if not may_stay(word, kept):
             if ID.fullmatch(word):  # told by the whole of it: parts of ids are alike by chance
                 found.add(word)

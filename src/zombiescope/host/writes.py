@@ -13,14 +13,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from zombiescope.host import removal, rewriting, segments
-from zombiescope.host.attributes import write_attributes
-from zombiescope.host.child import run_in_child
+from zombiescope.host import removal, rewriting
 from zombiescope.host.found import READ_LIMIT_BYTES, Found, found_at
 from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.programs import Ran, ask_program
-from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file
+from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file, write_attributes
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,
@@ -30,6 +28,7 @@ from zombiescope.host.safe_paths import (
     folder_at,
     parent_of,
 )
+from zombiescope.host.short_lived import run_in_child
 from zombiescope.host.whole_file import sync_folder
 
 _BATCH_PAGES = 64
@@ -288,9 +287,9 @@ class Writer:
         """Raises InUseError where a process has it attached."""
 
         def work() -> None:
-            if segments.attached(number):
+            if removal.attached(number):
                 raise InUseError
-            segments.remove(number)
+            removal.remove(number)
 
         self._do("remove_segment", work)
 

@@ -3,16 +3,68 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.births import birth_times
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.pins import PinNamer, in_swap_cache, pins_without_folios, without_explained
-from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, RawMemcg, RawPin, RawWalk
+from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, Clock, RawMemcg, RawPin, RawWalk
+
+_TICK_RATES = (100, 128, 250, 256, 300, 500, 512, 1000, 1024, 1200)
+_BOOT_JIFFIES = 300  # jiffies start this many seconds below 2^32 (INITIAL_JIFFIES)
+_SLACK_SECONDS = 20.0
+
+
+def birth_times(memcgs: Sequence[RawMemcg], clock: Clock, *, is_v2: bool) -> list[float | None]:
+    """Seconds since the epoch, one for each; None where nothing tells."""
+    rate = tick_rate(clock)
+    if rate and any(memcg.born for memcg in memcgs):
+        zero = clock.wall_seconds - clock.jiffies / rate
+        stamps, per_second = [memcg.born for memcg in memcgs], float(rate)
+    elif not is_v2:
+        zero = clock.wall_seconds - clock.monotonic_seconds
+        stamps, per_second = [memcg.psi_born for memcg in memcgs], 1e9
+    else:
+        return [None] * len(memcgs)
+    latest = clock.wall_seconds
+    earliest = latest - clock.monotonic_seconds - _SLACK_SECONDS
+    first, last = (earliest - zero) * per_second, (latest - zero) * per_second
+    times = [
+        zero + stamp / per_second if stamp and first <= stamp <= last else _edge(stamp, last, per_second, latest)
+        for stamp in stamps
+    ]
+    if is_v2:
+        _not_younger_than_successors(memcgs, times)
+    return times
+
+
+def _edge(stamp: int, last: float, per_second: float, latest: float) -> float | None:
+    """A stamp less than a second ahead is of now: the clocks were not read at the same instant."""
+    return latest if stamp and last < stamp <= last + per_second else None
+
+
+def tick_rate(clock: Clock) -> int | None:
+    """CONFIG_HZ, from the one rate at which the jiffies agree with the time since boot."""
+
+    def error_seconds(rate: int) -> float:
+        return abs((clock.jiffies - (1 << 32)) / rate + _BOOT_JIFFIES - clock.monotonic_seconds)
+
+    best = min(_TICK_RATES, key=error_seconds)
+    return best if error_seconds(best) < _SLACK_SECONDS else None
+
+
+def _not_younger_than_successors(memcgs: Sequence[RawMemcg], times: list[float | None]) -> None:
+    earliest = float("inf")
+    for place in sorted(range(len(memcgs)), key=lambda place: memcgs[place].serial, reverse=True):
+        time = times[place]
+        if time is not None:
+            earliest = times[place] = min(earliest, time)
 
 
 class _Above(NamedTuple):
@@ -155,3 +207,37 @@ def _gaps(raw: RawWalk, tree: _Tree, zombies: list[Zombie]) -> list[Gap]:
     if unknown:
         gaps.append(Gap("zombies[].refs", f"the references of {unknown} zombies could not be taken apart completely"))
     return gaps
+
+
+def former_paths(memcgs: list[RawMemcg]) -> Iterator[tuple[bytes, bool | None]]:
+    """Parents come before their children. The second is None where the kernel does not say."""
+    above: dict[int, bytes] = {}
+    for memcg in memcgs:
+        parent = memcg.parent
+        path = above.get(parent, b"") + b"/" + memcg.name if parent else b""
+        above[memcg.css] = path
+        flags = memcg.flags
+        if flags & CSS_DYING:
+            # Killed but not yet offline it still holds its own id once, which is no page in swap.
+            held = memcg.swap - (memcg.swap > 0 and flags & CSS_ONLINE > 0)
+            yield path or b"/", None if held < 0 else held > 0
+
+
+_MADV_COLD = 20  # kernels from 5.4; where it is refused the batches stay as they are
+
+
+def settle_batches() -> None:
+    try:
+        allowed = os.sched_getaffinity(0)
+    except OSError:
+        return
+    with mmap.mmap(-1, PAGE_BYTES) as page:
+        page[0] = 1
+        try:
+            for cpu in allowed:
+                os.sched_setaffinity(0, {cpu})
+                page.madvise(_MADV_COLD)
+        except OSError:  # a CPU went offline, or an older kernel
+            pass
+        finally:
+            os.sched_setaffinity(0, allowed)

@@ -7,13 +7,11 @@ import socket
 import struct
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.holders import Holder, Holders
-from zombiescope.facts.zombies import PinKind
-from zombiescope.kernel.blob import parse_blob
-from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.facts.zombies import Holder, Holders, PinKind
+from zombiescope.kernel.bpf_object import BpfObject, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 
-RUN_LIMIT_NANOSECONDS = 4_000_000
+HOLDERS_RUN_LIMIT_NANOSECONDS = 4_000_000
 _MOST_RUNS = 5000
 _OVERLAP = 16
 _HOLDERS = 4096
@@ -34,7 +32,7 @@ def find_holders() -> Holders:
         task = file = 0
         status = _MORE
         for _ in range(_MOST_RUNS):
-            _ASKED.pack_into(state, 0, RUN_LIMIT_NANOSECONDS, task, file)
+            _ASKED.pack_into(state, 0, HOLDERS_RUN_LIMIT_NANOSECONDS, task, file)
             program.run("walk_tasks")
             _, status, count, task, file = _ANSWERED.unpack_from(state, _ASKED.size)
             for holder in map(_holder, _HOLDER.iter_unpack(buffer[: count * _HOLDER.size])):

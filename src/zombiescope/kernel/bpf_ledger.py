@@ -17,9 +17,7 @@ from types import MappingProxyType
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
-from zombiescope.kernel.blob import BlobError, parse_blob
-from zombiescope.kernel.bpf_maps import drained, entries
-from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.kernel.bpf_object import BlobError, BpfObject, drained, entries, parse_blob
 
 _NAME = "ledger.blob"
 _BUCKETS = 48

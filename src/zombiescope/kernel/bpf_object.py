@@ -7,16 +7,153 @@ kill -9.
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
+from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.blob import Blob
-from zombiescope.kernel.bpf_syscall import Command, address_of, call, refusal
+
+_NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "loongarch64": 280}
+_TRIES = 5
+
+
+class Command(IntEnum):
+    MAP_CREATE = 0
+    MAP_UPDATE_ELEM = 2
+    PROG_LOAD = 5
+    PROG_TEST_RUN = 10
+    PROG_GET_FD_BY_ID = 13
+    OBJ_GET_INFO_BY_FD = 15
+    RAW_TRACEPOINT_OPEN = 17
+    MAP_LOOKUP_BATCH = 24
+    MAP_LOOKUP_AND_DELETE_BATCH = 25
+    ENABLE_STATS = 32
+
+
+class BpfRefusedError(ObservationError):
+    """The kernel, or something in front of it, refused bpf(2)."""
+
+    def __init__(self, what: str, why: str, hint: str = "", number: int = 0) -> None:
+        super().__init__(what, why, hint)
+        self.number = number
+
+
+def call(command: Command, attributes: bytearray) -> int:
+    """The new descriptor, or 0. `attributes` is read and written by the kernel."""
+    number = _NUMBERS.get(os.uname().machine)
+    if number is None or sys.byteorder != "little":
+        raise BpfRefusedError(_WHAT, f"this architecture ({os.uname().machine}) is not supported", _LOWER_TIERS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    for _ in range(_TRIES):
+        ctypes.set_errno(0)
+        result = int(
+            libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(len(attributes)))
+        )
+        if result >= 0:
+            return result
+        if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise refusal(command.name, ctypes.get_errno())
+
+
+def address_of(buffer: bytearray) -> int:
+    return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+
+
+def refusal(step: str, number: int) -> BpfRefusedError:
+    why, hint = _WORDS.get(number, ("", _LOWER_TIERS))
+    name = errno.errorcode.get(number, str(number))
+    said = f"bpf({step}) failed with {name} ({os.strerror(number)})"
+    return BpfRefusedError(_WHAT, f"{said}: {why}" if why else said, hint, number)
+
+
+_WHAT = "cannot walk the memory cgroups with BPF"
+_LOWER_TIERS = "zombiescope falls back to /proc/kcore and to the page files by itself"
+_CAPABILITIES = "run as root, or with CAP_BPF and CAP_PERFMON; in a container also allow bpf(2) in its seccomp profile"
+_WORDS = {
+    errno.EPERM: ("not permitted: missing capabilities, a seccomp profile, a security module or lockdown", _CAPABILITIES),
+    errno.EACCES: ("the kernel's verifier or a security module refused it", _CAPABILITIES),
+    errno.ENOSYS: ("this kernel has no bpf(2), or a seccomp profile hides it", _LOWER_TIERS),
+    errno.EINVAL: ("the kernel is older than 5.17, a capability is missing, or lockdown forbids reading kernel memory",
+                   "see /sys/kernel/security/lockdown; run as root, or with CAP_BPF and CAP_PERFMON"),
+    errno.E2BIG: ("the kernel is older than 5.17", _LOWER_TIERS),
+    errno.ENOENT: ("the kernel has no type information (/sys/kernel/btf/vmlinux)", "boot a kernel with CONFIG_DEBUG_INFO_BTF"),
+    errno.ENOTSUPP if hasattr(errno, "ENOTSUPP") else 524: ("this kernel cannot run such programs", _LOWER_TIERS),
+    errno.EOPNOTSUPP: ("this kernel cannot run such programs", _LOWER_TIERS),
+    errno.ENOMEM: ("not enough memory for the program and its maps", "free memory, or raise the limit of this cgroup"),
+    errno.EMFILE: ("too many open files", "raise `ulimit -n`"),
+    errno.ENFILE: ("too many open files on this host", ""),
+}  # fmt: skip
+
+
+MAGIC = b"ZSBPF\x001\n"
+_REBUILD = "reinstall zombiescope; developers: tools/build_bpf.py"
+
+
+class BlobError(ObservationError):
+    """The blob in the package is not what was built."""
+
+
+class Blob(NamedTuple):
+    maps: tuple[str, ...]
+    programs: tuple[str, ...]
+    data: bytes
+    instructions: bytes
+
+
+def parse_blob(name: str, content: bytes) -> Blob:
+    header, payload = _split(name, content)
+    try:
+        raw = zlib.decompress(payload)
+        data_size, size = int(header["data_bytes"]), int(header["bytes"])
+        maps, programs = tuple(map(str, header["maps"])), tuple(map(str, header["programs"]))
+    except (zlib.error, KeyError, TypeError, ValueError) as error:
+        raise BlobError(f"cannot use the BPF object {name}", f"it is damaged ({error})", _REBUILD) from None
+    if len(raw) != size or not 0 < data_size < size:
+        raise BlobError(
+            f"cannot use the BPF object {name}", "its parts have other sizes than its header says", _REBUILD
+        )
+    return Blob(maps, programs, raw[:data_size], raw[data_size:])
+
+
+def read_header(name: str, content: bytes) -> dict[str, Any]:
+    return _split(name, content)[0]
+
+
+def make_blob(header: dict[str, Any], data: bytes, instructions: bytes) -> bytes:
+    raw = data + instructions
+    complete = header | {"data_bytes": len(data), "bytes": len(raw)}
+    text = json.dumps(complete, indent=1, sort_keys=True).encode()
+    return MAGIC + struct.pack("<II", len(text), zlib.crc32(text)) + text + zlib.compress(raw, 9)
+
+
+def _split(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
+    start = len(MAGIC) + 8
+    if not content.startswith(MAGIC) or len(content) < start:
+        raise BlobError(f"cannot use the BPF object {name}", "it is truncated or not a BPF object of ours", _REBUILD)
+    size, checksum = struct.unpack_from("<II", content, len(MAGIC))
+    text = content[start : start + size]
+    if len(text) != size or zlib.crc32(text) != checksum:
+        raise BlobError(f"cannot use the BPF object {name}", "it is truncated or changed", _REBUILD)
+    try:
+        header = json.loads(text)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise BlobError(f"cannot use the BPF object {name}", "its header is unreadable", _REBUILD)
+    return header, content[start + size :]
+
 
 _ARRAY_MAP = 2
 _SYSCALL_PROGRAM = 31
@@ -133,3 +270,51 @@ def _loader_program(instructions: bytes, data: int) -> int:
     attributes[48:61] = b"__loader.prog"
     struct.pack_into("<Q", attributes, 120, address_of(descriptors))
     return call(Command.PROG_LOAD, attributes)
+
+
+_BATCH = 512
+_LARGEST_BATCH = 1 << 16
+_ATTRIBUTES = struct.Struct("<QQQQIIQQ")
+
+
+def entries(descriptor: int, key_bytes: int, value_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Every entry; one that comes or goes meanwhile may be missing or seen twice."""
+    return _batches(Command.MAP_LOOKUP_BATCH, descriptor, key_bytes, value_bytes)
+
+
+def drained(descriptor: int, key_bytes: int, value_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Every entry, taken out of the map."""
+    return _batches(Command.MAP_LOOKUP_AND_DELETE_BATCH, descriptor, key_bytes, value_bytes)
+
+
+def _batches(command: Command, descriptor: int, key_bytes: int, value_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    size = _BATCH
+    place, following = bytearray(max(key_bytes, 8)), bytearray(max(key_bytes, 8))
+    keys, values = bytearray(key_bytes * size), bytearray(value_bytes * size)
+    is_first = True
+    while True:
+        attributes = bytearray(_ATTRIBUTES.size)
+        start = 0 if is_first else address_of(place)
+        places = (start, address_of(following), address_of(keys), address_of(values))
+        _ATTRIBUTES.pack_into(attributes, 0, *places, size, descriptor, 0, 0)
+        is_last = False
+        try:
+            call(command, attributes)
+        except BpfRefusedError as error:
+            if error.number == errno.ENOSPC and size < _LARGEST_BATCH:
+                size *= 2  # one bucket of the hash holds more than a batch
+                keys, values = bytearray(key_bytes * size), bytearray(value_bytes * size)
+                continue
+            if error.number != errno.ENOENT:
+                raise
+            is_last = True
+        (count,) = struct.unpack_from("<I", attributes, 32)
+        for i in range(count):
+            yield (
+                bytes(keys[i * key_bytes : (i + 1) * key_bytes]),
+                bytes(values[i * value_bytes : (i + 1) * value_bytes]),
+            )
+        if is_last:
+            return
+        place[:] = following
+        is_first = False

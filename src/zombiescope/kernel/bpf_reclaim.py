@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from zombiescope.kernel.blob import parse_blob
-from zombiescope.kernel.bpf_maps import entries
-from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.kernel.bpf_object import BpfObject, entries, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 
 _NAME = "reclaim_passes.blob"

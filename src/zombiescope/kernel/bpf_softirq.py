@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zombiescope.kernel.blob import parse_blob
-from zombiescope.kernel.bpf_object import BpfObject
+from zombiescope.kernel.bpf_object import BpfObject, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 
 _NAME = "softirq_latency.blob"

@@ -14,9 +14,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from zombiescope.kernel.blob import BlobError, parse_blob
-from zombiescope.kernel.bpf_object import BpfObject
-from zombiescope.kernel.bpf_syscall import BpfRefusedError
+from zombiescope.kernel.bpf_object import BlobError, BpfObject, BpfRefusedError, parse_blob
 from zombiescope.kernel.raw import Clock, RawMemcg, RawPin, RawWalk
 
 RECORDS, PINS, ARENA_BYTES = 1024, 4096, (1 << 20) + 256

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -207,3 +207,58 @@ def _next_data(descriptor: int, page: int) -> int:
         return os.lseek(descriptor, page * PAGE_BYTES, os.SEEK_DATA) // PAGE_BYTES
     except OSError as error:
         return _NO_MORE if error.errno == errno.ENXIO else page
+
+
+_TRIES = 3
+_BATCH = 64  # changes a CPU keeps to itself [every kernel since 5.9: MEMCG_CHARGE_BATCH]
+
+
+class Figures(NamedTuple):
+    """Pages mapped, as memory.stat of the parent has them."""
+
+    own: int
+    below: int
+
+
+def measure(
+    window: ResidentWindow, files: Sequence[tuple[Candidate, int]], figures: Callable[[], Figures], cpus: int
+) -> Figures | None:
+    """How many pages of the files (each with its length in pages) are the parent's own and how many lie below it.
+    None where the figures would not hold still or a file could not be mapped."""
+    try:
+        for candidate, pages in files:
+            with open_regular(candidate) as (descriptor, _):
+                window.lay(descriptor, 0, pages)
+        resident = window.resident()
+        for _ in range(_TRIES):
+            found = _once(window, resident, figures, cpus)
+            if found is not None:
+                return found
+    except OSError:
+        return None
+    finally:
+        window.clear()
+    return None
+
+
+def _once(window: ResidentWindow, resident: list[int], figures: Callable[[], Figures], cpus: int) -> Figures | None:
+    rounds = 2 * _BATCH * (cpus + 1) // max(2 * len(resident), 1) + 1
+
+    def touch_and_let_go() -> None:
+        window.touch(resident)
+        window.let_go()
+
+    for _ in range(rounds):
+        touch_and_let_go()
+    before = figures()
+    for _ in range(rounds):
+        touch_and_let_go()
+    window.touch(resident)
+    during = figures()
+    window.let_go()
+    for _ in range(rounds):
+        touch_and_let_go()
+    after = figures()
+    up = Figures(during.own - before.own, during.below - before.below)
+    down = Figures(during.own - after.own, during.below - after.below)
+    return up if up == down and min(up) >= 0 and sum(up) <= len(resident) else None

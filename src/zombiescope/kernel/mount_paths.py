@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
+import threading
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
@@ -60,3 +64,75 @@ class MountPaths:
 
 def _plain(word: bytes) -> bytes:
     return _OCTAL.sub(lambda match: bytes([int(match[1], 8) & 255]), word)
+
+
+def files_below(top: bytes, device: str) -> Iterator[bytes]:
+    """Regular files of that file system at and below a folder, by path; links are not followed, other mounts not entered."""
+    pending = [top]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                if device_of(folder) != device:
+                    continue
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry.path
+                    elif entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            if folder == top:
+                raise
+
+
+def device_of(path: bytes) -> str:
+    number = os.stat(path, follow_symlinks=True).st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def open_files(process: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Each open file of a process folder in /proc: the link, and the name the kernel gives it."""
+    folder = process + b"/fd"
+    for name in os.listdir(folder):
+        link = folder + b"/" + name
+        yield link, link_name(link)
+
+
+def link_name(link: bytes) -> bytes:
+    """The name behind a link; nothing where the link is gone."""
+    try:
+        return os.readlink(link)
+    except OSError:
+        return b""
+
+
+NETWORK, IPC = 0x40000000, 0x08000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def run_inside(link: bytes, kind: int, work: Callable[[], None]) -> None:
+    """`link` is a namespace in /proc. Raises OSError where it cannot be entered, and what `work` raises."""
+    failures: list[BaseException] = []
+
+    def enter_and_work() -> None:
+        try:
+            _enter(link, kind)
+            work()
+        except BaseException as error:  # noqa: BLE001 -- raised again below, in the caller's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=enter_and_work, name="zombiescope-namespace")
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _enter(link: bytes, kind: int) -> None:
+    descriptor = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, kind) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(descriptor)

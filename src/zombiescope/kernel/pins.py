@@ -3,13 +3,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
-from zombiescope.facts.zombies import Pin, PinKind, References
+from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind, References
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.raw import PinFlag, RawMemcg, RawPin
-from zombiescope.kernel.same_file import leads_to
+
+
+def leads_to(path: bytes, device: str, inode: int, fstype: str) -> bool:
+    """A file with several names is found by one of them, which may have been moved or removed since."""
+    try:
+        seen = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    if seen.st_ino != inode:
+        return False
+    return fstype in OWN_NUMBERS or f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}" == device
+
 
 _ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.SWAPBACKED)
 _BARE = int(PinFlag.BARE)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from zombiescope.kernel.namespaces import NETWORK, run_inside
+from zombiescope.kernel.mount_paths import NETWORK, run_inside
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20

@@ -5,14 +5,124 @@ by the kernel and said as lost."""
 from __future__ import annotations
 
 import os
+import re
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
-from zombiescope.kernel.leaf_names import pattern_of
-from zombiescope.kernel.trace_events import Event, EventFormat, PageReader, parse_event_format
 from zombiescope.kernel.tracefs import Instance, TracefsError
+
+_FIELD = re.compile(rb"field:(.*?);\s*offset:(\d+);\s*size:(\d+);")
+_PADDING, _EXTEND, _STAMP = 29, 30, 31
+_COMMIT_MASK = 0xFFFFF
+_WORD = struct.Struct("<I")
+
+
+class Field(NamedTuple):
+    offset: int
+    size: int
+
+
+class EventFormat(NamedTuple):
+    id: Field
+    path: Field
+
+
+class Event(NamedTuple):
+    kind: int
+    id: int
+    path: bytes
+    stamp_ns: int
+
+
+def parse_fields(text: bytes) -> dict[bytes, Field]:
+    """By the last word of each declaration, without brackets."""
+    return {
+        declaration.split()[-1].partition(b"[")[0]: Field(int(offset), int(size))
+        for declaration, offset, size in _FIELD.findall(text)
+    }
+
+
+def parse_event_format(text: bytes) -> EventFormat | None:
+    fields = parse_fields(text)
+    return EventFormat(fields[b"id"], fields[b"path"]) if b"id" in fields and b"path" in fields else None
+
+
+class PageReader:
+    """`kinds`: the number of an event type in the ring buffer -> our kind and its format."""
+
+    def __init__(self, header_page: bytes, kinds: dict[int, tuple[int, EventFormat]]) -> None:
+        fields = parse_fields(header_page)
+        self._commit, self._data = fields[b"commit"], fields[b"data"]
+        self._kinds = kinds
+
+    @property
+    def page_bytes(self) -> int:
+        return self._data.offset + self._data.size
+
+    def events(self, page: bytes) -> Iterator[Event]:
+        """Of a whole page; a damaged one ends where it makes no sense."""
+        with suppress(struct.error):
+            (commit,) = _WORD.unpack_from(page, self._commit.offset)
+            content = page[: self._data.offset + (commit & _COMMIT_MASK)]
+            for record, stamp in self._records(content):
+                event = self._event(record, stamp)
+                if event:
+                    yield event
+
+    def _records(self, page: bytes) -> Iterator[tuple[bytes, int]]:
+        (stamp,) = struct.unpack_from("<Q", page)
+        at = self._data.offset
+        while at < len(page):
+            (header,) = _WORD.unpack_from(page, at)
+            kind, delta = header & 31, header >> 5
+            at += 4
+            if kind >= _EXTEND:
+                later = (_WORD.unpack_from(page, at)[0] << 27) + delta
+                stamp, at = (stamp + later if kind == _EXTEND else later), at + 4
+                continue
+            stamp += delta
+            size = kind * 4
+            if kind in (0, _PADDING):
+                (size,) = _WORD.unpack_from(page, at)
+            if kind == _PADDING and delta == 0:
+                return
+            start = at + 4 if kind == 0 else at
+            at += max(size, 4)
+            if kind != _PADDING and at <= len(page):
+                yield page[start:at], stamp
+
+    def _event(self, record: bytes, stamp: int) -> Event | None:
+        known = self._kinds.get(int.from_bytes(record[:2], "little"))
+        if known is None:
+            return None
+        kind, form = known
+        place = int.from_bytes(record[form.path.offset : form.path.offset + 4], "little")
+        start, size = place & 0xFFFF, place >> 16
+        number = int.from_bytes(record[form.id.offset : form.id.offset + form.id.size], "little")
+        return Event(kind, number, record[start : start + size].partition(b"\0")[0], stamp)
+
+
+_UNIT = re.compile(rb"(?!run-).+\.(?:service|slice|socket|mount|swap)")
+_LONG_ID = re.compile(rb"(?=[a-f]*[0-9])[0-9a-f]{8,}")
+_ID = re.compile(rb"(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{6,7}(?![0-9A-Za-z])|(?=[a-f]*[0-9])[0-9a-f]{8,}")
+_DIGITS = re.compile(rb"[0-9]+")
+
+
+def fold_leaf(name: bytes) -> bytes:
+    if _UNIT.fullmatch(name):
+        return _LONG_ID.sub(b"*", name)
+    return _DIGITS.sub(b"*", _ID.sub(b"*", name))
+
+
+def pattern_of(path: bytes) -> tuple[bytes, bytes]:
+    """The parent's path and the folded leaf."""
+    parent, _, leaf = path.rpartition(b"/")
+    return parent, fold_leaf(leaf)
+
 
 EVENTS = ("cgroup_mkdir", "cgroup_rmdir", "cgroup_release")
 _BUFFER_KIBIBYTES = 1024

@@ -14,11 +14,11 @@ from typing import Any
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.lab import controller, draining, journal, places, sysv, units
-from zombiescope.lab.accounts import dead_below
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.names import LAB, is_run_name
 from zombiescope.lab.pins.files import sync_filesystem_of
 from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, is_named_ours, start_time
+from zombiescope.lab.truth import dead_below
 
 RELEASE_SECONDS = 8.0
 LEAST_ATTEMPTS = 24

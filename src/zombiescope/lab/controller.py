@@ -14,10 +14,9 @@ from pathlib import Path
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
-from zombiescope.lab.names import LAB
+from zombiescope.lab.names import LAB, refusal
 from zombiescope.lab.places import STATE_ROOTS, make_private, why_foreign
 from zombiescope.lab.processes import boot_id
-from zombiescope.lab.refusals import refusal
 
 NOTE = ".memory-handed-down"
 _UNUSED = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zombiescope.errors import ObservationError
-from zombiescope.lab.refusals import refusal
+from zombiescope.lab.names import refusal
 
 BUSY_SECONDS = 5.0
 _OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}

@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.lab.hierarchy import write_file
-from zombiescope.lab.incident_account import Stage
-from zombiescope.lab.neighbour import Neighbour, Pace
+from zombiescope.lab.neighbour import Neighbour, Pace, sweep
 from zombiescope.lab.places import disk_folder, make_run_folder
 from zombiescope.lab.runs import Run
 from zombiescope.lab.scenes import Scene, scene_of
-from zombiescope.lab.sweeper import sweep
+from zombiescope.lab.truth import Stage
 
 PODS = 24
 NIC_LINES = (

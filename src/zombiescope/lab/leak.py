@@ -121,3 +121,30 @@ def _live_and_end(pin: Pin, index: int, path: str) -> None:
         code = 0
     finally:
         os._exit(code)
+
+
+def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float], None]) -> Truth:
+    """`progress` is told the seconds that are over."""
+    run.hierarchy.make_parents(run.subtree)
+    start = time.monotonic()
+    births = deaths = 0
+    while (now := time.monotonic() - start) < seconds:
+        due = births / per_second
+        if due > now:
+            time.sleep(min(due - now, seconds - now, 0.2))
+            progress(now)
+            continue
+        path = f"{run.subtree}/c{births:07d}"
+        run.hierarchy.make(path)
+        births += 1
+        run.hierarchy.remove(path)
+        deaths += 1
+    took = time.monotonic() - start
+    truth = account(run, "churn", [], took)
+    truth.more["churn"] = {
+        "births": births,
+        "deaths": deaths,
+        "asked_per_second": per_second,
+        "achieved_per_second": round(births / took, 2),
+    }
+    return truth

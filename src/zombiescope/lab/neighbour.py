@@ -174,3 +174,24 @@ class _Yardstick:
     @property
     def rate(self) -> float:
         return self._laid / 1e6 / max(self.cpu_seconds, 1e-6)
+
+
+_FILES = ("memory.stat", "memory.usage_in_bytes", "memory.current", "cgroup.procs")
+
+
+class Swept(NamedTuple):
+    cgroups: int
+    seconds: float
+
+
+def sweep(hierarchy: MemoryHierarchy, top: str) -> Swept:
+    began, cgroups = time.monotonic(), 0
+    for path in hierarchy.deepest_first(top):
+        cgroups += 1
+        for name in _FILES:
+            try:
+                with open(hierarchy.file(path, name), "rb") as file:
+                    file.read()
+            except OSError:
+                continue
+    return Swept(cgroups, time.monotonic() - began)

@@ -12,17 +12,15 @@ from typing import TypeVar
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.gap import Gap
 from zombiescope.lab import controller
-from zombiescope.lab.accounts import dead_count
 from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
 from zombiescope.lab.journal import Journal, open_journal
-from zombiescope.lab.names import LAB, checked_run_name, new_run_name
+from zombiescope.lab.names import LAB, checked_run_name, new_run_name, refusal, require_root
 from zombiescope.lab.pins.catalogue import pin_of
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Visible
-from zombiescope.lab.refusals import refusal, require_root
 from zombiescope.lab.staff import Staff, zombie_work
-from zombiescope.lab.truth import Made, Truth
+from zombiescope.lab.truth import Made, Truth, dead_count
 
 SETTLE_SECONDS = 3.0
 ORDINARY_DEATH_SECONDS = 1.0

@@ -20,11 +20,10 @@ from zombiescope.lab.draining import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.journal import Journal
 from zombiescope.lab.maker import bury, hop, make_unreaped, make_visible, read_mapped_files
-from zombiescope.lab.names import zombie_name
+from zombiescope.lab.names import refusal, zombie_name
 from zombiescope.lab.pins.pin import Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
 from zombiescope.lab.processes import die_with_parent
-from zombiescope.lab.refusals import refusal
 from zombiescope.lab.truth import Made
 
 Work = Callable[["Report"], None]

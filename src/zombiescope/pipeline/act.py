@@ -22,10 +22,9 @@ from zombiescope.execution.way_back import WayBack
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.vitals import Vitals, vitals_of
+from zombiescope.facts.pressure import Vitals, vitals_of
 from zombiescope.host.access import Host
-from zombiescope.host.choose import choose_host
-from zombiescope.host.live import LiveHost
+from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.tree import TreeHost
 from zombiescope.host.writes import Writer
 from zombiescope.pipeline.mistyped import refuse_consents

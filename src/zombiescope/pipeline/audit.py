@@ -20,17 +20,15 @@ from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
-from zombiescope.host.choose import choose_host
 from zombiescope.host.files import REFUSALS_KEPT, Files
 from zombiescope.host.folder import FolderTree
 from zombiescope.host.images.choose import image_budget, open_image
-from zombiescope.host.live import LiveHost
-from zombiescope.host.shipped import read_named, read_shipped
+from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
-from zombiescope.probes.readers.containers import read_containers
+from zombiescope.probes.readers.containers import read_containers, read_schedules
 from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.probes.readers.schedules import read_schedules
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
 from zombiescope.probes.unit_layout import IGNORED
 from zombiescope.watching.services import (

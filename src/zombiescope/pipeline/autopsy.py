@@ -12,13 +12,10 @@ from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
 from zombiescope.analysis.splitting import split_by_residual
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.facts.beside import NOTHING_BESIDE, Beside
-from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals
+from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import DeletedTasks, PageFreePins, SocketCandidates
-from zombiescope.facts.page_pins import PinnedFile
+from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
 from zombiescope.facts.plain import Clean, of_plain, to_plain
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pin, Tier, Walk, Zombie
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import page_bytes_of
@@ -136,11 +133,11 @@ def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tupl
     """By the kernel's own lists, or by /proc where they cannot be walked; not at all where pages explain every reference."""
     if not any(map(is_unexplained, walk.zombies)):
         return walk, ()
-    from zombiescope.probes.readers.zombie_holders import read_zombie_holders  # noqa: PLC0415
+    from zombiescope.probes.readers.zombie_walk import read_zombie_holders  # noqa: PLC0415
 
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
-        from zombiescope.analysis.held_beside import holders_beside_pages  # noqa: PLC0415
+        from zombiescope.analysis.held import holders_beside_pages  # noqa: PLC0415
         from zombiescope.pipeline.pages import look_beside_pages  # noqa: PLC0415
 
         holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
@@ -202,7 +199,7 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
     refuse_maker(choice.maker, autopsy.bodies)
     wanted = chosen(autopsy, choice, seen.taken_at)
     if any(share.maker.startswith("pod:") for share in wanted.totals.by_maker):
-        from zombiescope.probes.readers.pod_names import read_pod_names  # noqa: PLC0415 (most hosts have none)
+        from zombiescope.probes.readers.containers import read_pod_names  # noqa: PLC0415 (most hosts have none)
 
         wanted = with_pod_names(wanted, read_pod_names(host))
     gaps = (*seen.gaps, *_gaps_of(autopsy, wanted, choice))

@@ -32,9 +32,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
-from zombiescope.host.choose import choose_host
-from zombiescope.host.live import LiveHost
-from zombiescope.host.shipped import environment
+from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.host.safe_open import environment
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.scan import observe, recorded_reclaim
 from zombiescope.probes.readers.cgroup_census import read_census

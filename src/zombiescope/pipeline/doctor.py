@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy
-from zombiescope.analysis.numbered import fold_flows
+from zombiescope.analysis.maker import fold_flows
 from zombiescope.analysis.remains import derive_remains
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
-from zombiescope.facts.flows import FlowsSeen
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import FlowsSeen
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.zombies import Tier
 from zombiescope.host.access import Host, beside_recording

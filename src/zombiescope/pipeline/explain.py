@@ -18,7 +18,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts.metric_names import METRICS, PREFIX, REAP_LEFT, REAP_STATE, REAPER_FIGURES, Metric
 from zombiescope.facts.zombies import Pin, PinKind
-from zombiescope.host.shipped import read_shipped
+from zombiescope.host.safe_open import read_shipped
 from zombiescope.pipeline.mistyped import nearest
 
 KINDS = ("finding", "pin", "metric", "gap")

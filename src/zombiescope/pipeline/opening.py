@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zombiescope.host.access import Host
-from zombiescope.host.choose import choose_host
+from zombiescope.host.live import choose_host
 
 Progress = Callable[[str], None]
 

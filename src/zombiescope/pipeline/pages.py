@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import PageFreePins
-from zombiescope.facts.page_pins import PageCensus, PagePins
+from zombiescope.facts.page_pins import PageCensus, PageFreePins, PagePins
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
-from zombiescope.probes.readers.cgroup_namespaces import read_cgroup_namespaces
-from zombiescope.probes.readers.deleted_tasks import read_deleted_tasks
+from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
 from zombiescope.probes.readers.page_census import read_page_census
 from zombiescope.probes.readers.page_pins import read_page_pins
 from zombiescope.probes.readers.socket_pins import read_socket_pins

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from zombiescope import __version__
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ActionUndoneError, ObservationError
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.cgroups import Hierarchy, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.host.bundle import pack, publish
 from zombiescope.host.known_names import KnownNames, kernel_symbols, read_known_names
@@ -26,7 +25,7 @@ from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.autopsy import NAME, Evidence, gather, keep, recall
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.probes.readers.levers import read_levers
-from zombiescope.probes.readers.restart_times import read_restart_times
+from zombiescope.probes.readers.systemd_state import read_restart_times
 
 _RESTARTS_SECONDS = 3600.0
 _MOST_NAMED = 5

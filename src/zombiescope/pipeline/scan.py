@@ -12,9 +12,8 @@ from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Census, Hierarchy, Residuals
+from zombiescope.facts.cgroups import Census, Hierarchy, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree

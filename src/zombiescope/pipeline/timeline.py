@@ -15,12 +15,12 @@ from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import Interval, Mark, Timeline
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown
-from zombiescope.facts.timeline import Interval, Mark, Timeline
 from zombiescope.host.access import Host
-from zombiescope.host.shipped import read_named
-from zombiescope.probes.readers.restart_times import read_restart_times
+from zombiescope.host.safe_open import read_named
+from zombiescope.probes.readers.systemd_state import read_restart_times
 
 SATURATED, RESET, STALL, OOM = "saturated core", "nic reset", "stall", "oom report"
 SWEEP, RESTART, RECLAIM = "sweep", "restart", "long reclaim"

@@ -6,14 +6,66 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
-from zombiescope.analysis.freeing import COSTS, cost_of
-from zombiescope.facts.beside import NOTHING_BESIDE, Beside
+from zombiescope.analysis.freeing import COSTS, Remedy, cost_of, remedies_on
+from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.snapshot import Snapshot
-from zombiescope.facts.zombies import Tier, Walk
+from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
+from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import Json, document, null_fields, rfc3339
-from zombiescope.presenters.pin_json import render_pin, render_remedy
+
+COLUMNS = (
+    "id", "path", "parent", "maker", "born_at", "refs", "file_pages", "shmem_pages", "anon_pages", "unevictable_pages",
+    "swap_pages", "pins", "files", "freed_by",
+)  # fmt: skip
+
+
+def render_autopsy_csv(bodies: Iterable[Body]) -> str:
+    return "\r\n".join([",".join(COLUMNS), *(",".join(map(_quoted, _row(body))) for body in bodies)])
+
+
+def _row(body: Body) -> list[object]:
+    zombie = body.zombie
+    names = [pin.path if pin.path is not None else pin.path_in_fs for pin in zombie.pins]
+    return [
+        zombie.id,
+        shown(zombie.path),
+        shown(zombie.parent),
+        body.maker,
+        None if zombie.born_at is None else rfc3339(zombie.born_at),
+        zombie.references.total,
+        *zombie.pages,
+        " ".join(pin.kind for pin in zombie.pins),
+        " ".join(shown(name) for name in names if name is not None),
+        " | ".join(f"{remedy.action} {remedy.target}" for remedy in body.remedies),
+    ]
+
+
+def _quoted(value: object) -> str:
+    text = "" if value is None else str(value)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
+
+
+def render_pin(pin: Pin) -> Json:
+    return {
+        "kind": pin.kind,
+        "path": None if pin.path is None else shown(pin.path),
+        "path_in_fs": None if pin.path_in_fs is None else shown(pin.path_in_fs),
+        "fstype": pin.fstype,
+        "device": pin.device,
+        "inode": pin.inode,
+        "pages": pin.pages or 0,
+        "sampled": pin.sampled,
+        "mapped": pin.mapped,
+        "dirty": pin.dirty,
+        "holder": pin.holder,
+    }
+
+
+def render_remedy(remedy: Remedy) -> Json:
+    entry: Json = {"action": remedy.action, "target": remedy.target}
+    return {**entry, "together": True} if remedy.together else entry
+
 
 _NO_FILE = "a pin of this kind has no file"
 _REASONS: Mapping[str, str] = {
@@ -49,8 +101,6 @@ def render_autopsy(
         },
     }
     if walk.tier is Tier.PAGES or beside.pins is not None:
-        from zombiescope.presenters.beside_json import render_beside  # noqa: PLC0415 (most hosts can be walked)
-
         body |= render_beside(beside, limit, with_files=walk.tier is Tier.PAGES)
     known = [*walk.gaps, *gaps]
     return document("autopsy/1", snapshot, body, [*known, *_further_gaps(body, known)])
@@ -125,3 +175,35 @@ def _reconciliation(found: Reconciliation) -> Json:
 
 def _seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1e9
+
+
+def render_beside(beside: Beside, limit: int, *, with_files: bool) -> Json:
+    body: Json = {}
+    if with_files:
+        body["pinned_files"] = [_pinned_file(file) for file in (beside.files[:limit] if limit else beside.files)]
+    if beside.pins is not None:
+        body["page_free_pins"] = _page_free(beside.pins)
+    return body
+
+
+def _pinned_file(file: PinnedFile) -> Json:
+    return {
+        "parent": shown(file.parent),
+        **render_pin(file.pin),
+        "proof": file.proof,
+        "holders": list(file.holders),
+        "freed_by": [render_remedy(remedy) for remedy in remedies_on(file.pin, file.parent)],
+    }
+
+
+def _page_free(pins: PageFreePins) -> Json:
+    """Candidates where no walk could join them to their zombies; a task with a former path is proof."""
+    tasks = pins.tasks.tasks if isinstance(pins.tasks, DeletedTasks) else ()
+    sockets = pins.sockets.dead if isinstance(pins.sockets, SocketCandidates) else ()
+    return {
+        "tasks": [
+            {"path": shown(task.cgroup or b"?"), "process": task.process, "state": task.state, "parent": task.parent}
+            for task in tasks
+        ],
+        "sockets": [{"id": one.cgroup, "protocol": one.protocol, "inode": one.inode} for one in sockets],
+    }

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
 from zombiescope.analysis.freeing import COSTS, cost_of
+from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pin, Walk
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, duration, size

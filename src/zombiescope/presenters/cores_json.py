@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zombiescope.facts.blame import Blame, Blamed, Share
-from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
+from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, CoreTime, CoreUse, Share, Stretch
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.core_strip import is_mostly_lost, strip
+from zombiescope.presenters.cores_text import is_mostly_lost, strip
 from zombiescope.presenters.document import Dated, Json, document, rfc3339
 
 _UNTOLD = Gap("saturated", "most of the time has no account: neither busy nor idle", "watch again, on the host itself")

@@ -10,7 +10,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import LOOK_FROM_THE_HOST, NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.timeline import Timeline
+from zombiescope.facts.history import Timeline
 from zombiescope.presenters.figures import size
 from zombiescope.remedies.plan import Plan, Step
 

@@ -17,7 +17,7 @@ from zombiescope.facts.names import shown
 from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.fitting import Column, Fitting
+from zombiescope.presenters.figures import Column, Fitting
 from zombiescope.presenters.scan_text import STYLES, gap_lines, handed_on_lines
 from zombiescope.remedies.plan import Step
 

@@ -10,12 +10,11 @@ from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
 from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
-from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals
+from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.presenters.document import Json, document
-from zombiescope.presenters.growth_json import growth_gaps, render_growth
+from zombiescope.presenters.history_json import growth_gaps, render_growth
 
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
 _UNSPLIT = Gap(

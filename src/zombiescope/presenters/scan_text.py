@@ -19,8 +19,7 @@ from zombiescope.facts.cgroups import HandedOn, Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.figures import UNKNOWN, count, duration, size
-from zombiescope.presenters.fitting import Column, Fitting
+from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration, size
 from zombiescope.presenters.scan_json import scan_gaps
 
 STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}

@@ -17,8 +17,7 @@ from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.file_pages import FoundFile
-from zombiescope.kernel.mapped_probe import Figures, measure
+from zombiescope.kernel.file_pages import Figures, FoundFile, measure
 from zombiescope.kernel.resident_window import PAGES, ResidentWindow
 from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
 

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from zombiescope.analysis.freeing import Action
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.unit_churn import Loop
 from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
-from zombiescope.remedies.choice import Choices, Lever
-from zombiescope.remedies.plan import Change, Risk, Undo
+from zombiescope.remedies.choice import Choices, Lever, least_harm_first, may_be_deleted
+from zombiescope.remedies.plan import Change, ReclaimWay, Risk, Undo
 
 
 class Activity(NamedTuple):
@@ -76,3 +79,31 @@ class Draft(NamedTuple):
     """Whom it is against."""
     instead_of: tuple[str, ...] = ()
     """Names of drafts that free the same zombies at a higher price."""
+
+
+_OF_A_CGROUP = (ReclaimWay.MEMORY_RECLAIM, ReclaimWay.MEMORY_HIGH, ReclaimWay.FORCE_EMPTY)
+
+
+def reclaim_file(levers: Levers, hierarchy: Hierarchy, parent: bytes) -> tuple[ReclaimWay, tuple[bytes, ...]] | None:
+    """The root of v1 has none of its own: the nodes' files serve it, where they are."""
+    if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
+        return (ReclaimWay.NODE, levers.node_reclaim) if levers.node_reclaim else None
+    for way in _OF_A_CGROUP:
+        place = hierarchy.place(parent, way.value.encode())
+        if place in levers.control_files:
+            return way, (place,)
+    return None
+
+
+_MOST_FOLDERS = 20
+
+
+def unused_by_folder(situation: Situation) -> list[tuple[bytes, list[Lever]]]:
+    """Most files first. What is still being written is left out, whatever it holds."""
+    folders: dict[bytes, list[Lever]] = defaultdict(list)
+    in_use = situation.still_written | situation.levers.files_in_use.keys()
+    for lever in situation.choices.of(Action.DELETE_FILE):
+        if may_be_deleted(lever.target) and lever.target not in in_use:
+            folders[lever.target.rpartition(b"/")[0]].append(lever)
+    most = sorted(folders.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_FOLDERS]
+    return [(folder, sorted(levers, key=least_harm_first)) for folder, levers in most]

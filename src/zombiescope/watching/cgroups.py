@@ -15,9 +15,8 @@ from zombiescope.probes.proc_cgroups import read_controller_row
 from zombiescope.probes.readers.cgroup_census import ToldLook, read_told_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.node import read_identity, read_shape
-from zombiescope.probes.readers.node_image import read_node_image
-from zombiescope.probes.readers.node_memory import read_memory_bytes
+from zombiescope.probes.readers.machine_health import read_memory_bytes
+from zombiescope.probes.readers.node import read_identity, read_node_image, read_shape
 
 _MOST_REUSED = 30
 

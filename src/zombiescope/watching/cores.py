@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from zombiescope.analysis.core_saturation import SaturationWatch, seconds_between, time_between
 from zombiescope.facts.agent import MetricSample, Reading
-from zombiescope.facts.blame import Blame, KernelSample, KernelSamples
-from zombiescope.facts.cores import NOT_SAMPLED, CoreLook, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Stretch
+from zombiescope.facts.cores import (
+    NOT_SAMPLED,
+    Blame,
+    CoreLook,
+    CoreMode,
+    CoresSeen,
+    CoreTime,
+    CoreUse,
+    CoreWindow,
+    KernelSample,
+    KernelSamples,
+    Stretch,
+)
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
 from zombiescope.host.access import Host
@@ -149,7 +160,7 @@ class DetailedCoresWatch(CoresWatch):
         if "gap" in outcome:
             return Gap(*outcome["gap"])
         from zombiescope.analysis.kernel_blame import derive_blame, parse_causes  # noqa: PLC0415 (only when needed)
-        from zombiescope.host.shipped import read_shipped  # noqa: PLC0415
+        from zombiescope.host.safe_open import read_shipped  # noqa: PLC0415
 
         return derive_blame(_samples_of(outcome), list(stretches), parse_causes(read_shipped(_CAUSES)))
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.facts.cgroups import Hierarchy
-from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.facts.lifecycle import Counts, EventTier, FlowsSeen, Lifecycle, MakerFlow
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger

@@ -11,7 +11,7 @@ from zombiescope.facts.agent import MetricSample, Occurrence, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, NicReset, ResetReason
 from zombiescope.facts.metric_names import NIC_RESETS
-from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.softirq import DeviceCounters, NicCounters
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.kernel_log import LogFollower, open_kernel_log, read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters

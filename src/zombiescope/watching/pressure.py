@@ -99,6 +99,6 @@ class WholePressureWatch(PressureWatch):
         return super().seen()
 
     def _read(self) -> PressureLook:
-        from zombiescope.probes.readers.group_stalls import read_group_stalls  # noqa: PLC0415 (the agent follows no cgroups)
+        from zombiescope.probes.readers.reclaim_rates import read_group_stalls  # noqa: PLC0415 (the agent follows no cgroups)
 
         return super()._read()._replace(groups=read_group_stalls(self._host, self._hierarchy, self._groups))

@@ -10,7 +10,7 @@ from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.sweepers import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
+from zombiescope.probes.readers.stat_sweep import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
 from zombiescope.watching.watch import Events, Quiet, Teller
 
 _SEARCH_SECONDS = 300.0

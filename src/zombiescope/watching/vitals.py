@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from zombiescope.analysis.maker import Makers, unit_maker
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.vitals import Vitals
+from zombiescope.facts.pressure import Vitals
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy

@@ -12,8 +12,8 @@ from tests.scenarios.speed import all_times
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.node import Shape
-from zombiescope.facts.priorities import RealTimeTask
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
+from zombiescope.facts.services import RealTimeTask
 
 
 def drained_node() -> Case:

@@ -33,7 +33,7 @@ from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.ledger_json import render_ledger
 from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
-from zombiescope.probes.lifecycle_polling import PollingLedger
+from zombiescope.probes.readers.cgroup_lifecycle import PollingLedger
 from zombiescope.watching.cgroups import Backlog, Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation, common, derive_correlation, joined
-from zombiescope.facts.timeline import Interval
+from zombiescope.facts.history import Interval
 
 DAY = (Interval(0.0, 86_400.0),)
 

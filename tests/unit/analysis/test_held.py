@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
-from zombiescope.analysis.held_beside import holders_beside_pages
+from zombiescope.analysis.held import (
+    explain,
+    files_in_question,
+    holders_beside_pages,
+    is_unexplained,
+    with_file_holders,
+)
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.holders import Holder
-from zombiescope.facts.page_free_pins import DeadCgroupSocket, DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
+from zombiescope.facts.page_pins import DeadCgroupSocket, DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
+from zombiescope.facts.zombies import Holder, Pages, Pin, PinKind, References, Zombie
 
 NAMELESS = Pin(PinKind.OTHER, None, None, None, None, None, None, sampled=False)
 FILE = Pin(PinKind.TMPFS, b"/t", b"/t", "tmpfs", "0:5", 3, 1, sampled=False)

@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 from zombiescope.analysis.kernel_blame import Causes, derive_blame, parse_causes
-from zombiescope.facts.blame import KernelSample, KernelSamples, Share
-from zombiescope.facts.cores import CoreMode, Stretch
+from zombiescope.facts.cores import CoreMode, KernelSample, KernelSamples, Share, Stretch
 from zombiescope.facts.gap import Gap
-from zombiescope.host.shipped import read_shipped
+from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.kernel_stacks import name_addresses
 
 KALLSYMS = b"""0000000000000000 A fixed_percpu_data

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from tests.scenarios.facts import flows
 
-from zombiescope.analysis.numbered import fold_flows, folding
-from zombiescope.facts.flows import MakerFlow
+from zombiescope.analysis.maker import fold_flows, folding
+from zombiescope.facts.lifecycle import MakerFlow
 
 JOBS = {f"unit:job-{number}.service": 1 for number in range(12)}
 

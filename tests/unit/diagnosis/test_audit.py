@@ -26,7 +26,7 @@ from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit, judge_service
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.errors import UsageError
 from zombiescope.facts.units import LiveUnit, RestartingContainer, Services
-from zombiescope.host.shipped import read_shipped
+from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.unit_files import read_unit_files
 
 KNOWN = parse_knowledge(read_shipped("agents.toml"), "the knowledge base")

@@ -13,7 +13,7 @@ from zombiescope.diagnosis.engine import diagnose, glance
 from zombiescope.diagnosis.spoken import spell
 from zombiescope.facts.cores import CoreMode
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.priorities import RealTimeTask
+from zombiescope.facts.services import RealTimeTask
 
 
 def test_the_sentence_of_the_case() -> None:

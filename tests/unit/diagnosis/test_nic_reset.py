@@ -11,7 +11,7 @@ from zombiescope.diagnosis.rules.nic_reset import judge_nic_reset
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogSource
-from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.softirq import DeviceCounters, NicCounters
 from zombiescope.probes.kernel_messages import parse_line
 
 NOW = 1_700_000_000.25

@@ -8,8 +8,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.saturated_core import judge_saturated_core
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.facts.blame import Blame, Blamed, Share
-from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
+from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, Share, Stretch
 from zombiescope.facts.gap import Gap
 
 BEGAN = 1_700_000_000.0

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.facts.history import Sample
-from zombiescope.history.chunks import Chunks
-from zombiescope.history.columns import pack, unpack
+from zombiescope.history.chunks import Chunks, pack, unpack
 from zombiescope.history.database import open_to_read
 from zombiescope.history.reader import remember
 from zombiescope.history.store import DATABASE, LOG, Store

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.history import Happening, Sample
-from zombiescope.history.chunks import Chunks
-from zombiescope.history.columns import pack, unpack
+from zombiescope.history.chunks import Chunks, pack, unpack
 from zombiescope.history.log import decode, encode, parse_log
 from zombiescope.history.reader import has_history, remember
 from zombiescope.history.store import DATABASE, LOG, Store

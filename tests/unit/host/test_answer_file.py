@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zombiescope.host.answer_file import write_answer
+from zombiescope.host.own_folder import write_answer
 
 
 def test_a_new_file_has_the_callers_mode_and_nothing_lies_beside(tmp_path: Path) -> None:

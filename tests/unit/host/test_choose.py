@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import UsageError
-from zombiescope.host.choose import choose_host
-from zombiescope.host.live import LiveHost
+from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.tree import TreeHost
 
 

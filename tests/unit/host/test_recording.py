@@ -19,7 +19,7 @@ from tests.build import V1_MOUNT, Cgroup, Machine, ScriptedHost, Use, proc_cgrou
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.host import bundle
-from zombiescope.host.choose import choose_host
+from zombiescope.host.live import choose_host
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
 from zombiescope.host.replay import ReplayHost

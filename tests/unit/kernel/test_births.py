@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.kernel.raw_records import memcg
 
-from zombiescope.kernel.births import birth_times, tick_rate
+from zombiescope.kernel.assemble import birth_times, tick_rate
 from zombiescope.kernel.raw import Clock
 
 

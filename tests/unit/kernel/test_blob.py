@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.blob import MAGIC, BlobError, make_blob, parse_blob
+from zombiescope.kernel.bpf_object import MAGIC, BlobError, make_blob, parse_blob
 
 _BUILT = Path(__file__).parents[3] / "src/zombiescope/kernel/bpf/memcg_walk.blob"
 

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from zombiescope.kernel.bpf_syscall import BpfRefusedError, refusal
+from zombiescope.kernel.bpf_object import BpfRefusedError, refusal
 
 
 @pytest.mark.parametrize(

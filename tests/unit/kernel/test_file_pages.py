@@ -11,9 +11,8 @@ import pytest
 from tests.unit.kernel.frames import OneOwner, is_mapped_in
 
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.file_pages import Candidate, FilePages, pages_of
-from zombiescope.kernel.folders import device_of, files_below, link_name, open_files
-from zombiescope.kernel.mapped_probe import Figures, measure
+from zombiescope.kernel.file_pages import Candidate, Figures, FilePages, measure, pages_of
+from zombiescope.kernel.mount_paths import device_of, files_below, link_name, open_files
 from zombiescope.kernel.resident_window import ResidentWindow, open_window
 
 OWNER = 77

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.kernel.raw_records import live, memcg, walk
 
 from zombiescope.facts.zombies import Tier
-from zombiescope.kernel.assemble import assemble
-from zombiescope.kernel.former_paths import former_paths
+from zombiescope.kernel.assemble import assemble, former_paths
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, RawMemcg
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from zombiescope.kernel.namespaces import IPC, run_inside
+from zombiescope.kernel.mount_paths import IPC, run_inside
 
 
 def test_what_is_no_namespace_cannot_be_entered() -> None:

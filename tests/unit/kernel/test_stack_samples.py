@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.perf_events import Sampler, Wish, kernel_only
-from zombiescope.kernel.stack_samples import StackSample, parse_rings
+from zombiescope.kernel.perf_events import Sampler, StackSample, Wish, kernel_only, parse_rings
 
 KERNEL = 0xFFFFFFFFFFFFFF80
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from zombiescope.errors import UsageError
 from zombiescope.lab import sysv
 from zombiescope.lab.leak import LeakOrder, checked_maker, fresh_path
-from zombiescope.lab.names import checked_run_name, is_run_name, new_run_name
+from zombiescope.lab.names import checked_run_name, is_run_name, new_run_name, refusal
 from zombiescope.lab.pins.catalogue import KINDS, PINS, pin_of
-from zombiescope.lab.refusals import refusal
 from zombiescope.lab.truth import Made, Truth, truth_document
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ActionFailedError, ObservationError
-from zombiescope.lab.accounts import dead_bytes, dead_count
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy, squeeze
+from zombiescope.lab.truth import dead_bytes, dead_count
 
 V1 = r"""35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw

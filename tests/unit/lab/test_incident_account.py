@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from zombiescope.lab.incident_account import Setting, Stage, account_of
+from zombiescope.lab.truth import Setting, Stage, account_of
 
 SETTING = Setting("zombiescope lab incident --count 100", "6.1", "v2", 2, 0.5, "a real unit")
 STAGES = (

@@ -12,7 +12,6 @@ from tests.build import ScriptedHost, v1_machine
 
 from zombiescope.analysis.census import Population
 from zombiescope.errors import UsageError
-from zombiescope.facts.beside import Beside
 from zombiescope.facts.cgroups import (
     Census,
     CountSource,
@@ -24,14 +23,16 @@ from zombiescope.facts.cgroups import (
     Residuals,
 )
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import (
+from zombiescope.facts.page_pins import (
+    Beside,
     DeadCgroupSocket,
     DeletedTask,
     DeletedTasks,
     PageFreePins,
+    PinnedFile,
+    Proof,
     SocketCandidates,
 )
-from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.host.bundle import open_bundle, write_bundle
 from zombiescope.host.known_names import KnownNames

@@ -12,8 +12,8 @@ from tests.scenarios.facts import NOW, case, cores, kernel_log, reset, stretch
 
 from zombiescope.analysis.correlation import Correlation
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import Interval
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
-from zombiescope.facts.timeline import Interval
 from zombiescope.history.store import Store
 from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost

@@ -13,14 +13,12 @@ from rich.console import Console
 
 from zombiescope.analysis.autopsy import Autopsy, derive_autopsy
 from zombiescope.analysis.census import Population
-from zombiescope.facts.cgroups import CountSource
+from zombiescope.facts.cgroups import CountSource, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.pipeline.autopsy import Choice, chosen
-from zombiescope.presenters.autopsy_csv import COLUMNS, render_autopsy_csv
-from zombiescope.presenters.autopsy_json import render_autopsy
+from zombiescope.presenters.autopsy_json import COLUMNS, render_autopsy, render_autopsy_csv
 from zombiescope.presenters.autopsy_text import GROUPS, render_autopsy_text
 from zombiescope.presenters.document import null_fields
 

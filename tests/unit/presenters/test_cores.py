@@ -9,14 +9,12 @@ import json
 import pytest
 from rich.console import Console
 
-from zombiescope.facts.blame import Blame, Blamed, Share
-from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Stretch
+from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
 from zombiescope.pipeline.cores import CoresAnswer
-from zombiescope.presenters.core_strip import letter_of, strip
 from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import render_cores_text
+from zombiescope.presenters.cores_text import letter_of, render_cores_text, strip
 from zombiescope.presenters.document import null_fields
 
 START = 1_700_000_000.0

@@ -8,9 +8,8 @@ from tests.build import case, observed, snapshot
 from tests.unit.facts.test_names import HOSTILE
 
 from zombiescope.diagnosis.engine import diagnose
-from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Sweep
+from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Snapshot, Sweep
 from zombiescope.facts.names import shown, unshown
-from zombiescope.facts.snapshot import Snapshot
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.scan_json import render_scan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zombiescope.presenters.unit_prevention import render_stop_hook
+from zombiescope.presenters.systemd_unit import render_stop_hook
 
 
 def run_hook(group: Path) -> None:

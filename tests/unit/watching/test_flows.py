@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from tests.build import V1, ScriptedHost
 
-from zombiescope.facts.flows import FlowsSeen, MakerFlow
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import Counts
+from zombiescope.facts.lifecycle import Counts, FlowsSeen, MakerFlow
 from zombiescope.watching.flows import FlowsWatch, _released
 
 

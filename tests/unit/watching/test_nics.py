@@ -10,7 +10,7 @@ from tests.build import ScriptedHost, case, snapshot
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, NicReset, ResetReason
-from zombiescope.facts.network import NicCounters
+from zombiescope.facts.softirq import NicCounters
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.watching import nics
 from zombiescope.watching.nics import FollowedNicsWatch, NicsTeller

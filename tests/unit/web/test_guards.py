@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import UsageError
-from zombiescope.web.guards import Guards, guards_for
+from zombiescope.web.guards import Guards, guards_for, read_token
 from zombiescope.web.http import Request
-from zombiescope.web.token import read_token
 
 HERE = os.uname().nodename
 

@@ -13,7 +13,7 @@ from tests.vm.cells import Cell, Init
 from tests.vm.stories.groves import dying, memory_mount, quiet, settled, zombies_on_v1
 from tests.vm.stories.pins import FILES
 
-from zombiescope.presenters.unit_prevention import render_slice, render_stop_hook, slice_name_of
+from zombiescope.presenters.systemd_unit import render_slice, render_stop_hook, slice_name_of
 
 UNITS = Path("/run/systemd/system")
 NAME = "prevent.service"

@@ -49,7 +49,7 @@ def agent(
     """
     flags = {"listen": listen, "token_file": token_file, "state": state, "textfile": textfile}
     if show_config:
-        from zombiescope.presenters.config_toml import render_config  # noqa: PLC0415
+        from zombiescope.presenters.systemd_unit import render_config  # noqa: PLC0415
 
         config = load_config(file, flags)
         return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins))

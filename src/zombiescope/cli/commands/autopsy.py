@@ -68,7 +68,7 @@ def autopsy(
 
 def _answer(found: Dissected, *, group: str | None, limit: int, form: str) -> Answer:
     if form == "csv":
-        from zombiescope.presenters.autopsy_csv import render_autopsy_csv  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.autopsy_json import render_autopsy_csv  # noqa: PLC0415 (each form loads only what it needs)
 
         return PlainAnswer(render_autopsy_csv(found.autopsy.bodies[:limit] if limit else found.autopsy.bodies))
     if form == "json":

@@ -14,7 +14,7 @@ from zombiescope.cli.options import root_option
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
-from zombiescope.host.choose import choose_host
+from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
 
@@ -111,7 +111,7 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _answer(checked: gating.Checked, form: str) -> Answer:
-    from zombiescope.presenters import gate_formats, gate_json, gate_junit  # noqa: PLC0415 (only when it is drawn)
+    from zombiescope.presenters import gate_formats, gate_json  # noqa: PLC0415 (only when it is drawn)
     from zombiescope.presenters.document import document  # noqa: PLC0415
 
     gate, code = checked.gate, checked.gate.verdict.exit_code
@@ -122,7 +122,7 @@ def _answer(checked: gating.Checked, form: str) -> Answer:
         case "sarif":
             return JsonAnswer(gate_json.render_sarif(gate, checked.source, __version__), code)
         case "junit":
-            return PlainAnswer(gate_junit.render_junit(gate, checked.source, checked.taken_at), code)
+            return PlainAnswer(gate_json.render_junit(gate, checked.source, checked.taken_at), code)
         case "nagios":
             return PlainAnswer(gate_formats.render_nagios(gate, checked.limits), code)
         case "npd":

@@ -18,7 +18,7 @@ from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
-from zombiescope.host.answer_file import write_answer
+from zombiescope.host.own_folder import write_answer
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.opening import open_host
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.exports.dashboard import dashboard
-from zombiescope.cli.exports.policy import policy
-from zombiescope.cli.exports.prevention import reap_unit, slice_, stop_hook
-from zombiescope.cli.exports.rules import rules
-from zombiescope.cli.exports.shipped import kubelet, npd, sh
-from zombiescope.cli.exports.unit import unit
+from zombiescope.cli.exports.agent_files import dashboard, rules, unit
+from zombiescope.cli.exports.shipped import kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
 
 EPILOG = """\b
 Examples:

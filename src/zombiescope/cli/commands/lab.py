@@ -12,16 +12,15 @@ from typing import Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.labs.ending import complain, signals_interrupt
-from zombiescope.cli.labs.incident import incident
+from zombiescope.cli.labs.incident import complain, incident, signals_interrupt
 from zombiescope.cli.labs.listing import list_command
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import count_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError
 from zombiescope.lab import runs
-from zombiescope.lab.churn import churn as churn_run
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.leak import LEAKING_PINS, STYLES, LeakOrder, checked_maker
+from zombiescope.lab.leak import churn as churn_run
 from zombiescope.lab.leak import leak as leak_run
 from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.truth import Truth, stamp, truth_document

@@ -182,8 +182,7 @@ def _export(each: Pass, textfile: str | None) -> None:
 
 def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
     from zombiescope.analysis.reaping import State  # noqa: PLC0415
-    from zombiescope.presenters.reap_json import render_reap_json  # noqa: PLC0415
-    from zombiescope.presenters.reap_text import render_tally  # noqa: PLC0415
+    from zombiescope.presenters.reap_text import render_reap_json, render_tally  # noqa: PLC0415
 
     exit_code = ActionFailedError.exit_code if last.state is State.STOPPED else EXIT_FINE
     if as_json:

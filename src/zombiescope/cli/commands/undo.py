@@ -46,7 +46,7 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
 
         taken = [{"what": each.what, "outcome": each.outcome, "why": each.why} for each in done.taken]
         return JsonAnswer(render_undo(done.action, taken, todo, done.kept, act.now(), dry_run=not yes), exit_code)
-    from zombiescope.presenters.undo_text import render_undo_dry_run, render_undo_text  # noqa: PLC0415
+    from zombiescope.presenters.receipt_text import render_undo_dry_run, render_undo_text  # noqa: PLC0415
 
     if not yes:
         return TextAnswer(

@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from zombiescope.cli.answer import Answer, PlainAnswer
+from zombiescope.cli.options import root_option
+from zombiescope.cli.progress import bytes_shown
+from zombiescope.errors import UsageError
+from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.audit import shipped_text
+from zombiescope.presenters.systemd_unit import render_reaper_unit, render_slice, render_stop_hook
+from zombiescope.watching.services import ServicesWindow
 
 
 @click.command()
@@ -29,3 +37,55 @@ def sh() -> Answer:
 
 def _shipped(name: str) -> Answer:
     return PlainAnswer(shipped_text(name).rstrip("\n"))
+
+
+@click.command()
+@click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Of an image instead of this host.")
+@click.option(
+    "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
+)
+@root_option
+def policy(*, image: bytes | None, knowledge: bytes | None, root: bytes | None) -> Answer:
+    """An agent life-cycle policy in Markdown: what runs, why, whose it is, when to look again."""
+    from zombiescope.presenters.audit_text import render_policy  # noqa: PLC0415 (only when it is drawn)
+
+    base = auditing.read_knowledge(knowledge)
+    with bytes_shown("reading", shown=image is not None) as reading:
+        found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(0, with_zombies=False), reading)
+    return PlainAnswer(render_policy(found.audit, found.services.schedules, found.source, auditing.now()))
+
+
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,247}\.service")
+unit_option = click.option("--unit", required=True, metavar="NAME", help="The unit that churns: `NAME.service`.")
+
+
+@click.command("slice")
+@unit_option
+def slice_(*, unit: str) -> Answer:
+    """A slice of its own for a churning unit: its zombies no longer lie below everybody's parent."""
+    return PlainAnswer(render_slice(_checked(unit)).rstrip("\n"))
+
+
+@click.command("stop-hook")
+@unit_option
+@click.option("--sync", is_flag=True, help="Write dirty files first. It writes those of the whole machine.")
+def stop_hook(*, unit: str, sync: bool) -> Answer:
+    """A drop-in that lets a unit's page cache go just before its cgroup is removed."""
+    return PlainAnswer(render_stop_hook(_checked(unit), sync=sync).rstrip("\n"))
+
+
+@click.command("reap-unit")
+@click.option(
+    "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
+)
+def reap_unit(*, program: str) -> Answer:
+    """A systemd unit for `zombiescope reap --watch`; off until somebody enables it."""
+    return PlainAnswer(render_reaper_unit(program).rstrip("\n"))
+
+
+def _checked(unit: str) -> str:
+    if not _UNIT.fullmatch(unit):
+        raise UsageError(
+            f"cannot write a drop-in for {unit!r}", "it is not the name of a service", "--unit ecs.service"
+        )
+    return unit

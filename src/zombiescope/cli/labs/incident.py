@@ -4,21 +4,54 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.labs.ending import complain, signals_interrupt
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import stage_shown
-from zombiescope.errors import UsageError
-from zombiescope.host.answer_file import write_answer
+from zombiescope.errors import ActionFailedError, UsageError
+from zombiescope.host.own_folder import write_answer
+from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import stamp
 
 if TYPE_CHECKING:
     from zombiescope.lab.incident import IncidentOrder
-    from zombiescope.lab.incident_account import Setting, Stage
+    from zombiescope.lab.truth import Setting, Stage
+
+
+def complain(cleaned: Cleaned) -> None:
+    if cleaned.left:
+        left = "; ".join(f"{what} ({why})" for what, why in cleaned.left)
+        raise ActionFailedError(
+            f"cannot remove all of the lab run {cleaned.run}", left, f"zombiescope lab clean --name {cleaned.run}"
+        )
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP mean what Ctrl-C means: stop and clean."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 EPILOG = """\b
 Examples:
@@ -62,7 +95,7 @@ def incident(*, vm: bool, cell: str | None, account: str | None, as_json: bool, 
 def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[str, Any]:
     from zombiescope.lab import runs  # noqa: PLC0415
     from zombiescope.lab.incident import Incident, IncidentOrder  # noqa: PLC0415
-    from zombiescope.lab.incident_account import Setting  # noqa: PLC0415
+    from zombiescope.lab.truth import Setting  # noqa: PLC0415
 
     order = IncidentOrder(asked["count"], asked["seconds"], asked["window"], asked["unit"])
     load = os.getloadavg()[0]
@@ -114,7 +147,7 @@ def _typed(order: IncidentOrder, account: str | None) -> str:
 
 
 def _write(path: str, document: dict[str, Any]) -> None:
-    from zombiescope.lab.incident_account import Setting, Stage, account_of  # noqa: PLC0415
+    from zombiescope.lab.truth import Setting, Stage, account_of  # noqa: PLC0415
 
     text = account_of(Setting(**document["setting"]), [Stage(**stage) for stage in document["stages"]])
     try:

@@ -13,7 +13,7 @@ import click
 from zombiescope.cli.answer import Answer, TextAnswer
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
-from zombiescope.host.answer_file import write_answer
+from zombiescope.host.own_folder import write_answer
 from zombiescope.profiler.files.store import LATEST
 from zombiescope.profiler.stacks.capture import Selection
 

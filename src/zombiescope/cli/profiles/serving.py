@@ -16,8 +16,8 @@ from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.page import STATIC, ProfileApi
+from zombiescope.web.guards import read_token
 from zombiescope.web.page import PageServer
-from zombiescope.web.token import read_token
 
 
 @click.command()

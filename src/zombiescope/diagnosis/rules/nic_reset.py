@@ -11,7 +11,7 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, NicReset, ResetReason
-from zombiescope.facts.network import NicCounters
+from zombiescope.facts.softirq import NicCounters
 
 ID = "nic-reset"
 TITLE = "A network card was reset"

@@ -7,7 +7,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.priorities import RealTimeTask
+from zombiescope.facts.services import RealTimeTask
 
 ID = "real-time-hog"
 TITLE = "A real-time task keeps a core to itself"

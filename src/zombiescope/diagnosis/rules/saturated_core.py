@@ -8,8 +8,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.core_shares import shares_of
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.facts.blame import Blamed, Share
-from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
+from zombiescope.facts.cores import Blamed, CoreMode, CoresSeen, Share, Stretch
 from zombiescope.facts.gap import Gap
 
 ID = "saturated-core"

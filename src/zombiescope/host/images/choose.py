@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
-from zombiescope.host.images.archive import blob_path, oci_layers, read_archive
+from zombiescope.host.images.archive import blob_path, lay, oci_layers, read_archive, read_layer
 from zombiescope.host.images.ext4 import ext4_offset, read_ext4
-from zombiescope.host.images.layers import lay, read_layer
 from zombiescope.host.images.memory import MemoryTree
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, TarError

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from zombiescope.lab.pins.files import Child, DirtyFile, MappedFile, PageCache, Swap, Tmpfs
-from zombiescope.lab.pins.memory import Memfd, SharedAnon, SysvShm
 from zombiescope.lab.pins.pin import Pin
-from zombiescope.lab.pins.references import Socket, Unreaped, Visible
+from zombiescope.lab.pins.references import Memfd, SharedAnon, Socket, SysvShm, Unreaped, Visible
 
 PINS: tuple[type[Pin], ...] = (
     PageCache, DirtyFile, MappedFile, Tmpfs, Memfd, SharedAnon, SysvShm, Socket, Child, Unreaped, Swap, Visible,

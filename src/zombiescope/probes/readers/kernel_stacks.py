@@ -7,13 +7,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from zombiescope.facts.blame import KernelSample, KernelSamples
+from zombiescope.facts.cores import KernelSample, KernelSamples
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.perf_events import Sampler, kernel_only
-from zombiescope.kernel.stack_samples import StackSample, parse_rings
+from zombiescope.kernel.perf_events import Sampler, StackSample, kernel_only, parse_rings
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "stretches[].blame"

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.reaping import Health
 from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import flat_keyed
+from zombiescope.probes.kernel_text import flat_keyed, number, refusal
 
 _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
 
@@ -36,3 +38,33 @@ def _refaults(host: Host) -> int | None:
     except OSError:
         return None
     return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))
+
+
+_PATH = b"/proc/meminfo"
+
+
+def read_memory_bytes(host: Host) -> int | Gap:
+    try:
+        text = host.read(_PATH)
+    except OSError as error:
+        return refusal("node.memory_bytes", _PATH, error)
+    for line in text.split(b"\n"):
+        key, _, value = line.partition(b":")
+        if key == b"MemTotal":
+            kibibytes = number(value.strip().removesuffix(b"kB"))
+            if kibibytes:
+                return kibibytes * 1024
+    return Gap("node.memory_bytes", "/proc/meminfo has no MemTotal")
+
+
+def read_reclaimable_cache(host: Host, hierarchy: Hierarchy, path: bytes) -> int | None:
+    """Bytes; None where the cgroup cannot be asked, or does not tell."""
+    if hierarchy.version is HierarchyVersion.V1:
+        return None
+    try:
+        host.inode(hierarchy.place(path, b"memory.reclaim"))
+        values = flat_keyed(host.read(hierarchy.place(path, b"memory.stat")))
+    except OSError:
+        return None
+    file, shmem = values.get(b"file"), values.get(b"shmem")
+    return None if file is None or shmem is None else max(file - shmem, 0)

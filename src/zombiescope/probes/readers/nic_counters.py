@@ -8,7 +8,7 @@ from typing import Any
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.network import RESET_COUNTERS, DeviceCounters
+from zombiescope.facts.softirq import RESET_COUNTERS, DeviceCounters
 from zombiescope.host.access import Host
 from zombiescope.kernel.ethtool import read_driver_counters
 from zombiescope.probes.kernel_text import number, refusal

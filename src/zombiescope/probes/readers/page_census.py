@@ -16,8 +16,7 @@ from zombiescope.facts.page_pins import PageCensus, ParentPages
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.page_census import FrameCount, FrameKind, count_frames
-from zombiescope.kernel.page_frames import open_page_frames
+from zombiescope.kernel.page_frames import FrameCount, FrameKind, count_frames, open_page_frames
 from zombiescope.probes.kernel_text import refusal
 from zombiescope.probes.live_cgroups import paths_by_inode
 

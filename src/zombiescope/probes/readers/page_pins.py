@@ -20,7 +20,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile
-from zombiescope.kernel.namespaces import IPC, run_inside
+from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
 from zombiescope.kernel.sysv_segments import attached, nameless_device

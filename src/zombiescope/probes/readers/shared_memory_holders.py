@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.folders import device_of, open_files
+from zombiescope.kernel.mount_paths import device_of, open_files
 from zombiescope.probes.kernel_text import number
 from zombiescope.probes.processes import parse_stat, read_processes
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import DeadCgroupSocket, SocketCandidates
+from zombiescope.facts.page_pins import DeadCgroupSocket, SocketCandidates
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.folders import open_files
+from zombiescope.kernel.mount_paths import open_files
 from zombiescope.kernel.socket_diag import DiagSocket, sockets_of
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.live_cgroups import children_seen

@@ -10,8 +10,15 @@ from __future__ import annotations
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
 from zombiescope.host.files import Files, Kind
-from zombiescope.probes.unit_layout import SEARCH_PATH, Layout, Place, drop_in_paths, is_runtime, read_layout
-from zombiescope.probes.unit_states import Enablement
+from zombiescope.probes.unit_layout import (
+    SEARCH_PATH,
+    Enablement,
+    Layout,
+    Place,
+    drop_in_paths,
+    is_runtime,
+    read_layout,
+)
 from zombiescope.probes.unit_text import (
     MOST_RULES,
     MOST_SETTINGS,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import DirtyResidual, WritebackTrace
+from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import flat_keyed
 from zombiescope.probes.live_cgroups import children_seen

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.zombies import Tier, Walk
+from zombiescope.facts.zombies import Holders, Tier, Walk
 from zombiescope.host.access import Host
+from zombiescope.kernel.assemble import settle_batches
+from zombiescope.kernel.bpf_holders import find_holders
 from zombiescope.kernel.bpf_walk import COUNT_ONLY, walk_memcgs
-from zombiescope.kernel.lru_batches import settle_batches
 from zombiescope.kernel.raw import CSS_DYING, RawWalk
 
 _RECORDED = "a recording holds files, not the kernel's memory"
@@ -45,7 +46,7 @@ def read_zombie_serials(host: Host) -> frozenset[int] | Gap:
 
 def read_former_paths(host: Host) -> list[tuple[bytes, bool | None]] | Gap:
     """Only the former path of each zombie, and whether it has pages in swap (None: not told): no list of pages is followed."""
-    from zombiescope.kernel.former_paths import former_paths  # noqa: PLC0415 (only who counts by maker)
+    from zombiescope.kernel.assemble import former_paths  # noqa: PLC0415 (only who counts by maker)
 
     if not host.is_live:
         return Gap("zombies", _RECORDED, "run zombiescope on the host itself")
@@ -119,3 +120,14 @@ def _read_or_nothing(host: Host, path: bytes) -> bytes:
         return host.read(path)
     except OSError:
         return b""
+
+
+def read_zombie_holders(host: Host) -> Holders | Gap:
+    if not host.is_live:
+        return Gap(
+            "zombies[].pins[].holder", "a recording holds files, not the kernel's memory", "run it on the host itself"
+        )
+    try:
+        return find_holders()
+    except ObservationError as error:
+        return Gap("zombies[].pins[].holder", error.why, error.hint)

@@ -20,7 +20,7 @@ from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.names import shown
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
-from zombiescope.kernel.log_clock import monotonic_lead_ns
+from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from zombiescope.analysis.freeing import COSTS, Action
 from zombiescope.facts.names import shown
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile, Risk, Undo
-from zombiescope.remedies.shared_files import unused_by_folder
-from zombiescope.remedies.situation import Draft, Situation
+from zombiescope.remedies.situation import Draft, Situation, unused_by_folder
 
 
 def propose_delete_shared_files(situation: Situation) -> Iterator[Draft]:

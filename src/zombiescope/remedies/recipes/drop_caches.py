@@ -10,8 +10,7 @@ from zombiescope.analysis.freeing import Action
 from zombiescope.facts.names import zombies_said
 from zombiescope.remedies.choice import Lever
 from zombiescope.remedies.plan import DropCaches, Risk, Undo
-from zombiescope.remedies.reclaiming import reclaim_file
-from zombiescope.remedies.situation import Draft, Situation
+from zombiescope.remedies.situation import Draft, Situation, reclaim_file
 
 
 def propose_drop_caches(situation: Situation) -> Iterator[Draft]:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from zombiescope.analysis.freeing import COSTS, Action
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.remedies.plan import Reclaim, ReclaimWay, Risk, Undo
-from zombiescope.remedies.reclaiming import reclaim_file
-from zombiescope.remedies.situation import Draft, Situation
+from zombiescope.remedies.situation import Draft, Situation, reclaim_file
 
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from zombiescope.facts.names import shown
 from zombiescope.remedies.plan import NamedFile, RewriteFiles, Risk, Undo
-from zombiescope.remedies.shared_files import unused_by_folder
-from zombiescope.remedies.situation import Draft, Situation
+from zombiescope.remedies.situation import Draft, Situation, unused_by_folder
 
 
 def propose_rewrite_shared_files(situation: Situation) -> Iterator[Draft]:

@@ -6,7 +6,7 @@ import errno
 from tests.build import V1, V2, V2_MOUNT, ScriptedHost, Step
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import DeletedTask, DeletedTasks
+from zombiescope.facts.page_pins import DeletedTask, DeletedTasks
 from zombiescope.probes.readers.deleted_tasks import read_deleted_tasks
 
 Files = dict[bytes, Step | list[Step]]

@@ -7,7 +7,7 @@ from typing import Any
 from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.network import DeviceCounters, NicCounters
+from zombiescope.facts.softirq import DeviceCounters, NicCounters
 from zombiescope.probes.readers.nic_counters import read_nic_counters
 
 TABLE = b"Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 1 2\neth1:1\n"

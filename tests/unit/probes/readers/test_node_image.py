@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import ScriptedHost
 
-from zombiescope.probes.readers.node_image import read_node_image
+from zombiescope.probes.readers.node import read_node_image
 
 CLOUD, RELEASE = b"/run/cloud-init/instance-data.json", b"/etc/os-release"
 

@@ -14,8 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import Throttle
 from zombiescope.probes.readers.cpu_throttling import read_throttling
-from zombiescope.probes.readers.group_stalls import read_group_stalls
-from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
+from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_group_stalls, read_reclaim_rates
 
 KSWAPD = b"60 (kswapd0) S 2 0 0 0 -1 0 0 0 0 0 5 245 0 0 20 0"
 FILES: dict[bytes, Any] = {

@@ -17,8 +17,8 @@ from zombiescope.host.live import LiveHost
 from zombiescope.host.programs import Ran
 from zombiescope.host.recording import Answer
 from zombiescope.host.replay import ReplayHost
-from zombiescope.probes.readers import restart_times
-from zombiescope.probes.readers.restart_times import read_restart_times
+from zombiescope.probes.readers import systemd_state
+from zombiescope.probes.readers.systemd_state import read_restart_times
 
 
 class Asking(ReplayHost):
@@ -43,7 +43,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, ran: Ran | None) -> list[tuple[st
         asked.append(words)
         return ran
 
-    monkeypatch.setattr(restart_times, "ask_program", ask)
+    monkeypatch.setattr(systemd_state, "ask_program", ask)
     return asked
 
 
@@ -93,5 +93,5 @@ def test_the_journal_of_this_machine_is_not_asked_for_another(monkeypatch: pytes
 
 @given(st.binary(max_size=200))
 def test_any_line_gives_an_entry_or_none(text: bytes) -> None:
-    found = restart_times._entry(text)
+    found = systemd_state._entry(text)
     assert found is None or isinstance(found[0], float)

@@ -6,7 +6,7 @@ import errno
 from tests.build import V1, V1_MOUNT, V2, V2_MOUNT, ScriptedHost
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_free_pins import DirtyResidual, WritebackTrace
+from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
 from zombiescope.probes.readers.writeback_trace import read_writeback_trace
 
 
