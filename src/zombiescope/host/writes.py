@@ -11,9 +11,10 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from zombiescope.host import removal, rewriting
+from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.found import READ_LIMIT_BYTES, Found, found_at
 from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
@@ -322,15 +323,13 @@ class Writer:
 
     def settle(self) -> None:
         """Fresh pages of our own through every CPU's batch: what was just freed waits there."""
-        cpus = os.sched_getaffinity(0)
         handle = os.memfd_create("zombiescope")
         try:
-            for cpu in cpus:
-                os.sched_setaffinity(0, {cpu})
-                os.pwrite(handle, bytes(PAGE_BYTES * _BATCH_PAGES), 0)
-                os.ftruncate(handle, 0)
+            with closing(every_cpu()) as cpus:
+                for _ in cpus:
+                    os.pwrite(handle, bytes(PAGE_BYTES * _BATCH_PAGES), 0)
+                    os.ftruncate(handle, 0)
         finally:
-            os.sched_setaffinity(0, cpus)
             os.close(handle)
 
     # Units.

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import mmap
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
+from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.pins import PinNamer, in_swap_cache, pins_without_folios, without_explained
@@ -227,17 +228,7 @@ _MADV_COLD = 20  # kernels from 5.4; where it is refused the batches stay as the
 
 
 def settle_batches() -> None:
-    try:
-        allowed = os.sched_getaffinity(0)
-    except OSError:
-        return
-    with mmap.mmap(-1, PAGE_BYTES) as page:
+    with mmap.mmap(-1, PAGE_BYTES) as page, suppress(OSError), closing(every_cpu()) as cpus:  # an older kernel refuses
         page[0] = 1
-        try:
-            for cpu in allowed:
-                os.sched_setaffinity(0, {cpu})
-                page.madvise(_MADV_COLD)
-        except OSError:  # a CPU went offline, or an older kernel
-            pass
-        finally:
-            os.sched_setaffinity(0, allowed)
+        for _ in cpus:
+            page.madvise(_MADV_COLD)

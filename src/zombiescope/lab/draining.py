@@ -11,9 +11,11 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
+from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import MemoryHierarchy, reclaim
 from zombiescope.lab.names import LAB
@@ -49,14 +51,12 @@ def _swap_out_and_free(descriptor: int) -> None:
 
 
 def _on_every_cpu(work: Callable[[int], object]) -> None:
-    cpus = os.sched_getaffinity(0)
     descriptor = os.memfd_create(LAB)
     try:
-        for cpu in cpus:
-            os.sched_setaffinity(0, {cpu})
-            work(descriptor)
+        with closing(every_cpu()) as cpus:
+            for _ in cpus:
+                work(descriptor)
     finally:
-        os.sched_setaffinity(0, cpus)
         os.close(descriptor)
 
 
@@ -74,7 +74,7 @@ def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
 
 def charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str) -> None:
     """No CPU's stock of charges remembers the dead below `subtree` any more."""
-    for cpu in os.sched_getaffinity(0):
+    for cpu in list(every_cpu()):
         _charge_on(hierarchy, subtree, cpu)
 
 
