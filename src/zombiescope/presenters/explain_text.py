@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
+from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 
-_PLURALS = {"finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
+_PLURALS = {"page": "pages", "finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
 _TOLD = {
+    "page": "what to do with a sick node, step by step; which cure fits which symptom",
     "finding": "what `doctor` can find",
     "pin": "what keeps a zombie, as `autopsy` names it",
     "metric": "what the agent serves",
@@ -39,6 +42,17 @@ def render_page(page: Page) -> list[RenderableType]:
             parts += [Text(), Text(label, style="dim")]
         parts.append(Padding(Text(text), (0, 0, 0, 2)))
     return [*parts, Text(), Text(f"next: {page.next}")]
+
+
+_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+def render_document(markdown: str, next_command: str) -> list[RenderableType]:
+    """A page of the documentation. A link leads nowhere on a node without a network: its words stay."""
+    title, _, body = _LINK.sub(r"\1", _COMMENT.sub("", markdown)).partition("\n")
+    heading = Text(title.removeprefix("# "), style="bold")
+    return [heading, Text(), Markdown(body.strip(), hyperlinks=False), Text(), Text(f"next: {next_command}")]
 
 
 def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
