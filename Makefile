@@ -13,10 +13,10 @@ CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnos
 # What is made while the machines run: work of a CPU, that no clock judges.
 BESIDE   := lint test-unit test-packages test-docs fuzz-short
 # What is made after that, one by one.
-ALONE    := test-kernel test-hostile test-browser test-server
+ALONE    := test-kernel test-hostile test-browser test-server test-guides
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz docs man install uninstall pictures test-docs clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz docs man install uninstall pictures test-docs test-guides clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -124,6 +124,12 @@ man: $(READY)    ## a manual page per command in build/man
 
 test-docs: $(READY) $(PACKAGES) docs man ## the site builds without a warning, no link is dead, mandoc accepts every manual page
 	@mandoc -T lint -W warning build/man/*.1
+
+test-guides: $(READY) $(PACKAGES) ## every command of README, tutorial and guides, literally, in a clean clone; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=guides $(BIN)/python -m pytest -rP tests/guides
+
+pictures: $(READY) ## the terminal's pictures in docs/pictures, from recorded machines
+	@$(BIN)/python tools/write_pictures.py
 
 clean:           ## remove what was built
 	rm -rf $(VENV) build dist site
