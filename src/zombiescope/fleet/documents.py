@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from zombiescope.facts.names import shown
 from zombiescope.host.safe_open import open_regular
 
 MOST_BYTES = 1 << 30
+_GZIP = b"\x1f\x8b"
 _SCHEMA = "zombiescope."
 _TAKEN = ("scan", "doctor", "audit")
 _SICK = ("warning", "critical")
@@ -37,23 +38,27 @@ class Refused(NamedTuple):
 class Documents(NamedTuple):
     found: list[dict[str, Any]]
     refused: list[Refused]
+    recordings: list[str]
+    """Files that `record` wrote: to be looked at as hosts."""
 
 
 def read_documents(source: str) -> Documents:
     """A folder (every file in it, in order), one file, or `-`."""
-    found: list[dict[str, Any]] = []
-    refused: list[Refused] = []
+    documents = Documents([], [], [])
     for where, text in _texts(source):
+        if text.startswith(_GZIP):
+            documents.recordings.append(where)
+            continue
         try:
-            found += list(_split(text))
+            documents.found.extend(_split(text.decode("utf-8", "surrogateescape")))
         except ValueError as error:
-            refused.append(Refused(where, f"not JSON: {error}"))
-    return Documents(found, refused)
+            documents.refused.append(Refused(where, f"not JSON: {error}"))
+    return documents
 
 
-def _texts(source: str) -> Iterator[tuple[str, str]]:
+def _texts(source: str) -> Iterator[tuple[str, bytes]]:
     if source == "-":
-        yield "standard input", sys.stdin.buffer.read(MOST_BYTES).decode("utf-8", "surrogateescape")
+        yield "standard input", sys.stdin.buffer.read(MOST_BYTES)
         return
     try:
         is_folder = stat.S_ISDIR(os.stat(source).st_mode)
@@ -68,7 +73,7 @@ def _texts(source: str) -> Iterator[tuple[str, str]]:
             continue
         text = _read(name, left)
         left -= len(text)
-        yield name, text.decode("utf-8", "surrogateescape")
+        yield name, text
 
 
 def _read(name: str, most: int) -> bytes:
@@ -122,8 +127,14 @@ def read_labels(path: str) -> dict[str, dict[str, str]]:
     }
 
 
-def fleet_of(source: str, documents: Documents, labels: Mapping[str, Mapping[str, str]], now: float) -> Fleet:
-    """One node per host name, whatever was sent of it."""
+def fleet_of(
+    source: str,
+    documents: Documents,
+    recorded: Sequence[FleetNode],
+    labels: Mapping[str, Mapping[str, str]],
+    now: float,
+) -> Fleet:
+    """One node per host name, whatever was sent of it; `recorded`: what its recordings told."""
     by_node: dict[str, list[dict[str, Any]]] = {}
     strange = list(documents.refused)
     for each in documents.found:
@@ -135,11 +146,12 @@ def fleet_of(source: str, documents: Documents, labels: Mapping[str, Mapping[str
             continue
         by_node.setdefault(name, []).append(each)
     gaps = [_refusal(strange)] if strange else []
-    nodes = tuple(_node(name, sent, labels.get(name, {})) for name, sent in sorted(by_node.items()))
-    if unmet := sorted(set(labels) - set(by_node)):
+    nodes = [_node(name, sent, labels.get(name, {})) for name, sent in sorted(by_node.items())]
+    nodes += [each._replace(labels={**each.labels, **labels.get(each.name, {})}) for each in recorded]
+    if unmet := sorted(set(labels) - {node.name for node in nodes}):
         few = ", ".join(shown(name.encode("utf-8", "surrogateescape")) for name in unmet[:_MOST_NAMED])
         gaps.append(Gap("nodes", f"{len(unmet):,} nodes of the table sent nothing, such as {few}", "ask them too"))
-    return Fleet(now, "standard input" if source == "-" else source, nodes, {}, tuple(gaps))
+    return Fleet(now, "standard input" if source == "-" else source, tuple(nodes), {}, tuple(gaps))
 
 
 def _refusal(strange: list[Refused]) -> Gap:

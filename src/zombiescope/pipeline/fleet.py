@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,13 +11,15 @@ from zombiescope.analysis.cohorts import Cohort, Comparison, Labels, compare
 from zombiescope.analysis.trend import derive_change
 from zombiescope.diagnosis.fleet_health import Judged, Sickness, choose_sick, judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
 from zombiescope.fleet import documents, pulling
 from zombiescope.fleet.server import Access, MetricsServer
 from zombiescope.host.access import Host
-from zombiescope.pipeline.opening import Progress
+from zombiescope.pipeline.opening import Progress, open_host
+from zombiescope.pipeline.scan import observe
 from zombiescope.probes.readers.node import read_identity
 
 _MOST_DATED = 8
@@ -81,7 +84,27 @@ def _sent(source: Source, now: float, progress: Progress) -> Fleet:
         return read_table(source.files, now)
     labels = documents.read_labels(source.labels) if source.labels else {}
     progress("reading the documents")
-    return documents.fleet_of(source.files, documents.read_documents(source.files), labels, now)
+    sent = documents.read_documents(source.files)
+    recorded = []
+    for path in sent.recordings:
+        progress(f"looking at {os.path.basename(path)}")
+        recorded.append(_recorded(path))
+    return documents.fleet_of(source.files, sent, recorded, labels, now)
+
+
+def _recorded(path: str) -> FleetNode:
+    """A recording's host, called as its file: names inside are scrubbed."""
+    name = os.path.basename(path).partition(".")[0]
+    try:
+        seen = observe(open_host(os.fsencode(path)), with_bytes=False)
+    except ZombiescopeError as error:
+        return FleetNode(name, {}, gaps=(Gap("zombies", f"its recording cannot be read: {error.why}", error.hint),))
+    population, snapshot = seen.scan.population, seen.snapshot
+    version = {} if isinstance(snapshot.hierarchy, Gap) else {"hierarchy": str(snapshot.hierarchy.version)}
+    labels = {**version, **({"kernel": snapshot.identity.kernel} if snapshot.identity.kernel else {})}
+    if isinstance(population, Gap):
+        return FleetNode(name, labels, gaps=(population.about("zombies"),))
+    return FleetNode(name, labels, population.zombies, population.live, population.counted)
 
 
 def examine(host: Host, source: Source, progress: Progress = lambda _: None) -> Examined:

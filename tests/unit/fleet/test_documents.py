@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.presenters.fleet_plan import render_ansible, render_kubernetes
 from zombiescope.remedies.rollout import CohortPlan, waves_of
+
+RECORDED = Path(__file__).resolve().parents[2] / "machines/recorded"
 
 
 def scan(name: str, zombies: int | None, at: str = "2026-01-02T03:04:05Z", **more: Any) -> dict[str, Any]:
@@ -180,3 +183,17 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_what_ansible_kept_is_unwrapped(tmp_path: Path) -> None:
     kept = {"changed": True, "rc": 0, "stdout": json.dumps(scan("a", 5))}
     assert [node["node"] for node in run("nodes", "--from", send(tmp_path, kept), "--json").document["nodes"]] == ["a"]
+
+
+def test_recordings_are_nodes_too(tmp_path: Path) -> None:
+    """Packed as `record` packs them; a torn one is a node that nobody can judge."""
+    for name in ("6.1-v2-systemd", "7.2-v2-swap"):
+        place = RECORDED / name
+        with tarfile.open(tmp_path / f"{name.replace('.', '-')}.tar.gz", "w:gz") as packed:
+            packed.add(place / "recording.jsonl", arcname="recording.jsonl")
+    (tmp_path / "torn.tar.gz").write_bytes(b"\x1f\x8b torn")
+    found = {node["node"]: node for node in run("nodes", "--from", str(tmp_path), "--json").document["nodes"]}
+    assert set(found) == {"6-1-v2-systemd", "7-2-v2-swap", "torn"}
+    assert found["torn"]["severity"] == "unknown"
+    assert found["6-1-v2-systemd"]["zombies"] is not None
+    assert found["6-1-v2-systemd"]["labels"]["hierarchy"] == "v2"
