@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def asked_of(scope: Scope, root: bytes | None) -> Asked:
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):
-        return Asked(scope.maker, below, None if root is None else shown(root))
+        return Asked(scope.maker, below, None if root is None else shown(root), is_root=os.geteuid() == 0)
     return Asked(scope.maker, below, is_elsewhere=True)
 
 

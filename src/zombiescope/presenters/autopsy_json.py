@@ -154,7 +154,7 @@ def _totals(autopsy: Autopsy) -> Json:
             {"actions": list(actions), "zombies": zombies, "cost": cost_of(actions)}
             for actions, zombies in totals.freed_together.items()
         ],
-        "in_vain": [vain._asdict() for vain in totals.in_vain],
+        "in_vain": [vain._asdict() for vain in totals.useless],
     }
 
 

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
+
+from zombiescope.presenters.layout import Command, Prose
 
 _PLURALS = {"finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
 _TOLD = {
     "finding": "what `doctor` can find",
     "pin": "what keeps a zombie, as `autopsy` names it",
     "metric": "what the agent serves",
-    "gap": "facts that may be missing, as the `unknown` lines name them; * stands for anything",
+    "gap": "facts that may be missing, as `gaps` in JSON name them; * stands for anything",
 }
 
 
@@ -37,8 +38,8 @@ def render_page(page: Page) -> list[RenderableType]:
     for label, text in page.rows:
         if label:
             parts += [Text(), Text(label, style="dim")]
-        parts.append(Padding(Text(text), (0, 0, 0, 2)))
-    return [*parts, Text(), Text(f"next: {page.next}")]
+        parts.append(Prose(f"  {text}"))
+    return [*parts, Text(), Command("next", page.next)]
 
 
 def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
@@ -46,5 +47,5 @@ def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(f"{', '.join(counts[:-1])} and {counts[-1]} are explained", style="bold")]
     for kind, each in words.items():
         parts += [Text(), Text(f"{_PLURALS[kind]}: {_TOLD[kind]}", style="dim")]
-        parts.append(Padding(Text("  ".join(each)), (0, 0, 0, 2)))
-    return [*parts, Text(), Text("to read one: zombiescope explain WORD")]
+        parts.append(Prose(f"  {'  '.join(each)}"))
+    return [*parts, Text(), Command("to read one", "zombiescope explain WORD")]

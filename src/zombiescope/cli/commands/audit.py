@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import json_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.audit_changes import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing
@@ -66,10 +66,11 @@ def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
         if changes is not None:
             body |= {"against": render_changes(changes)}
         return JsonAnswer(document("audit/1", found, body, found.gaps), code)
-    from zombiescope.presenters.audit_text import render_audit_text, render_changes_text  # noqa: PLC0415
+    from zombiescope.presenters.audit_text import audit_next, render_audit_text, render_changes_text  # noqa: PLC0415
 
     parts = render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every)
-    return TextAnswer([*parts, *(render_changes_text(changes) if changes else ())], code)
+    against = render_changes_text(changes) if changes else []
+    return TextAnswer([*parts, *against, *audit_next(found.findings, same_place(asked["root"], asked["image"]))], code)
 
 
 def _audit(

@@ -9,8 +9,8 @@ import click
 
 from zombiescope import __version__
 from zombiescope.analysis.time_span import parse_time_span
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import root_option
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.options import root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
@@ -77,7 +77,8 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
         checked = _check(**asked)
     except UsageError as error:
         raise GateUsageError(error.what, error.why, error.hint) from error
-    return _answer(checked, "json" if as_json else form)
+    where = same_place(asked["root"], asked["image"])
+    return _answer(checked, "json" if as_json else form, where, is_image=asked["image"] is not None)
 
 
 def _check(
@@ -110,7 +111,7 @@ def _limit(text: str) -> tuple[str, float]:
         raise UsageError("cannot use --limit", f"{text!r} is not NAME=NUMBER", "--limit zombies_warning=500") from error
 
 
-def _answer(checked: gating.Checked, form: str) -> Answer:
+def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
     from zombiescope.presenters import gate_formats, gate_json  # noqa: PLC0415 (only when it is drawn)
     from zombiescope.presenters.document import document  # noqa: PLC0415
 
@@ -132,4 +133,4 @@ def _answer(checked: gating.Checked, form: str) -> Answer:
         case "github":
             return PlainAnswer(gate_formats.render_github(gate, checked.source), code)
         case _:
-            return PlainAnswer(gate_formats.render_text(gate, checked.source), code)
+            return TextAnswer(gate_formats.render_check_text(gate, checked.source, where, is_image=is_image), code)
