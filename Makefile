@@ -13,7 +13,7 @@ BESIDE   := lint test-unit test-packages fuzz-short
 ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -94,6 +94,12 @@ bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 
 size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
 	@$(PYTHON) tools/house_size.py
+
+onefile: $(READY) $(PACKAGES) ## dist/zombiescope-ARCH, static, for hosts with an old Python or none; ARCH=x86_64 or aarch64 for one
+	@$(BIN)/python -m tools.onefile $(ARCH:%=--arch %)
+
+onefile-x86_64: $(READY) $(PACKAGES) ## that of x86_64 alone, as CI builds it
+	@$(BIN)/python -m tools.onefile --arch x86_64
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py
