@@ -13,7 +13,7 @@ import pytest
 from tests.profiler.perf_files import small_capture
 
 from zombiescope.errors import ObservationError
-from zombiescope.profiler.files import recorder, sources, store
+from zombiescope.profiler.files import recorder, rolling, sources, store
 from zombiescope.profiler.files.recorder import Order, Recording
 from zombiescope.profiler.files.sources import GROWING, IsOver
 
@@ -59,6 +59,7 @@ class SlowSource:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(recorder, "time", clock)
+    monkeypatch.setattr(rolling, "time", clock)
     return clock
 
 
