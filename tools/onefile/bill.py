@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,22 @@ class Component(NamedTuple):
     def as_told(self) -> dict[str, str]:
         """As `zombiescope licenses` reads it."""
         return {"name": self.name, "version": self.version, "licence": self.licence, "text": self.text}
+
+
+def own_component(top: Path, version: str) -> Component:
+    return Component("zombiescope", version, "Apache-2.0", _text(top / "LICENSE"), f"pkg:pypi/zombiescope@{version}")
+
+
+def vendored_components(top: Path) -> list[Component]:
+    """Libraries that the page brings along; their texts are in the package already."""
+    listed = top / "src" / "zombiescope" / "web" / "static" / "vendor" / "manifest.json"
+    if not listed.exists():
+        return []
+    parts = json.loads(listed.read_text(encoding="utf-8"))["libraries"]
+    return [
+        Component(part["name"], part["version"], part["licence"], "", f"pkg:npm/{part['name']}@{part['version']}")
+        for part in parts
+    ]
 
 
 def components(sources: dict[str, Made], compiler: Path, wheels: Path) -> list[Component]:

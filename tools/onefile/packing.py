@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tools.onefile.bill import Component, bill_of_materials, components
+from tools.onefile.bill import bill_of_materials, components, own_component, vendored_components
 from tools.onefile.fetch import unpack_wheel
 from tools.onefile.pins import WHEELS
 from tools.onefile.steps import HERE, Cache, Made, run
@@ -54,7 +54,7 @@ class Packer:
     def _packed(self, scratch: Path, core: Made) -> Path:
         told = scratch / "told"
         (told / "zombiescope" / "data").mkdir(parents=True)
-        listed = [part.as_told() for part in self._parts]
+        listed = [part.as_told() for part in (own_component(TOP, own_version()), *self._parts)]
         (told / "zombiescope" / "data" / "components.json").write_text(json.dumps(listed, indent=1), encoding="utf-8")
         stubs = scratch / "stubs"
         stubs.mkdir()
@@ -73,7 +73,7 @@ class Packer:
 
     def _write_bill(self, target: Path, architecture: str) -> None:
         digest = hashlib.sha256(target.read_bytes()).hexdigest()
-        own = Component("zombiescope", own_version(), "Apache-2.0", "", "")
-        bill = bill_of_materials(own, architecture, digest, self._parts)
+        own = own_component(TOP, own_version())
+        bill = bill_of_materials(own, architecture, digest, [*self._parts, *vendored_components(TOP)])
         beside = target.with_name(target.name + ".cdx.json")
         beside.write_text(json.dumps(bill, indent=2) + "\n", encoding="utf-8")

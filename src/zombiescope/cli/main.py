@@ -40,7 +40,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"zombiescope.cli.commands.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"zombiescope.cli.commands.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 
