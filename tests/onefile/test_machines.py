@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one file on the oldest kernels of the matrix, in a root that holds nothing but the file, /proc and /sys: no Python, no libraries,
-no shell. It makes zombies, counts them, names what pins each, judges, and removes them again.
+"""The one file on old kernels, in a root that holds nothing but the file, /proc and /sys: no Python, no libraries, no shell.
+
+It makes zombies, counts them, names what pins each, judges, and removes them again.
 """
 
 from __future__ import annotations
@@ -64,18 +65,20 @@ def outcomes(one_file: Path) -> Iterator[dict[str, Outcome]]:
 
 def run_in(store: Store, name: str, file: Path) -> Outcome:
     """Once more where it failed: a moment may be too short under emulation."""
-    for _ in range(2):
-        job = RESULTS / "jobs" / name
-        shutil.rmtree(job, ignore_errors=True)
-        job.mkdir(parents=True)
-        shutil.copy(file, job / "zombiescope")
-        (job / "run").write_text(RUN)
-        (job / "run").chmod(0o755)
-        outcome = run_job(store, cell_named(name), job, RESULTS / name, TIMEOUT_SECONDS)
-        shutil.rmtree(job)
-        say(f"one file in {name}: status {outcome.status} in {outcome.cost()}, {outcome.reason}")
-        if outcome.status == 0:
-            break
+    outcome = run_once(store, name, file)
+    return outcome if outcome.status == 0 or STOP.is_set() else run_once(store, name, file)
+
+
+def run_once(store: Store, name: str, file: Path) -> Outcome:
+    job = RESULTS / "jobs" / name
+    shutil.rmtree(job, ignore_errors=True)
+    job.mkdir(parents=True)
+    shutil.copy(file, job / "zombiescope")
+    (job / "run").write_text(RUN)
+    (job / "run").chmod(0o755)
+    outcome = run_job(store, cell_named(name), job, RESULTS / name, TIMEOUT_SECONDS)
+    shutil.rmtree(job)
+    say(f"one file in {name}: status {outcome.status} in {outcome.cost()}, {outcome.reason}")
     return outcome
 
 

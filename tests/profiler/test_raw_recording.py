@@ -49,9 +49,9 @@ class Source:
         self.closed = True
 
 
-def recording(folder: Path, source: Source, monkeypatch: pytest.MonkeyPatch, **order: int) -> RawRecording:
+def recording(folder: Path, source: Source, monkeypatch: pytest.MonkeyPatch, most_bytes: int = 1 << 30) -> RawRecording:
     monkeypatch.setattr(raw, "open_source", lambda wanted, rate: source)
-    return RawRecording(Order(os.fsencode(folder), **order), lambda: source.left == 0)
+    return RawRecording(Order(os.fsencode(folder), most_bytes=most_bytes), lambda: source.left == 0)
 
 
 def test_segments_keep_their_bytes_and_get_their_last_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from tests.profiler.perf_files import small_capture
 
 from zombiescope.errors import ObservationError
 from zombiescope.profiler.files import recorder, rolling, sources, store
-from zombiescope.profiler.files.recorder import Order, Recording
+from zombiescope.profiler.files.recorder import Recording
+from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import GROWING, IsOver
 
 

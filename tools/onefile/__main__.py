@@ -69,6 +69,7 @@ def main() -> None:
         for architecture in given.arch or ARCHITECTURES:
             target = packer.pack(architecture, build.core(architecture), given.out)
             print(f"{target}: {target.stat().st_size:,} bytes")
+        build.cache.forget_unused()
     except BuildError as error:
         sys.exit(f"onefile: {error}")
 

@@ -8,6 +8,7 @@ through pip with its own configuration.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -74,7 +75,7 @@ def _source(source: Source, mirrors: Sequence[str], downloads: Path) -> Path:
     downloads.mkdir(parents=True, exist_ok=True)
     failures = []
     for mirror in mirrors or debian_mirrors():
-        fresh = place.with_name(f".{place.name}.{sys.version_info[1]}")
+        fresh = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             address = f"{mirror.rstrip('/')}/{source.path}"
             with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer, fresh.open("wb") as file:

@@ -46,8 +46,8 @@ class _Libraries:
         shutil.rmtree(self._scratch)
         for leftover in ("share", "lib/pkgconfig"):
             shutil.rmtree(self._folder / leftover, ignore_errors=True)
-        for leftover in (self._folder / "lib").glob("*.la"):
-            leftover.unlink()
+        for archive in (self._folder / "lib").glob("*.la"):
+            archive.unlink()
 
     def _zlib(self) -> None:
         at = self._sources["zlib"]
@@ -82,7 +82,8 @@ class _Libraries:
         def compile_one(file: Path) -> Path:
             target = objects / f"{file.stem}.o"
             prefixes = f"-ffile-prefix-map={file.parent}=."
-            words = [self._bin / "cc", "-O2", "-fPIC", "-g0", prefixes, *flags.split(), "-c", file, "-o", target]
+            words: list[str | Path] = [self._bin / "cc", "-O2", "-fPIC", "-g0", prefixes, *flags.split()]
+            words += ["-c", file, "-o", target]
             run(words, file.parent, self._tools.environment)
             return target
 

@@ -101,7 +101,7 @@ def standard_entries(stdlib: Path, folders: list[Path], entries: list[Entry]) ->
     for name in BY_NAME:
         finder.import_hook(name)
     inside = f"{stdlib}/"
-    files = {module.__file__ for module in finder.modules.values() if module.__file__}
+    files = {str(getattr(module, "__file__", None) or "") for module in finder.modules.values()}
     return [Entry(file.removeprefix(inside), Path(file)) for file in sorted(files) if file.startswith(inside)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+_KEPT = re.compile(r"-[0-9a-f]{24}$")
+_UNUSED_SECONDS = 30 * 86_400
 
 
 class BuildError(Exception):
@@ -46,7 +49,14 @@ class Cache:
         place = self.folder / f"{name}-{key[:24]}"
         if not place.is_dir():
             self._make(name, place, make)
+        os.utime(place)
         return Made(place, key)
+
+    def forget_unused(self) -> None:
+        """Steps of recipes that nobody has followed for a month."""
+        for place in self.folder.iterdir():
+            if _KEPT.search(place.name) and time.time() - place.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(place, ignore_errors=True)
 
     def _make(self, name: str, place: Path, make: Callable[[Path], None]) -> None:
         began, used = time.monotonic(), _cpu_seconds()

@@ -103,9 +103,13 @@ def _required(found: metadata.Distribution, *, with_extras: bool) -> Iterator[st
 
 def _described(found: metadata.Distribution, name: str) -> Component:
     about = found.metadata
-    licence = about.get("License-Expression") or about.get("License") or _classified(found)
+    licence = _field(about, "License-Expression") or _field(about, "License") or _classified(found)
     first = licence.strip().partition("\n")[0] or "unknown"
-    return Component(about.get("Name") or name, found.version, first, "\n".join(_texts(found)))
+    return Component(_field(about, "Name") or name, found.version, first, "\n".join(_texts(found)))
+
+
+def _field(about: metadata.PackageMetadata, name: str) -> str:
+    return next(iter(about.get_all(name) or ()), "")
 
 
 def _classified(found: metadata.Distribution) -> str:
