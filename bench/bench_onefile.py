@@ -43,11 +43,11 @@ def once(command: list[str]) -> Cost:
         os._exit(0)
     os.close(result)
     with os.fdopen(report) as file:
-        wall, cpu, peak, status = file.read().split()
+        told = file.read().split()
     os.waitpid(child, 0)
-    if status != "0":
-        sys.exit(f"{' '.join(command)} ended with {status}")
-    return Cost(float(wall), float(cpu), int(peak))
+    if told[3] != "0":
+        sys.exit(f"{' '.join(command)} ended with {told[3]}")
+    return Cost(float(told[0]), float(told[1]), int(told[2]))
 
 
 def anonymous_bytes(command: list[str]) -> int:
