@@ -76,6 +76,7 @@ TIER = (
     ),
     Carried("test_page_pins.py", _decides_pages, f"{_PAGES}; {_UNDECIDED}", ("6.1-v1",)),
     Carried("test_page_free_pins.py", lambda cell: not cell.memory_is_v1, "wants a v2 mount", ("7.2-v2",)),
+    Carried("test_self_check.py", _everywhere, "", _NOT_IN_CI),
     Carried("test_kernel_log.py", _everywhere, "", ("5.10-v2",)),
     Carried(
         "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", _NOT_IN_CI

@@ -24,8 +24,10 @@ COMMANDS: dict[str, str] = {
     "export": "Print rules, a dashboard, units and drop-ins, an agent policy, a plugin, a kubelet fragment, a script.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
+    "self-check": "What of this tool works on this host, how, and why not.",
     "explain": "What a finding, a kind of pin, a metric or a gap means. Works offline.",
     "help": "The help of a command.",
+    "licenses": "The parts of this build, their versions, licences and licence texts.",
     "completion": "Print a shell's completion script.",
 }
 DEFAULT = "scan"

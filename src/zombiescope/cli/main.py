@@ -40,7 +40,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"zombiescope.cli.commands.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"zombiescope.cli.commands.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 
@@ -136,7 +137,9 @@ def _say_unwritten(error: OSError) -> int:
 def _drop_standard_output() -> None:
     """Point it elsewhere, or the interpreter complains once more when it ends."""
     if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+
+        os.dup2(open_nothing(), sys.stdout.fileno())
 
 
 def _write(answer: Answer) -> None:

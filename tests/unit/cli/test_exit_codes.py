@@ -82,6 +82,10 @@ TABLE = """
 2 lab clean --name ../no-name
 2 record --no-such-flag
 4 record {none}/node.tar.gz
+2 self-check --no-such-flag
+2 self-check --config {none}
+0 licenses
+2 licenses no-such-part
 0 completion bash
 2 completion no-such-shell
 0 explain zombie-population

@@ -9,7 +9,8 @@ import signal
 import click
 
 from zombiescope.cli.answer import Answer
-from zombiescope.cli.profiles.options import capture_argument, captures_option
+from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.profiles.options import capture_argument
 from zombiescope.cli.profiles.recording import span_of
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
