@@ -22,6 +22,7 @@ BUDGET_MINUTES = {
     "test-browser": 4,
     "test-server": 4,
     "test-onefile-short": 2,
+    "test-guides": 2,
 }
 
 

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
+from rich.markdown import Markdown
 from rich.text import Text
 
 from zombiescope.presenters.layout import Command, Prose
 
-_PLURALS = {"finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
+_PLURALS = {"page": "pages", "finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
 _TOLD = {
+    "page": "what to do with a sick node, step by step; which cure fits which symptom",
     "finding": "what `doctor` can find",
     "pin": "what keeps a zombie, as `autopsy` names it",
     "metric": "what the agent serves",
@@ -40,6 +43,17 @@ def render_page(page: Page) -> list[RenderableType]:
             parts += [Text(), Text(label, style="dim")]
         parts.append(Prose(f"  {text}"))
     return [*parts, Text(), Command("next", page.next)]
+
+
+_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+def render_document(markdown: str, next_command: str) -> list[RenderableType]:
+    """A page of the documentation. A link leads nowhere on a node without a network: its words stay."""
+    title, _, body = _LINK.sub(r"\1", _COMMENT.sub("", markdown)).partition("\n")
+    heading = Text(title.removeprefix("# "), style="bold")
+    return [heading, Text(), Markdown(body.strip(), hyperlinks=False), Text(), Command("next", next_command)]
 
 
 def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
