@@ -15,3 +15,11 @@ root_option = click.option(
     metavar="DIR",
     help="Look at a host mounted at DIR, or at a recorded one, instead of this host.",
 )
+
+
+manifests_option = click.option(
+    "--manifests",
+    type=click.Path(path_type=bytes),
+    metavar="DIR",
+    help="Kubernetes manifests and compose files too; alone, nothing else.",
+)

@@ -10,10 +10,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import Schedule
@@ -21,6 +22,7 @@ from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.scan_text import STYLES, gap_lines
 
 _GAPS_SHOWN = 8
+_NAMED = 5
 _FIELDS = {
     "verdict": "needed",
     "can_loop": "can loop for ever",
@@ -44,6 +46,7 @@ def render_audit_text(
     quiet = len(audit.starting) - sum(_matters(unit) for unit in audit.starting)
     if quiet and not every:
         parts.append(Text(f"{quiet} more services are needed and cannot loop (--all lists every unit)", style="dim"))
+    parts += _workloads(audit, every=every)
     unknown = one_per_field(gaps)
     parts += gap_lines(unknown[:_GAPS_SHOWN])
     if len(unknown) > _GAPS_SHOWN:
@@ -91,7 +94,56 @@ def _headline(audit: Audit, source: str) -> Text:
     needs = [unit.need for unit in audit.starting]
     counts = ", ".join(f"{needs.count(need)} {need}" for need in Need)
     roles = f"; roles: {', '.join(audit.roles)}" if audit.roles else ""
+    if audit.subject is Subject.MANIFESTS:
+        unneeded, unsure = len(audit.unneeded_workloads), len(audit.unsure_workloads)
+        told = f"{len(audit.workloads)} workloads ({unneeded} unneeded, {unsure} could not be judged)"
+        return Text(f"{source}: {told}", style="bold")
     return Text(f"{source}: {len(audit.starting)} of {len(audit.units)} services start ({counts}){roles}", style="bold")
+
+
+def _workloads(audit: Audit, *, every: bool) -> list[RenderableType]:
+    """Beside systemd: what starts for ever and leaves cgroups, what nothing needs; then what runs undeclared."""
+    rows = [one for one in audit.workloads if every or (one.starts and _workload_matters(one))]
+    parts: list[RenderableType] = []
+    if rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in ("beside systemd", "starts for ever", "cgroup per life", "needed", "why"):
+            table.add_column(name, overflow="fold")
+        for one in sorted(rows, key=lambda one: (not one.is_risk, one.need is Need.NEEDED, one.name)):
+            style = "red" if one.is_risk else ("yellow" if one.need is Need.UNNEEDED else "")
+            for_ever = _YES_NO[one.lives.for_ever] + (f", {one.lives.per_day:,.4g} a day" if one.lives.per_day else "")
+            why = Text(f"{one.lives.why}; {one.why}")
+            table.add_row(
+                Text(one.name, style=style),
+                for_ever,
+                _YES_NO[one.lives.leaves_cgroups],
+                Text(one.need, style=style),
+                why,
+            )
+        parts += [Text(), table]
+    return [*parts, *_running(audit.cross_check)]
+
+
+_YES_NO = {True: "yes", False: "no", None: "?"}
+
+
+def _workload_matters(one: WorkloadAudit) -> bool:
+    return one.may_loop or one.lives.for_ever is None or one.need is Need.UNNEEDED
+
+
+def _running(found: CrossCheck | None) -> list[RenderableType]:
+    if found is None:
+        return []
+    told = []
+    if found.undeclared_containers:
+        first = found.undeclared_containers[0]
+        told.append(f"{len(found.undeclared_containers)} containers run that nothing here declares, such as {first}")
+    if found.outside:
+        names = ", ".join(sorted(found.outside, key=lambda name: (-(found.outside or {})[name], name))[:_NAMED])
+        told.append(f"{len(found.outside)} programs run in no unit, container or session: {names}")
+    if found.not_running:
+        told.append(f"{len(found.not_running)} declared containers do not run: {', '.join(found.not_running[:_NAMED])}")
+    return [Text(f"running  {line}", style="dim") for line in told]
 
 
 def _matters(unit: UnitAudit) -> bool:
@@ -105,7 +157,7 @@ def _table(units: list[UnitAudit]) -> Table:
     order = {Need.UNNEEDED: 0, Need.UNKNOWN: 1, Need.NEEDED: 2}
     for unit in sorted(units, key=lambda unit: (not unit.is_risk, order[unit.need], unit.name)):
         style = "red" if unit.is_risk else ("yellow" if unit.need is Need.UNNEEDED else "")
-        why = f"{unit.policy.why}; {unit.why}" if unit.may_loop else unit.why
+        why = f"{unit.loop_why}; {unit.why}" if unit.may_loop else unit.why
         table.add_row(
             Text(shown(unit.name.encode()), style=style),
             unit.enabled,
@@ -120,6 +172,8 @@ def _loops(unit: UnitAudit) -> str:
     if unit.policy.can_loop:
         rate = unit.policy.restarts_per_day
         return f"yes, {rate:,.0f} a day" if rate else "yes"
+    if unit.upheld_by:
+        return "yes, upheld"
     if unit.restarts_inside:
         return "inside itself"
     return "?" if unit.policy.can_loop is None else "no"
