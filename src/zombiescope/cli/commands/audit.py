@@ -18,7 +18,9 @@ EPILOG = """\b
 Examples:
   zombiescope audit                       this host: what loops, what nothing needs
   zombiescope audit --root /mnt           the root of another system, from its files alone
-  zombiescope audit --image disk.raw      an image: tar, OCI layout, docker save, raw ext4
+  zombiescope audit --image disk.qcow2    an image: tar, docker save, OCI, ext4; with libguestfs XFS, LVM, qcow2, VMDK …
+  zombiescope audit --image /dev/nvme1n1  a disk that is attached, such as an EBS snapshot
+  zombiescope audit --image docker://registry.example/node:2   in a registry, through skopeo
   zombiescope audit --manifests deploy/       DaemonSets, sidecars and compose files: what restarts for ever
   zombiescope audit --knowledge ours.toml --json
   zombiescope audit --against accepted.json   what changed since an audit that was accepted
@@ -27,7 +29,10 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--image", type=click.Path(path_type=bytes), metavar="FILE", help="Audit an image; nothing in it is run or mounted."
+    "--image",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="Audit an image, a disk or docker://NAME; nothing in it is run or mounted here.",
 )
 @click.option(
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
