@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image that is not a file yet: in a registry, or in the store of Docker or podman. skopeo copies it into a file, where installed."""
+"""An image that is not a file yet: in a registry, or in the store of Docker or podman. skopeo, where installed, makes it one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
 
 
 def _roomy() -> str | None:
-    """/tmp is often memory: an image goes where disks are."""
+    """Where disks are: the usual folder is often memory."""
     given = os.environ.get("TMPDIR")
     return given or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None)  # noqa: S108
 
