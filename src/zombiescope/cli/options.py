@@ -19,6 +19,14 @@ root_option = click.option(
 )
 
 
+manifests_option = click.option(
+    "--manifests",
+    type=click.Path(path_type=bytes),
+    metavar="DIR",
+    help="Kubernetes manifests and compose files too; alone, nothing else.",
+)
+
+
 def same_place(root: bytes | None, image: bytes | None = None) -> str:
     """The options that name the same machine, folder or image once more, for a line to paste."""
     from shlex import quote  # noqa: PLC0415

@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import Schedule
@@ -23,6 +24,7 @@ from zombiescope.presenters.layout import Block, Command, Prose
 from zombiescope.presenters.scan_text import STYLES
 from zombiescope.presenters.unknown_text import unknown_block
 
+_NAMED = 5
 _FIELDS = {
     "verdict": "needed",
     "can_loop": "can loop for ever",
@@ -48,6 +50,7 @@ def render_audit_text(
     quiet = len(audit.starting) - sum(_matters(unit) for unit in audit.starting)
     if quiet and not every:
         parts.append(Text(f"{_services(quiet)} more: needed, and cannot loop (--all lists every unit)", style="dim"))
+    parts += _workloads(audit, every=every)
     unjudged = [
         f"{one.title[0].lower()}{one.title[1:]}: {one.summary}" for one in listed if one.verdict is Verdict.UNKNOWN
     ]
@@ -75,6 +78,8 @@ def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
         )
     if audit.cannot_tell and audit.subject != "host":
         return Prose(f"{source}: nobody can tell what starts here", STYLES[Severity.UNKNOWN])
+    if audit.subject is Subject.MANIFESTS:
+        return _manifests_answer(audit, source)
     unjudged = sum(unit.need is Need.UNKNOWN for unit in audit.starting)
     if unjudged:
         told = (
@@ -82,6 +87,13 @@ def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
         )
         return Prose(f"{source}: {told}", STYLES[Severity.WARNING])
     return Prose(f"{source}: nothing to fix in {_services(len(audit.starting))} that start", STYLES[Severity.OK])
+
+
+def _manifests_answer(audit: Audit, source: str) -> Prose:
+    unsure, count = len(audit.unsure_workloads), f"{len(audit.workloads):,} workloads"
+    if unsure:
+        return Prose(f"{source}: {unsure:,} of {count} could not be judged", STYLES[Severity.WARNING])
+    return Prose(f"{source}: nothing to fix in {count}", STYLES[Severity.OK])
 
 
 def _services(count: int) -> str:
@@ -122,7 +134,58 @@ def _counts(audit: Audit) -> Prose:
     needs = [unit.need for unit in audit.starting]
     counts = ", ".join(f"{needs.count(need)} {need}" for need in Need)
     roles = f"; roles: {', '.join(audit.roles)}" if audit.roles else ""
+    if audit.subject is Subject.MANIFESTS:
+        unneeded, unsure = len(audit.unneeded_workloads), len(audit.unsure_workloads)
+        return Prose(f"{len(audit.workloads)} workloads ({unneeded} unneeded, {unsure} could not be judged)", "dim")
     return Prose(f"{len(audit.starting)} of {_services(len(audit.units))} start ({counts}){roles}", "dim")
+
+
+def _workloads(audit: Audit, *, every: bool) -> list[RenderableType]:
+    """Beside systemd: what starts for ever and leaves cgroups, what nothing needs; then what runs undeclared."""
+    rows = [one for one in audit.workloads if every or (one.starts and _workload_matters(one))]
+    parts: list[RenderableType] = []
+    if rows:
+        columns = [
+            Column("beside systemd", is_number=False, least_width=16),
+            Column("starts for ever", is_number=False, least_width=8),
+            Column("cgroup per life", is_number=False, least_width=6),
+            Column("needed", is_number=False),
+            Column("why", is_number=False, least_width=20),
+        ]
+        rows.sort(key=lambda one: (not one.is_risk, one.need is Need.NEEDED, one.name))
+        parts += [Text(), Fitting(columns, [_workload(one) for one in rows])]
+    return [*parts, *_running(audit.cross_check)]
+
+
+def _workload(one: WorkloadAudit) -> list[Cell]:
+    style = "red" if one.is_risk else ("yellow" if one.need is Need.UNNEEDED else "")
+    per_day = f", {one.lives.per_day:,.4g} per day" if one.lives.per_day else ""
+    for_ever = f"{_YES_NO[one.lives.for_ever]}{per_day}"
+    why = f"{one.lives.why}; {one.why}"
+    leaves = _YES_NO[one.lives.leaves_cgroups]
+    return [Text(one.name, style=style), for_ever, leaves, Text(one.need, style=style), why]
+
+
+_YES_NO = {True: "yes", False: "no", None: "?"}
+
+
+def _workload_matters(one: WorkloadAudit) -> bool:
+    return one.may_loop or one.lives.for_ever is None or one.need is Need.UNNEEDED
+
+
+def _running(found: CrossCheck | None) -> list[RenderableType]:
+    if found is None:
+        return []
+    told = []
+    if found.undeclared_containers:
+        first = found.undeclared_containers[0]
+        told.append(f"{len(found.undeclared_containers)} containers run that nothing here declares, such as {first}")
+    if found.outside:
+        names = ", ".join(sorted(found.outside, key=lambda name: (-(found.outside or {})[name], name))[:_NAMED])
+        told.append(f"{len(found.outside)} programs run in no unit, container or session: {names}")
+    if found.not_running:
+        told.append(f"{len(found.not_running)} declared containers do not run: {', '.join(found.not_running[:_NAMED])}")
+    return [Text(), Block("running", told)] if told else []
 
 
 def _matters(unit: UnitAudit) -> bool:
@@ -136,7 +199,7 @@ def _table(units: list[UnitAudit]) -> Fitting:
     order = {Need.UNNEEDED: 0, Need.UNKNOWN: 1, Need.NEEDED: 2}
     for unit in sorted(units, key=lambda unit: (not unit.is_risk, order[unit.need], unit.name)):
         style = "red" if unit.is_risk else ("yellow" if unit.need is Need.UNNEEDED else "")
-        why = f"{unit.policy.why}; {unit.why}" if unit.may_loop else unit.why
+        why = f"{unit.loop_why}; {unit.why}" if unit.may_loop else unit.why
         name = Text(shown(unit.name.encode()), style=style)
         rows.append([name, unit.enabled, _loops(unit), Text(unit.need, style=style), why])
     return Fitting(columns, rows)
@@ -146,6 +209,8 @@ def _loops(unit: UnitAudit) -> str:
     if unit.policy.can_loop:
         rate = unit.policy.restarts_per_day
         return f"yes, {rate:,.0f} per day" if rate else "yes"
+    if unit.upheld_by:
+        return "yes, upheld"
     if unit.restarts_inside:
         return "inside itself"
     return "?" if unit.policy.can_loop is None else "no"

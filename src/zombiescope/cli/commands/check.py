@@ -10,7 +10,7 @@ import click
 from zombiescope import __version__
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import root_option, same_place
+from zombiescope.cli.options import manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
@@ -47,6 +47,7 @@ class _Gate(click.Command):
 
 @click.command(cls=_Gate, epilog=EPILOG)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
+@manifests_option
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
 @click.option(
     "--state",
@@ -84,6 +85,7 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
 def _check(
     *,
     image: bytes | None,
+    manifests: bytes | None,
     duration: str,
     state: bytes,
     config: bytes | None,
@@ -100,7 +102,9 @@ def _check(
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        return gating.check(auditing.Target(root, image), base, settings, watching=watching, progress=progress)
+        return gating.check(
+            auditing.Target(root, image, manifests), base, settings, watching=watching, progress=progress
+        )
 
 
 def _limit(text: str) -> tuple[str, float]:
