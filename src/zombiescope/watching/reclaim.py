@@ -78,7 +78,8 @@ class ReclaimTeller(Teller):
         if quotas.throttled_seconds is not None:
             found.append(MetricSample(THROTTLED, (), quotas.throttled_seconds))
             groups = quotas.seen()
-            shares = [each.share for each in groups if each.periods >= _LEAST_PERIODS] if groups else []
+            told_groups = () if isinstance(groups, Gap) else groups
+            shares = [each.share for each in told_groups if each.periods >= _LEAST_PERIODS]
             found.append(MetricSample(THROTTLED_SHARE, (), max(shares, default=0.0)))
         return tuple(found)
 

@@ -14,12 +14,11 @@ from zombiescope.facts.poll_latency import PollLook
 from zombiescope.host.access import Host
 from zombiescope.host.short_lived import ShortLived
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
-from zombiescope.probes.kernel_text import number
-from zombiescope.probes.readers.node import read_shape
+from zombiescope.probes.kernel_text import cpu_list_count, number
 
 _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20
-_ONLINE = b"/sys/devices/system/cpu/online"
+_ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
 _MOST_SECONDS = 60.0
 _FIRST_COUNTS_SECONDS = 0.05
@@ -38,11 +37,14 @@ class Following(Protocol):
     def close(self) -> None: ...
 
 
-def open_poll_latency(host: Host) -> Following:
+def open_poll_latency(host: Host) -> PollLatency:
     """Raises ObservationError where it is refused."""
-    cores = read_shape(host).possible_cpus
+    try:
+        cores = cpu_list_count(host.read(_POSSIBLE))
+    except OSError:
+        cores = None
     if not cores:
-        raise ObservationError(_WHAT, "how many cores there are could not be read", "")
+        raise ObservationError(_WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "")
     following = PollLatency(host.wall_clock, cores, _first_online(host), _places(host))
     host.wait(_FIRST_COUNTS_SECONDS)
     return following
