@@ -81,6 +81,9 @@ TIER = (
     Carried(
         "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", _NOT_IN_CI
     ),
+    Carried(
+        "test_poll_latency.py", _nowhere, "as test_starvation.py; each kernel's own is told by stories/test_polls.py"
+    ),
     Carried("test_starvation.py", _nowhere, "holds a core against the clock: emulation has another one"),
     Carried(
         "test_pressure.py",

@@ -156,6 +156,7 @@ class State:
             events.zombie_times if events else Histogram(),
             tuple(sample for reading in self._readings.values() for sample in reading.samples),
             events.gaps if events else (),
+            tuple(each for reading in self._readings.values() for each in reading.histograms),
         )
 
     def sample(self) -> dict[str, float]:
