@@ -13,7 +13,7 @@ from zombiescope.agent.state import Judged, State
 from zombiescope.config import Config
 from zombiescope.presenters.metrics import render_families
 from zombiescope.web.http import Request, Response, plain
-from zombiescope.web.server import Apart
+from zombiescope.web.server import Apart, apart
 
 _PAGES = ("scan", "doctor", "ledger", "history", "config")
 _INDEX = "\n".join(["zombiescope agent", "/metrics", "/healthz", *(f"/api/v1/{page}" for page in _PAGES)])
@@ -50,7 +50,7 @@ class Api:
         if request.path == "/":
             return plain(200, _INDEX)
         if request.path == "/api/v1/history":
-            return self._history(request.query.get("seconds", ""))
+            return self._history(request)
         route = self._routes.get(request.path)
         if route is None:
             return plain(404, "there is no such page")
@@ -85,15 +85,15 @@ class Api:
 
         return render_ledger(self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known)
 
-    def _history(self, wanted: str) -> Response | Apart:
+    def _history(self, request: Request) -> Response | Apart:
         """The store is read by a child: a day of it takes more memory than the agent has."""
-        seconds = parse_seconds(wanted)
+        seconds = parse_seconds(request.query.get("seconds", ""))
         folder = self._config().text("state")
         if seconds is None:
             return plain(400, f"seconds must be a number from 1 to {_MOST_HISTORY_SECONDS:.0f}")
         if not folder:
             return plain(404, "no history is kept: no state folder is configured")
-        return Apart(lambda: self._recalled(folder, seconds))
+        return apart(request, lambda: self._recalled(folder, seconds))
 
     def _recalled(self, folder: str, seconds: float) -> Response:
         from zombiescope.errors import ObservationError  # noqa: PLC0415

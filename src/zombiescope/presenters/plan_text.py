@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
+from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, size
 from zombiescope.presenters.scan_text import gap_lines
@@ -38,21 +38,7 @@ _UNDO = {
 _NAMED = 3
 
 
-class Asked(NamedTuple):
-    """How the plan was asked for: what does it must be asked for in the same way."""
-
-    maker: str | None = None
-    below: str | None = None
-    root: str | None = None
-    """The root folder of an image."""
-    is_elsewhere: bool = False
-    """It was made from a recording: it is to be done on the host that was recorded."""
-
-
-_HERE = Asked()
-
-
-def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> list[RenderableType]:
+def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = HERE) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
     if plan.own_steps:
         parts += [Text(), *map(Text, apart_lines(plan)), Text(_last_words(plan, asked))]
@@ -84,7 +70,7 @@ def apart_lines(plan: Plan) -> list[str]:
     if not plan.set_apart:
         return []
     lines = [
-        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {_quoted(step.name)}"
+        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {quoted(step.name)}"
         for step in plan.set_apart
     ]
     return ["not in the line below; decide on each by itself:", *lines]
@@ -105,17 +91,9 @@ def _last_words(plan: Plan, asked: Asked) -> str:
 
 
 def next_words(consents: list[str], asked: Asked) -> str:
-    options = [("maker", asked.maker), ("below", asked.below), ("root", asked.root)]
-    options += [("consent", name) for name in consents]
-    given = "".join(f" --{option} {_quoted(value)}" for option, value in options if value is not None)
     allowed = " (each --consent allows one step that needs it)" if consents else ""
     where = ", on the host that was recorded" if asked.is_elsewhere else ""
-    return f"to do it{where}: zombiescope apply --yes{given}{allowed}"
-
-
-def _quoted(name: str) -> str:
-    plain = all(character.isalnum() or character in "-_./:@" for character in name)
-    return name if plain else "'" + name.replace("'", "'\\''") + "'"
+    return f"to do it{where}: {apply_command(consents, asked, really=True)}{allowed}"
 
 
 def render_steps(plan: Plan) -> list[RenderableType]:
@@ -151,7 +129,7 @@ def _lines(step: Step) -> Iterable[tuple[str, str]]:
     if step.instead_of:
         yield "instead", f"of {_few(list(step.instead_of))}, which is not needed then"
     if step.needs_consent:
-        yield "consent", f"--consent {_quoted(step.name)}"
+        yield "consent", f"--consent {quoted(step.name)}"
     yield "check", step.check
 
 
