@@ -20,6 +20,11 @@ export function repaint() {
   colours = new Map();
   for (const draw of themed) draw();
 }
+
+export function onRepaint(draw) {
+  themed.add(draw);
+  return () => themed.delete(draw);
+}
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 
 export function fit(canvas, height) {

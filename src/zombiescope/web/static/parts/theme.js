@@ -8,6 +8,11 @@ function read() {
   try { return localStorage.getItem(KEPT) || "auto"; } catch { return "auto"; }
 }
 
+export function isDark() {
+  const told = document.documentElement.dataset.theme;
+  return told ? told === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
 export function recallTheme() {
   put(read());
 }
