@@ -108,7 +108,7 @@ function matcher(made, wanted) {
 const after = (a, b) => (a === b ? 0 : Number.isNaN(a) ? (Number.isNaN(b) ? 0 : 1) : Number.isNaN(b) ? -1 : a - b);
 
 export function inOrder(made, rows, by, down, isStale) {
-  const numeric = { died: made.died, lived: made.lived, id: made.id, bytes: made.bytes, refs: made.refs }[by];
+  const numeric = { born: made.born, died: made.died, lived: made.lived, id: made.id, bytes: made.bytes, refs: made.refs }[by];
   const columns = { maker: [made.maker], pin: [made.pins], parent: [made.parent], path: [made.folder, made.name], file: [made.fileFolder, made.fileName], freed: [made.freedBy] }[by];
   let compare = numeric ? (a, b) => after(numeric[a], numeric[b]) : () => 0;
   if (columns) {

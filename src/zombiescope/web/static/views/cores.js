@@ -18,20 +18,21 @@ const LETTERS = { K: ["saturated", "h4"], k: ["kernel", "h3"], s: ["softirq", "c
 export function Cores({ query, pulse }) {
   const kept = pulse.history, span = Number(query.span) || 86400;
   const to = query.to ? Number(query.to) : kept ? kept.to : pulse.at, from = query.from ? Number(query.from) : to - span;
-  const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, version(pulse, "window", true)), data = cores.data, [at, setAt] = useState(0);
+  const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, kept ? version(pulse, "series") : ""), look = useDocument("/api/v1/window", version(pulse, "window", true)), [at, setAt] = useState(0);
+  const data = cores.data && { ...cores.data, window: cores.data.window || look.data || null };
   const list = data ? stretchesOf(data) : [];
   const open = (one) => (one ? go("profiles", one.capture ? { name: one.capture, moment: "1" } : { moment: "1" }) : false);
   const walk = (step) => { setAt(Math.min(Math.max(at + step, 0), Math.max(0, list.length - 1))); document.querySelectorAll("#stretches tbody button")[Math.min(Math.max(at + step, 0), list.length - 1)]?.focus(); };
   useKeys({ j: () => walk(1), k: () => walk(-1), ArrowDown: () => walk(1), ArrowUp: () => walk(-1), f: () => open(list[at] || {}), Enter: (event) => (event.target.closest("button, a, summary") ? false : open(list[at])), d: () => choose({ data: query.data === "1" ? "" : "1" }) });
   return html`<h1 class="answer">${data ? sentence(data, list) : "Which core, held by whom?"}</h1>
     ${kept && html`<div class="tools"><${Pick} label="Show" options=${SPANS} value=${String(span)} onPick=${(value) => choose({ span: value === "86400" ? "" : value, from: "", to: "" })} /><span>${range(from * 1000, to * 1000)}</span><a class="note" href=${link("time", { from: rounded(from, to - from), to: rounded(to, to - from) })}>the same stretch on Time</a></div>`}
-    ${cores.making ? html`<${Making} making=${cores.making} of="the cores" />` : html`<${Panel} of=${cores} title="Time in the kernel" note=${data?.folded || "worst core first"} tools=${html`<span class="note spring">0 <span class="heatkey"><i></i><i></i><i></i><i></i><i></i></span> 100 %</span>`}>
+    ${look.making && !data?.cores.length ? html`<${Making} making=${look.making} of="the cores" />` : html`<${Panel} of=${cores} title="Time in the kernel" note=${data?.folded || "worst core first"} tools=${html`<span class="note spring">0 <span class="heatkey"><i></i><i></i><i></i><i></i><i></i></span> 100 %</span>`}>
       ${data && (data.cores.length ? html`<${Heat} data=${data} from=${from} to=${to} />` : data.window ? html`<${Strips} window=${data.window} />` : html`<${Nothing} gaps=${data.gaps} />`)}
       ${data && html`<${Behind} shown=${query.data === "1"} caption="Saturated seconds of every core" head=${["core", "saturated", "highest share in the kernel"]} rows=${data.cores.map((core) => [core.label, core.saturated_seconds === null ? "not known" : seconds(core.saturated_seconds), percent(core.share.reduce((most, one) => Math.max(most, one ?? 0), 0))])} />`}<//>`}
-    ${data && html`<${Panel} title="Saturated stretches" note="a core without time but for the kernel, half a second or longer" tools=${html`<span class="note spring wide noprint"><kbd>j</kbd> <kbd>k</kbd> stretch · <kbd>f</kbd> flame graph</span>`}>
+    ${data && (data.cores.length > 0 || data.window) && html`<${Panel} title="Saturated stretches" note="a core without time but for the kernel, half a second or longer" tools=${html`<span class="note spring wide noprint"><kbd>j</kbd> <kbd>k</kbd> stretch · <kbd>f</kbd> flame graph</span>`}>
       ${list.length ? html`<${Stretches} list=${list} at=${at} onOpen=${open} />` : html`<p>${data.gaps.length && !data.window ? html`<${Gap} reason=${data.gaps[0].reason} /> ${data.gaps[0].reason}` : "None in this window."}</p>`}<//>`}
     ${data?.window && data.cores.length > 0 && html`<${Panel} title="The last look" note=${`${seconds(data.window.window.seconds)}, a look every ${seconds(data.window.window.interval_seconds)}`}><${Strips} window=${data.window} /><//>`}
-    ${data?.gaps.length > 0 && html`<${Panel} title="What could not be read"><${Nothing} gaps=${data.gaps} /><//>`}`;
+    ${data?.gaps.length > 0 && data.cores.length > 0 && html`<${Panel} title="What could not be read"><${Nothing} gaps=${data.gaps} /><//>`}`;
 }
 
 function stretchesOf(data) {

@@ -47,7 +47,7 @@ function Keys({ data, order, chosen, query }) {
       document.getElementById("evidence")?.focus({ preventScroll: true });
       return true;
     },
-    c: () => { if (!data.remedy) return false; copy(data.remedy.look_first); return true; },
+    c: () => { if (!data.remedy) return false; copy(data.remedy.look_first || data.remedy.do_it); return true; },
     f: () => go("profiles", { moment: "1" }),
     d: () => choose({ data: query.data === "1" ? "" : "1" }),
   });
@@ -80,18 +80,20 @@ function Verdict({ data, findings }) {
 
 const spoken = (fact) => fact.replace(/\[([^\]]*)\]/g, " $1").replace(/[._]/g, " ").trim();
 
+const ON_A_CORE = new Set(["saturated-core", "costly-reclaim-walk", "costly-sweep", "reclaim-pressure", "starved-softirq", "nic-reset", "real-time-hog"]);
+
 function Facts({ finding }) {
   const best = finding.evidence.filter((one) => one.value !== null).slice(0, 4);
   return html`<dl class="facts">${best.map((one) => html`<div><dt>${spoken(one.fact)}</dt><dd><b>${one.text ?? String(one.value)}</b></dd></div>`)}</dl>
-    <p class="note">why we say “${finding.title}” · <a href="#evidence" onClick=${(event) => { event.preventDefault(); document.getElementById("evidence").scrollIntoView(); document.getElementById("evidence").focus({ preventScroll: true }); }}>all ${plural(finding.evidence.length, "fact")}</a> · <a href=${link("profiles", { moment: "1" })}>flame graph</a></p>`;
+    <p class="note">why we say “${finding.title}” · <a href="#evidence" onClick=${(event) => { event.preventDefault(); document.getElementById("evidence").scrollIntoView(); document.getElementById("evidence").focus({ preventScroll: true }); }}>all ${plural(finding.evidence.length, "fact")}</a>${ON_A_CORE.has(finding.id) && html` · <a href=${link("profiles", { moment: "1" })}>flame graph</a>`}</p>`;
 }
 
 function First({ remedy, vain }) {
   const risk = { high: "critical", medium: "warning", low: "ok" }[remedy.risk] || "unknown";
   return html`<${Panel} id="first" kind="remedy" title="Do this first" tools=${html`<a class="spring" href=${link("remedies")}>${remedy.steps > 1 ? `all ${remedy.steps} steps` : "the step"}</a>`}>
-    <h3><${Prose}>${remedy.title}<//></h3>
+    <h3><${Prose}>${capital(remedy.title)}<//></h3>
     <dl class="facts"><div><dt>frees</dt><dd>${remedy.frees || html`<${Gap} reason="cannot be known before" />`}</dd></div><div><dt>risk</dt><dd><${Severity} of=${risk} word=${remedy.risk} /></dd></div><div><dt>undo</dt><dd>${remedy.undo}</dd></div></dl>
-    <p class="cmdlabel note">look first: changes nothing</p><${Command} text=${remedy.look_first} label="the dry run" />
+    ${remedy.look_first && html`<p class="cmdlabel note">look first: changes nothing</p><${Command} text=${remedy.look_first} label="the dry run" />`}
     ${remedy.do_it && html`<p class="cmdlabel note">do it</p><${Command} text=${remedy.do_it} label="the command that changes the node" />`}
     ${vain.length > 0 && html`<details><summary>What will not help: ${vain[0].what}${vain.length > 1 ? ` and ${vain.length - 1} more` : ""}</summary><dl class="vain">${vain.map((one) => html`<div><dt>${one.what}</dt><dd class="note">${one.why}</dd></div>`)}</dl></details>`}
   <//>`;

@@ -39,11 +39,11 @@ function sentence(data) {
 
 function Plan({ data }) {
   const { plan, commands } = data;
-  if (!plan) return html`<${Panel} title="Plan"><p class="note">${data.gaps.find((gap) => gap.fact.startsWith("plan"))?.reason || "Nothing needs to be done."}</p><//>`;
+  if (!plan || !plan.steps.length) return html`<${Panel} title="Plan"><p class="note">${data.gaps.find((gap) => gap.fact.startsWith("plan"))?.reason || "Nothing needs to be done."}</p><//>`;
   return html`<${Panel} title=${`Plan: ${plural(plan.steps.length, "step")}`} note=${[plan.zombies !== null && `${count(plan.zombies)} zombies`, plan.out_of_reach ? `${count(plan.out_of_reach)} out of reach` : ""].filter(Boolean).join(", ")}>
     ${commands?.look_first && html`<p class="note">look first: changes nothing</p><${Command} text=${commands.look_first} label="the dry run" />`}
     ${commands?.do_it && html`<p class="note cmdlabel">do it</p><${Command} text=${commands.do_it} label="the command that changes the node" />`}
-    <ol class="steps">${plan.steps.map((step) => html`<li class="step" tabindex="-1" data-step=${step.name}><h3><span class="stepn">${step.n}</span> <${Prose}>${step.title}<//></h3>
+    <ol class="steps">${plan.steps.map((step) => html`<li class="step" tabindex="-1" data-step=${step.name}><h3><span class="stepn">${step.n}</span> <${Prose}>${step.title[0].toUpperCase() + step.title.slice(1)}<//></h3>
       <dl class="facts"><div><dt>frees</dt><dd>${step.frees ?? (step.expected && step.expected.zombies_freed !== null ? plural(step.expected.zombies_freed, "zombie") : step.expected ? html`<${Gap} reason="cannot be known before" />` : "nothing by itself")}</dd></div><div><dt>risk</dt><dd><${Severity} of=${RISK[step.risk] || "unknown"} word=${step.risk} /></dd></div><div><dt>undo</dt><dd>${step.undo_words || step.undo}</dd></div>${step.needs_consent && html`<div><dt>consent</dt><dd>asked for by name</dd></div>`}</dl>
       <p class="note"><${Prose}>${step.why}<//></p>
       ${step.is_for_people && (step.change.commands || []).map((command) => html`<${Command} text=${command} />`)}

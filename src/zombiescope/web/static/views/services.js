@@ -14,6 +14,7 @@ export function Services({ query, pulse }) {
   const services = useDocument("/api/v1/services", version(pulse, "services", true)), data = services.data, field = useRef(null), body = useRef(null);
   const [opened, setOpened] = useState(query.open || "");
   const list = useMemo(() => (data ? [...data.units].sort((one, two) => (one.rank ?? 9) - (two.rank ?? 9) || (two.restarts ?? 0) - (one.restarts ?? 0) || (one.name < two.name ? -1 : 1)) : []), [data]);
+  const untold = { restarts: list.length > 0 && list.every((unit) => (unit.restarts ?? null) === null), zombies: list.length > 0 && list.every((unit) => (unit.zombies ?? null) === null) };
   const wanted = (query.q || "").toLowerCase(), shown = list.filter((unit) => (!query.only || isBad(unit)) && (!wanted || `${unit.name} ${unit.verdict} ${unit.why}`.toLowerCase().includes(wanted)));
   const walk = (step) => {
     const buttons = [...(body.current?.querySelectorAll("td:first-child button") || [])], place = buttons.indexOf(document.activeElement);
@@ -25,9 +26,9 @@ export function Services({ query, pulse }) {
     ${list.length > 0 && html`<div class="tools"><${Pick} label="Show" options=${[["", `all ${list.length}`], ["harm", "those that may harm"]]} value=${query.only || ""} onPick=${(value) => choose({ only: value })} />
       <input class="field" type="search" ref=${field} placeholder="Filter: name, why" aria-label="Filter" value=${query.q || ""} onInput=${(event) => choose({ q: event.target.value })} />
       ${data.counts && html`<span class="note spring">${plural(data.counts.can_loop ?? 0, "can loop", "can loop")} · ${count(data.counts.unneeded ?? 0)} unneeded · ${count(data.counts.unknown ?? 0)} not judged · ${count(data.counts.fine ?? 0)} fine</span>`}</div>
-    <section class="panel rows" aria-label="Services"><table class="stack"><thead><tr><th scope="col" class="w3">unit</th><th scope="col" class="w2">verdict</th><th scope="col" class="w2">can it loop?</th><th scope="col" class="num w0">restarts</th><th scope="col" class="num w0">zombies</th><th scope="col">why</th></tr></thead>
-      <tbody ref=${body}>${shown.map((unit) => html`<${Unit} key=${unit.name} unit=${unit} isOpen=${opened === unit.name} onToggle=${() => setOpened(opened === unit.name ? "" : unit.name)} />`)}</tbody></table>
-      ${!shown.length && html`<p class="note">No unit is like this. <kbd>x</kbd> clears the filter.</p>`}<footer class="note">${plural(shown.length, "unit")} of ${count(list.length)} <span class="wide noprint">· <kbd>j</kbd> <kbd>k</kbd> unit · <kbd>Enter</kbd> why · <kbd>u</kbd> only those that may harm</span></footer></section>`}
+    <section class="panel rows" aria-label="Services"><table class="stack"><thead><tr><th scope="col" class="w3">unit</th><th scope="col" class="w2">verdict</th><th scope="col" class="w2">can it loop?</th>${!untold.restarts && html`<th scope="col" class="num w0">restarts</th>`}${!untold.zombies && html`<th scope="col" class="num w0">zombies</th>`}<th scope="col">why</th></tr></thead>
+      <tbody ref=${body}>${shown.map((unit) => html`<${Unit} key=${unit.name} unit=${unit} untold=${untold} isOpen=${opened === unit.name} onToggle=${() => setOpened(opened === unit.name ? "" : unit.name)} />`)}</tbody></table>
+      ${!shown.length && html`<p class="note">No unit is like this. <kbd>x</kbd> clears the filter.</p>`}<footer class="note">${plural(shown.length, "unit")} of ${count(list.length)}${untold.restarts ? html` · <${Gap} reason="systemd could not be asked" /> how often each was restarted is not known` : ""}${untold.zombies ? html` · <${Gap} reason="not walked" /> nor how many zombies each left` : ""} <span class="wide noprint">· <kbd>j</kbd> <kbd>k</kbd> unit · <kbd>Enter</kbd> why · <kbd>u</kbd> only those that may harm</span></footer></section>`}
     ${data.gaps.length > 0 && html`<${Panel} title="What could not be read"><ul class="unknowns">${data.gaps.map((gap) => html`<li><${Gap} reason=${gap.reason} /><span><b>${gap.fact}</b><br /><span class="note">${gap.reason}${gap.hint && html`. Would help: <code>${gap.hint}</code>`}</span></span></li>`)}</ul><//>`}`;
 }
 
@@ -48,11 +49,11 @@ function severityOf(unit) {
   return unit.verdict === "unknown" || unit.can_loop === null ? "unknown" : "ok";
 }
 
-function Unit({ unit, isOpen, onToggle }) {
+function Unit({ unit, untold, isOpen, onToggle }) {
   const known = (value, reason) => (value === null || value === undefined ? html`<${Gap} reason=${reason} />` : count(value));
   return html`<tr aria-selected=${String(isOpen)} data-unit=${unit.name}><td class="cut"><button class="linklike plain" type="button" aria-expanded=${String(isOpen)} title=${unit.name} onClick=${onToggle}><code>${unit.name}</code></button></td>
       <td><${Severity} of=${severityOf(unit)} word=${unit.verdict} /></td><td class="cut">${unit.can_loop === null || unit.can_loop === undefined ? html`<${Gap} reason="not known" />` : unit.can_loop ? "yes, for ever" : "no"}</td>
-      <td class="num">${known(unit.restarts, "systemd could not be asked")}</td><td class="num">${known(unit.zombies, "not walked")}</td><td class="cut" title=${unit.why}>${unit.why}</td></tr>
+      ${!untold.restarts && html`<td class="num">${known(unit.restarts, "systemd could not be asked")}</td>`}${!untold.zombies && html`<td class="num">${known(unit.zombies, "not walked")}</td>`}<td class="cut" title=${unit.why}>${unit.why}</td></tr>
     ${isOpen && html`<tr class="opened"><td colspan="6"><div class="unitmore"><p>${unit.why}</p><dl class="facts"><div><dt>enabled</dt><dd>${unit.enabled}</dd></div><div><dt>state</dt><dd>${unit.state ?? "not known"}</dd></div><div><dt>restarts when it fails</dt><dd>${unit.restart_policy || "not known"}${unit.loop_why ? `; ${unit.loop_why}` : ""}</dd></div><div><dt>needed by</dt><dd>${unit.needed_by?.length ? unit.needed_by.join(", ") : "nobody that was found"}</dd></div><div><dt>from the vendor</dt><dd>${unit.from_vendor === null ? "not known" : unit.from_vendor ? "yes" : "no"}</dd></div><div><dt>file</dt><dd><code>${unit.path ?? "not known"}</code></dd></div></dl>
       ${unit.evidence?.length > 0 && html`<table><thead><tr><th scope="col">fact</th><th scope="col">value</th><th scope="col">source</th></tr></thead><tbody>${unit.evidence.map((one) => html`<tr><td><code>${one.fact}</code></td><td class="wrap">${String(one.value)}</td><td class="note">${one.source}</td></tr>`)}</tbody></table>`}</div></td></tr>`}`;
 }

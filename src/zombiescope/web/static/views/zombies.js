@@ -141,10 +141,10 @@ function useRows(made, by, query, sort, down) {
   return rows;
 }
 
-const ALL = { died: ["died", "w2"], lived: ["lived", "num opt w0"], id: ["id", "opt w1"], maker: ["maker", ""], path: ["former path", ""], pin: ["pinned by", "w3"], bytes: ["held", "num opt w1"], file: ["file", ""], freed: ["freed by", "opt w3"] };
+const ALL = { born: ["born", "w2"], died: ["died", "w2"], lived: ["lived", "num opt w0"], id: ["id", "opt w1"], maker: ["maker", ""], path: ["former path", ""], pin: ["pinned by", "w3"], bytes: ["held", "num opt w1"], file: ["file", ""], freed: ["freed by", "opt w3"] };
 
 function Rows({ made, by, query, colours, onInside }) {
-  const sort = query.sort?.replace(/^-/, "") in ALL ? query.sort.replace(/^-/, "") : "died", down = Boolean(query.sort?.startsWith("-"));
+  const sort = (query.sort || "").replace(/^-/, "") in ALL ? query.sort.replace(/^-/, "") : "died", down = Boolean(query.sort?.startsWith("-"));
   const rows = useRows(made, by, query, sort, down), [at, setAt] = useState(-1);
   useEffect(() => { if (rows && query.z) setAt(rows.findIndex((row) => String(made.id[row]) === query.z)); }, [rows]);
   const same = useMemo(() => (rows ? alike(made, rows) : {}), [rows]);
@@ -159,7 +159,7 @@ function Rows({ made, by, query, colours, onInside }) {
 }
 
 function alike(made, rows) {
-  return { maker: shared(made, rows, [made.maker]), path: shared(made, rows, [made.folder, made.name]), freed: shared(made, rows, [made.freedBy]), bytes: rows.every((row) => made.bytes[row] === made.bytes[rows[0]]), fileFolder: shared(made, rows, [made.fileFolder]), today: sameDay(made, rows) };
+  return { maker: shared(made, rows, [made.maker]), path: shared(made, rows, [made.folder, made.name]), freed: shared(made, rows, [made.freedBy]), bytes: rows.every((row) => made.bytes[row] === made.bytes[rows[0]]), fileFolder: shared(made, rows, [made.fileFolder]), today: sameDay(made, rows), noDeath: rows.every((row) => Number.isNaN(made.died[row])), noBirth: rows.every((row) => Number.isNaN(made.born[row])), noFile: rows.every((row) => fileOf(made, row) === null) };
 }
 
 function sameDay(made, rows) {
@@ -172,26 +172,25 @@ function sharedWords(same) {
   const parts = [];
   if (same.path) parts.push(html`former path of all: <${Name} cut=${80}>${same.path}<//>`);
   else if (same.maker) parts.push(html`made by <${Name} cut=${60}>${same.maker}<//>`);
+  if (same.noDeath) parts.push("nobody saw when they died");
   return parts.map((part, place) => html`${place ? " · " : ""}${part}`);
 }
 
 function columnsFor(made, same, colours) {
   const unknown = html`<${Gap} reason="not seen" />`, freed = (text) => (text ? text.split(" + ").map((action) => made.words.actions?.[action] || action).join(" and ") : null);
+  const path_ = (text) => { const place = text.lastIndexOf("/", text.length - 2), tail = text.slice(Math.max(place, text.length - 28)); return html`<code class="mid" title=${text}><span>${text.slice(0, text.length - tail.length)}</span><span>${tail}</span></code>`; };
   const cells = {
+    born: (row) => (Number.isNaN(made.born[row]) ? unknown : moment(made.born[row] * 1000)),
     died: (row) => (Number.isNaN(made.died[row]) ? unknown : same.today ? clock(made.died[row] * 1000, 100) : moment(made.died[row] * 1000)),
     lived: (row) => (Number.isNaN(made.lived[row]) ? unknown : seconds(Math.max(0, made.lived[row]))),
     id: (row) => html`<code>${String(made.id[row])}</code>`,
     maker: (row) => html`<code title=${nameOf(made.maker, row)}>${nameOf(made.maker, row) ?? "not known"}</code>`,
-    path: (row) => { const path = pathOf(made, row); return path === null ? unknown : html`<code title=${path}>${middle(path, 48)}</code>`; },
+    path: (row) => { const path = pathOf(made, row); return path === null ? unknown : path_(path); },
     pin: (row) => html`<i class=${`key ${colours(nameOf(made.pin, row))}`}></i>${nameOf(made.pins, row) === null ? "not known" : nameOf(made.pins, row).split("+").map((kind) => wordOf(made, "pin", kind)).join(" and ")}`,
     bytes: (row) => (Number.isNaN(made.bytes[row]) ? unknown : made.bytes[row] ? bytes(made.bytes[row]) : "no pages"),
-    file: (row) => { const file = fileOf(made, row); return file === null ? "" : html`<code title=${file}>${same.fileFolder ? `…/${file.split("/").slice(-2).join("/")}` : middle(file, 44)}</code>`; },
+    file: (row) => { const file = fileOf(made, row); return file === null ? "" : path_(file); },
     freed: (row) => freed(nameOf(made.freedBy, row)) ?? unknown,
   };
-  const wanted = ["died", "lived", "id", ...(same.maker === undefined ? ["maker"] : []), ...(same.path === undefined ? ["path"] : []), "pin", ...(same.bytes ? [] : ["bytes"]), "file", "freed"];
+  const wanted = [...(same.noDeath ? (same.noBirth ? [] : ["born"]) : ["died", "lived"]), "id", ...(same.maker === undefined ? ["maker"] : []), ...(same.path === undefined ? ["path"] : []), "pin", ...(same.bytes ? [] : ["bytes"]), ...(same.noFile ? [] : ["file"]), "freed"];
   return wanted.map((id) => ({ id, title: id === "died" && same.today ? `died on ${same.today}` : ALL[id][0], class: `${ALL[id][1]} cut`, cell: cells[id] }));
-}
-
-function middle(text, most) {
-  return text.length <= most ? text : `${text.slice(0, Math.floor(most * 0.35))}…${text.slice(-Math.ceil(most * 0.6))}`;
 }
