@@ -83,10 +83,10 @@ class Examination(Filling):
             return {"gap": [FACT, why, gap.hint if gap else "zombiescope autopsy (as root)"]}
         self.dissected = found
         remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
-        return _plain(remains)
+        return plain_remains(remains)
 
 
-def _plain(remains: Remains) -> dict[str, Any]:
+def plain_remains(remains: Remains) -> dict[str, Any]:
     return {
         "at": remains.at,
         "tier": remains.tier,

@@ -19,6 +19,7 @@ from zombiescope.host.access import Host
 from zombiescope.pipeline.autopsy import Dissected, dissect
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.plan import is_this_host, plan_seen
+from zombiescope.pipeline.scan import growth_of
 from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.cores_json import render_cores
 from zombiescope.presenters.document import Json, document
@@ -83,6 +84,10 @@ def look(subject: Subject) -> Looked:
     host = subject.host
     state = subject.state if host.label == "this host" else None
     examined = examine(host, subject.seconds, state=state, thresholds=subject.thresholds)
+    if state is None and subject.state is not None and isinstance(examined.case.growth, Gap):
+        # The history of a recording lies beside it, and has its time.
+        growth = growth_of(host, subject.state, subject.thresholds)
+        examined = examined._replace(case=examined.case._replace(growth=growth))
     dissected = _dissected(host, examined)
     plan = plan_seen(host, examined, None if isinstance(dissected, Gap) else dissected.autopsy)
     hierarchy = examined.case.last.snapshot.hierarchy

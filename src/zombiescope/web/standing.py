@@ -13,7 +13,8 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.pipeline.page_look import Subject, documents, look, stories
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
-from zombiescope.web.server import APART_MEMORY, Apart
+from zombiescope.web.remembered import Remembered, memory_of, question
+from zombiescope.web.server import Apart
 from zombiescope.web.shelf import Kept, Pace, Shelf, failed, laid_out
 
 Json = dict[str, Any]
@@ -24,11 +25,14 @@ _POLL_SECONDS = 5
 
 
 class Standing:
-    def __init__(self, subject: Subject, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self, subject: Subject, selector: selectors.BaseSelector, make: Callable[[], bytes] | None = None
+    ) -> None:
+        """`make`: what the child does instead of a look."""
         self._subject = subject
         pace = _LIVE_PACE if subject.host.is_live else _NEVER_AGAIN
         expected = subject.seconds + 2.0 if subject.host.is_live else 1.0
-        self.shelf = Shelf(selector, lambda: make(subject), pace, expected)
+        self.shelf = Shelf(selector, make or (lambda: look_and_lay_out(subject)), pace, expected)
         self._about = _about(subject)
         self.shelf.want()
 
@@ -48,12 +52,11 @@ class Standing:
         return self.shelf.get("now")
 
     def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
-        del path
-        return None
+        subject = self._subject
+        return question(Remembered(subject.state, subject.captures, subject.thresholds), path)
 
     def memory(self, path: str) -> int:
-        del path
-        return APART_MEMORY
+        return memory_of(path)
 
 
 def _about(subject: Subject) -> Json:
@@ -80,7 +83,7 @@ def _about(subject: Subject) -> Json:
     }
 
 
-def make(subject: Subject) -> bytes:
+def look_and_lay_out(subject: Subject) -> bytes:
     """In a child."""
     try:
         looked = look(subject)
