@@ -33,9 +33,9 @@ class Buckets:
         runs = self._runs(times)
         for name, column in columns.items():
             if name in self._counters:
-                self._take_counter(name, boot, times, column)
+                self._take_counter(name, boot, times, column, runs)
             else:
-                self._take_runs(name, runs, column)
+                self._take_runs(name, runs, column, column)
 
     def take_slots(
         self,
@@ -47,16 +47,20 @@ class Buckets:
     ) -> None:
         """Slots of one width, each with its lowest and highest value; NaN where nothing is known. A slot wider than a stretch
         fills all stretches that it covers."""
+        number = max(map(len, low.values()), default=0)
+        begins = [begin + width * slot for slot in range(number)]
+        ends = [at + width for at in begins]
+        runs, closing = self._runs(begins), self._runs([end - 1e-6 for end in ends])
         for name, lows in low.items():
             highs = high[name]
             if name in self._counters:
-                ends = [begin + width * (slot + 1) for slot in range(len(highs))]
-                column = [None if value != value else value for value in highs]  # noqa: PLR0124 (not a number)
-                self._take_counter(name, boot, ends, column, width)
-                continue
-            for slot, value in enumerate(lows):
-                if value == value:  # noqa: PLR0124
-                    self._put(name, begin + width * slot, width, value, highs[slot])
+                self._take_counter(name, boot, ends, _without_nan(highs), closing, width)
+            elif width <= self.step:
+                self._take_runs(name, runs, _without_nan(lows), _without_nan(highs))
+            else:
+                for at, least, most in zip(begins, lows, highs, strict=True):
+                    if least == least:  # noqa: PLR0124 (a number)
+                        self._put(name, at, width, least, most)
 
     def thin(self, name: str) -> Thin | None:
         if name in self._counters:
@@ -84,21 +88,24 @@ class Buckets:
             found.append((current, start, len(times)))
         return found
 
-    def _take_runs(self, name: str, runs: list[tuple[int, int, int]], column: Sequence[float | None]) -> None:
-        lows, highs, lasts = self._lists(name)
-        is_whole = None not in column
+    def _take_runs(
+        self, name: str, runs: list[tuple[int, int, int]], lows: Sequence[float | None], highs: Sequence[float | None]
+    ) -> None:
+        least, most, last = self._lists(name)
+        is_whole = None not in lows
         for bucket, start, end in runs:
-            values = column[start:end]
+            low, high = lows[start:end], highs[start:end]
             if not is_whole:
-                values = [value for value in values if value is not None]
-                if not values:
+                low = [value for value in low if value is not None]
+                high = [value for value in high if value is not None]
+                if not low:
                     continue
-            low, high = min(values), max(values)  # type: ignore[type-var]
-            before = lows[bucket]
-            lows[bucket] = low if before is None or low < before else before  # type: ignore[operator]
-            before = highs[bucket]
-            highs[bucket] = high if before is None or high > before else before  # type: ignore[operator]
-            lasts[bucket] = values[-1]
+            lowest, highest = min(low), max(high)  # type: ignore[type-var]
+            before = least[bucket]
+            least[bucket] = lowest if before is None or lowest < before else before  # type: ignore[operator]
+            before = most[bucket]
+            most[bucket] = highest if before is None or highest > before else before  # type: ignore[operator]
+            last[bucket] = high[-1]
 
     def _put(self, name: str, at: float, width: float, low: float, high: float) -> None:
         lows, highs, lasts = self._lists(name)
@@ -118,34 +125,42 @@ class Buckets:
         return self._low[name], self._high[name], self._last[name]
 
     def _take_counter(
-        self, name: str, boot: str, times: Sequence[float], column: Sequence[float | None], least: float = 0.0
+        self,
+        name: str,
+        boot: str,
+        times: Sequence[float],
+        column: Sequence[float | None],
+        runs: list[tuple[int, int, int]],
+        least: float = 0.0,
     ) -> None:
-        """What it grew by goes to the time since the value before, where that is not too long ago."""
+        """What it grew by since the value before, where that is not too long ago. Most runs only rise: of those the last value
+        is enough."""
         grown = self._last.setdefault(name, [None] * self.points)
         covered = self._seconds.setdefault(name, [0.0] * self.points)
+        longest = max(_LONGEST_BETWEEN, 2 * least)
         known = self._before.get(name)
-        for at, value in zip(times, column, strict=True):
-            if value is None:
-                continue
-            if known is not None and known[0] == boot:
-                since = at - known[1]
-                more = value - known[2]
-                if 0 < since <= max(_LONGEST_BETWEEN, 2 * least):
-                    self._spread(grown, covered, known[1], at, more if more >= 0 else max(value, 0.0))
-            known = (boot, at, value)
+        is_whole = None not in column
+        if runs and runs[0][1] > 0:
+            known = _last_known(boot, times, column, runs[0][1]) or known
+        for bucket, start, end in runs:
+            values = column[start:end]
+            if is_whole and known is not None and known[0] == boot and times[start] - known[1] <= longest:
+                first, final = values[0], values[-1]
+                if known[2] <= first <= final == max(values):  # type: ignore[operator, type-var]
+                    grown[bucket] = (grown[bucket] or 0.0) + final - known[2]  # type: ignore[operator]
+                    covered[bucket] += times[end - 1] - known[1]
+                    known = (boot, times[end - 1], final)  # type: ignore[assignment]
+                    continue
+            for at, value in zip(times[start:end], values, strict=True):
+                if value is None:
+                    continue
+                if known is not None and known[0] == boot and 0 < at - known[1] <= longest:
+                    more = value - known[2]
+                    grown[bucket] = (grown[bucket] or 0.0) + (more if more >= 0 else max(value, 0.0))
+                    covered[bucket] += at - known[1]
+                known = (boot, at, value)
         if known is not None:
             self._before[name] = known
-
-    def _spread(self, grown: list[float | None], covered: list[float], since: float, until: float, more: float) -> None:
-        first = int((since - self.begin) // self.step)
-        final = int((until - self.begin - 1e-9) // self.step)
-        for bucket in range(max(first, 0), min(final, self.points - 1) + 1):
-            left = self.begin + bucket * self.step
-            overlap = min(until, left + self.step) - max(since, left)
-            if overlap <= 0:
-                continue
-            grown[bucket] = (grown[bucket] or 0.0) + more * overlap / (until - since)
-            covered[bucket] += overlap
 
     def _thin_counter(self, name: str) -> Thin | None:
         grown = self._last.get(name)
@@ -156,6 +171,23 @@ class Buckets:
             for more, seconds in zip(grown, self._seconds[name], strict=True)
         ]
         return Thin(rates, rates, rates)
+
+
+def _without_nan(values: Sequence[float]) -> Sequence[float | None]:
+    total = sum(values)
+    if total == total:  # noqa: PLR0124 (every one of them is a number)
+        return values
+    return [value if value == value else None for value in values]  # noqa: PLR0124
+
+
+def _last_known(
+    boot: str, times: Sequence[float], column: Sequence[float | None], end: int
+) -> tuple[str, float, float] | None:
+    for index in range(end - 1, -1, -1):
+        value = column[index]
+        if value is not None:
+            return boot, times[index], value
+    return None
 
 
 _LONGEST_BETWEEN = 120.0

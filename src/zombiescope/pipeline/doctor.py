@@ -59,7 +59,7 @@ class Examination(Filling):
         census = read_census(self._host, snapshot.hierarchy)
         later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
         outcome = self._host.experiment(FACT, self._dissect)
-        remains = _NOT_HERE if outcome is None else _checked(outcome)
+        remains = _NOT_HERE if outcome is None else remains_of(outcome)
         known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)
         return case._replace(
             observations=(*case.observations, Observation(later, derive_scan(later))),
@@ -100,7 +100,7 @@ def plain_remains(remains: Remains) -> dict[str, Any]:
     }
 
 
-def _checked(outcome: dict[str, Any]) -> Remains | Gap:
+def remains_of(outcome: dict[str, Any]) -> Remains | Gap:
     """A recording comes from a stranger."""
     try:
         if "gap" in outcome:

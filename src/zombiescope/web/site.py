@@ -14,6 +14,7 @@ from zombiescope.web.shelf import Kept, Shelf, etag_of
 from zombiescope.web.statics import answer_static
 
 Json = dict[str, Any]
+VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 HEAVY = ("zombies", "tree", "services", "remedies", "window")
 _API = "/api/v1/"
 _JSON = "application/json; charset=utf-8"

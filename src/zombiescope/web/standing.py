@@ -10,15 +10,19 @@ from typing import Any
 from zombiescope import __version__
 from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.plain import to_plain
+from zombiescope.facts.services import ServicesSeen
+from zombiescope.pipeline.doctor import plain_remains
 from zombiescope.pipeline.page_look import Subject, documents, look, stories
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web.remembered import Remembered, memory_of, question
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import Kept, Pace, Shelf, failed, laid_out
+from zombiescope.web.site import VIEWS
 
 Json = dict[str, Any]
-VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 _LIVE_PACE = Pace(30.0, 0.05)
 _NEVER_AGAIN = Pace(1e9, 1.0)
 _POLL_SECONDS = 5
@@ -89,8 +93,15 @@ def look_and_lay_out(subject: Subject) -> bytes:
         looked = look(subject)
     except ZombiescopeError as error:
         return failed(error)
+    found = documents(subject, looked)
+    case, now = looked.examined.case, found["now"]
     about = {
-        "at": looked.examined.case.last.snapshot.taken_at,
+        "at": case.last.snapshot.taken_at,
         "severity": looked.examined.diagnosis.worst,
+        "how": now["how"],
+        "remedy": now["remedy"],
+        "remedy_gaps": [gap for gap in now["gaps"] if gap["fact"] == "remedy"],
+        "remains": None if isinstance(case.remains, Gap) else plain_remains(case.remains),
+        "services": None if isinstance(case.services, Gap) else to_plain(case.services, ServicesSeen),
     }
-    return laid_out(documents(subject, looked), stories(looked), about)
+    return laid_out(found, stories(looked), about)
