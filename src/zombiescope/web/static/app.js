@@ -69,7 +69,7 @@ function App() {
       ${pulse && html`<p class="host"><${Severity} of=${pulse.severity} quiet=${true} /><b title=${pulse.host.name}>${pulse.host.name}</b><small>${about(pulse.host)}</small></p>`}
       <nav class="views" aria-label="Views">${offered.map(([one, name], place) => html`<a key=${one} href=${link(one)} aria-current=${one === id ? "page" : undefined} aria-keyshortcuts=${String(place + 1)}>${name}</a>`)}</nav>
       <p class="live spring">${liveWords(live, pulse, answeredAt)}</p>
-      <span><button class="btn" type="button" aria-keyshortcuts="/" onClick=${() => open("find")}>Find <kbd>/</kbd></button>
+      <span class="barbuttons"><button class="btn" type="button" aria-keyshortcuts="/" onClick=${() => open("find")}>Find <kbd>/</kbd></button>
       <button class="btn" type="button" aria-keyshortcuts="?" aria-label="Keys and help" onClick=${() => open("help")}>?</button></span>
     </header>
     ${live === "lost" && html`<${Lost} answeredAt=${answeredAt} askAgainAt=${askAgainAt} mode=${pulse.mode} />`}
@@ -77,6 +77,7 @@ function App() {
       ${pulse ? html`<${View} key=${id} query=${place.query} pulse=${pulse} live=${live} />` : error ? html`<section class="panel"><h1>This page cannot be filled</h1><${Failure} error=${error} /></section>` : html`<p class="reading">reading</p>`}
     </main>
     <footer class="pagefoot">
+      <span class="noprint narrow"><button class="linklike" type="button" onClick=${() => open("find")}>Find</button> · <button class="linklike" type="button" onClick=${() => open("help")}>Help</button></span>
       <span class="noprint"><button class="linklike" type="button" aria-keyshortcuts="S" onClick=${() => saveView(pulse, id)}>Save this view</button></span>
       <span class="noprint"><button class="linklike" type="button" aria-keyshortcuts="y" onClick=${() => copy(location.href)}>Copy its link</button></span>
       <span>This page only reads; it changes nothing on the node.</span>

@@ -36,10 +36,10 @@ export function Grid({ rows, columns, label, sort, down, onSort, isOpen, onOpen,
   return html`<div class="scroller" ref=${box} style=${{ height }} onScroll=${() => setTop(box.current.scrollTop)} onPointerEnter=${() => onInside?.(true)} onPointerLeave=${() => onInside?.(false)}>
     <table role="grid" ref=${table} tabindex="0" aria-label=${label} aria-rowcount=${rows.length + 1} aria-activedescendant=${at >= first && at < last ? `row-${at}` : undefined} onKeyDown=${key} onFocusIn=${() => onInside?.(true)} onFocusOut=${() => onInside?.(false)}>
       <thead><tr aria-rowindex="1">${columns.map((column) => html`<th scope="col" key=${column.id} class=${column.class} aria-sort=${sort === column.id ? (down ? "descending" : "ascending") : undefined}><button type="button" tabindex="-1" onClick=${() => onSort(column.id)}>${column.title}${sort === column.id ? (down ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
-      <tbody><tr class="pad" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${first * room.row}px` }}></td></tr>
+      <tbody><tr class="pad" aria-hidden="true"><td style=${{ height: `${first * room.row}px` }}></td></tr>
         ${shown.map((place) => { // a slot is used again: only its words change
           const row = rows[place];
           return html`<tr key=${`slot-${place % slots}`} id=${`row-${place}`} aria-rowindex=${place + 2} aria-selected=${String(isOpen(row))} class=${place === at ? "at" : ""} ...${keyOf(row)} onClick=${() => { onAt(place); onOpen(row); }}>${columns.map((column) => html`<td key=${column.id} class=${column.class}>${column.cell(row)}</td>`)}</tr>`;
         })}
-        <tr class="pad" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${Math.max(0, rows.length - last) * room.row}px` }}></td></tr></tbody></table></div>`;
+        <tr class="pad" aria-hidden="true"><td style=${{ height: `${Math.max(0, rows.length - last) * room.row}px` }}></td></tr></tbody></table></div>`;
 }

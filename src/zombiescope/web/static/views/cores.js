@@ -20,7 +20,7 @@ export function Cores({ query, pulse }) {
   const to = query.to ? Number(query.to) : kept ? kept.to : pulse.at, from = query.from ? Number(query.from) : to - span;
   const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, kept ? version(pulse, "series") : ""), look = useDocument("/api/v1/window", version(pulse, "window", true)), [at, setAt] = useState(0);
   const data = cores.data && { ...cores.data, window: cores.data.window || look.data || null };
-  const list = data ? stretchesOf(data) : [];
+  const list = data ? stretchesOf(data) : [], captures = useDocument("/api/v1/captures"), hasCaptures = !captures.data || captures.data.captures.length > 0;
   const open = (one) => (one ? go("profiles", one.capture ? { name: one.capture, moment: "1" } : { moment: "1" }) : false);
   const walk = (step) => { setAt(Math.min(Math.max(at + step, 0), Math.max(0, list.length - 1))); document.querySelectorAll("#stretches tbody button")[Math.min(Math.max(at + step, 0), list.length - 1)]?.focus(); };
   useKeys({ j: () => walk(1), k: () => walk(-1), ArrowDown: () => walk(1), ArrowUp: () => walk(-1), f: () => open(list[at] || {}), Enter: (event) => (event.target.closest("button, a, summary") ? false : open(list[at])), d: () => choose({ data: query.data === "1" ? "" : "1" }) });
@@ -30,13 +30,15 @@ export function Cores({ query, pulse }) {
       ${data && (data.cores.length ? html`<${Heat} data=${data} from=${from} to=${to} />` : data.window ? html`<${Strips} window=${data.window} />` : html`<${Nothing} gaps=${data.gaps} />`)}
       ${data && html`<${Behind} shown=${query.data === "1"} caption="Saturated seconds of every core" head=${["core", "saturated", "highest share in the kernel"]} rows=${data.cores.map((core) => [core.label, core.saturated_seconds === null ? "not known" : seconds(core.saturated_seconds), percent(core.share.reduce((most, one) => Math.max(most, one ?? 0), 0))])} />`}<//>`}
     ${data && (data.cores.length > 0 || data.window) && html`<${Panel} title="Saturated stretches" note="a core without time but for the kernel, half a second or longer" tools=${html`<span class="note spring wide noprint"><kbd>j</kbd> <kbd>k</kbd> stretch · <kbd>f</kbd> flame graph</span>`}>
-      ${list.length ? html`<${Stretches} list=${list} at=${at} onOpen=${open} />` : html`<p>${data.gaps.length && !data.window ? html`<${Gap} reason=${data.gaps[0].reason} /> ${data.gaps[0].reason}` : "None in this window."}</p>`}<//>`}
+      ${list.length ? html`<${Stretches} list=${list} at=${at} onOpen=${open} hasCaptures=${hasCaptures} />` : html`<p>${data.gaps.length && !data.window ? html`<${Gap} reason=${data.gaps[0].reason} /> ${data.gaps[0].reason}` : "None in this window."}</p>`}<//>`}
     ${data?.window && data.cores.length > 0 && html`<${Panel} title="The last look" note=${`${seconds(data.window.window.seconds)}, a look every ${seconds(data.window.window.interval_seconds)}`}><${Strips} window=${data.window} /><//>`}
     ${data?.gaps.length > 0 && data.cores.length > 0 && html`<${Panel} title="What could not be read"><${Nothing} gaps=${data.gaps} /><//>`}`;
 }
 
+const alone = (words) => words && words.replace(/^core \d+: [\d.]+ s, /, ""); // core and length have columns of their own
+
 function stretchesOf(data) {
-  if (data.stretches.length) return data.stretches;
+  if (data.stretches.length) return data.stretches.map((one) => ({ ...one, words: alone(one.words) })).reverse();
   return (data.window?.stretches || []).map((one) => ({ core: one.core, from: (milliseconds(one.begin) ?? 0) / 1000, seconds: one.seconds, mode: one.mode, kernel_share: one.kernel_share, words: blamed(one.blame), capture: null }));
 }
 
@@ -48,10 +50,9 @@ function blamed(blame) {
 
 function sentence(data, list) {
   if (list.length) {
-    const worst = list.reduce((most, one) => (one.seconds > most.seconds ? one : most)), sum = new Map();
-    for (const one of list) sum.set(one.core, (sum.get(one.core) || 0) + one.seconds);
+    const worst = list.reduce((most, one) => (one.seconds > most.seconds ? one : most));
     const known = data.cores.find((core) => core.core === worst.core)?.saturated_seconds;
-    return html`<b>Core ${worst.core} was saturated</b> for up to ${seconds(worst.seconds)} without a break${known ? ` (${seconds(known)} in all)` : ""}${worst.words ? html`: ${worst.words}` : ""}.`;
+    return html`<b>Core ${worst.core} was saturated</b> ${plural(list.filter((one) => one.core === worst.core).length, "time")}, for up to ${seconds(worst.seconds)} without a break${known ? ` (${seconds(known)} in all)` : ""}${worst.words ? html`: ${worst.words}` : ""}.`;
   }
   const [first] = data.cores;
   if (first && first.saturated_seconds > 0) return html`<b>${first.label} was saturated for ${seconds(first.saturated_seconds)}</b> in this window.`;
@@ -79,9 +80,9 @@ function stripWords(core) {
   return `core ${core.core}: ${saturated} of ${core.strip.length} looks saturated`;
 }
 
-function Stretches({ list, at, onOpen }) {
+function Stretches({ list, at, onOpen, hasCaptures }) {
   return html`<table id="stretches" class="stack"><thead><tr><th scope="col" class="num w0">core</th><th scope="col" class="w2">began</th><th scope="col" class="num w1">lasted</th><th scope="col" class="w1">mode</th><th scope="col">held by</th><th scope="col" class="w2">capture</th></tr></thead>
-    <tbody>${list.slice(0, 200).map((one, place) => html`<tr class=${place === at ? "at" : ""}><td class="num"><b>${one.core}</b></td><td>${one.from ? moment(one.from * 1000, 100) : ""}</td><td class="num">${seconds(one.seconds)}</td><td>${one.mode}</td><td class="wrap">${one.words || html`<${Gap} reason="call chains were not sampled" />`}</td><td><button class="linklike" type="button" onClick=${() => onOpen(one)}>${one.capture ? "flame graph" : "nearest profile"}</button></td></tr>`)}</tbody></table>
+    <tbody>${list.slice(0, 200).map((one, place) => html`<tr class=${place === at ? "at" : ""}><td class="num"><b>${one.core}</b></td><td>${one.from ? moment(one.from * 1000, 100) : ""}</td><td class="num">${seconds(one.seconds)}</td><td>${one.mode}</td><td class="wrap">${one.words || html`<${Gap} reason="call chains were not sampled" />`}</td><td>${one.capture || hasCaptures ? html`<button class="linklike" type="button" onClick=${() => onOpen(one)}>${one.capture ? "flame graph" : "nearest profile"}</button>` : html`<span class="note">not captured</span>`}</td></tr>`)}</tbody></table>
     ${list.length > 200 && html`<p class="note">the newest 200 of ${list.length}</p>`}`;
 }
 

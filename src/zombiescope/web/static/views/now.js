@@ -6,6 +6,7 @@ import { useDocument } from "../parts/ask.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
 import { Behind, Command, Gap, Name, Panel, Prose, Severity, copy } from "../parts/marks.js";
+import { Making } from "../parts/making.js";
 import { Chain, laid } from "../parts/chain.js";
 import { Spark } from "../parts/spark.js";
 import { clock, milliseconds, moment, plural } from "../parts/words.js";
@@ -13,7 +14,7 @@ import { clock, milliseconds, moment, plural } from "../parts/words.js";
 export function Now({ query, pulse, live }) {
   const now = useDocument("/api/v1/now", version(pulse, "now"));
   const data = now.data;
-  if (!data) return html`<h1 class="vh">Now</h1><${Panel} of=${now} label="Verdict" />`;
+  if (!data) return html`<h1 class="vh">Now</h1>${now.making ? html`<${Making} making=${now.making} of="this node" />` : html`<${Panel} of=${now} label="Verdict" />`}`;
   const findings = new Map(data.findings.map((one) => [one.id, one]));
   const order = laid(data.chains, findings), chosen = findings.get(query.link) || findings.get(order[0]);
   return html`<${Keys} data=${data} order=${order} chosen=${chosen} query=${query} />

@@ -22,9 +22,11 @@ export function pair(text) {
 }
 
 export function Time({ query, pulse, live }) {
-  const kept = pulse.history;
-  if (!kept) return html`<h1 class="answer">Nothing is remembered here.</h1><${Panel} title="No history"><p><${Gap} reason="no history is kept" /> ${(pulse.gaps || []).find((gap) => /history/.test(gap.fact))?.reason || "no history is kept"}. Would help: <code>zombiescope agent --state /var/lib/zombiescope</code></p><//>`;
-  return html`<${Kept} query=${query} pulse=${pulse} kept=${kept} live=${live} />`;
+  const series = useDocument("/api/v1/series", version(pulse, "series")), told = series.data;
+  const kept = pulse.history || (told && told.from !== null && told.from !== undefined && told.to > told.from ? { from: told.from, to: told.to } : null);
+  if (!kept && !told && !series.error) return html`<h1 class="vh">Time</h1><p class="reading">reading</p>`;
+  if (!kept) return html`<h1 class="answer">Nothing is remembered here.</h1><${Panel} title="No history"><p><${Gap} reason="no history is kept" /> ${[...(told?.gaps || []), ...(pulse.gaps || [])][0]?.reason || series.error?.message || "no history is kept"}. Would help: <code>zombiescope agent --state /var/lib/zombiescope</code></p><//>`;
+  return html`<${Kept} query=${query} series=${series} kept=${kept} live=${live} />`;
 }
 
 // While live and without a chosen window the axis follows the newest; then times in the address are absolute.
@@ -36,11 +38,11 @@ function useWindow(query, kept) {
   return { ...(Number.isFinite(asked.from + asked.to) && asked.to > asked.from ? asked : { from: kept.to - 86400, to: kept.to }), bounds, isChosen };
 }
 
-function Kept({ query, pulse, kept, live }) {
+function Kept({ query, series, kept, live }) {
   const shown = useWindow(query, kept), { from, to, bounds } = shown, span = to - from;
   const [cursor, setCursor] = useState(null), [drag, setDrag] = useState(null), lanes = useRef(null);
   const asks = `from=${rounded(from, span)}&to=${rounded(to, span)}`;
-  const series = useDocument("/api/v1/series", version(pulse, "series")), ranged = useDocument(`/api/v1/range?${asks}&points=${POINTS}`), events = useDocument(`/api/v1/events?${asks}`);
+  const ranged = useDocument(`/api/v1/range?${asks}&points=${POINTS}`), events = useDocument(`/api/v1/events?${asks}`);
   const cores = useDocument(`/api/v1/cores?${asks}&points=300`), whole = useDocument(`/api/v1/range?from=${Math.round(bounds.from)}&to=${Math.round(bounds.to)}&points=300&series=zombies`);
   const a = pair(query.a), b = pair(query.b);
   const move = (begin, end) => {

@@ -141,7 +141,7 @@ function useRows(made, by, query, sort, down) {
   return rows;
 }
 
-const ALL = { born: ["born", "w2"], died: ["died", "w2"], lived: ["lived", "num opt w0"], id: ["id", "opt w1"], maker: ["maker", ""], path: ["former path", ""], pin: ["pinned by", "w3"], bytes: ["held", "num opt w1"], file: ["file", ""], freed: ["freed by", "opt w3"] };
+const ALL = { born: ["born", "w2"], died: ["died", "w2"], lived: ["lived", "num opt w0"], id: ["id", "opt w1"], maker: ["maker", "opt"], path: ["former path", "opt"], pin: ["pinned by", "w3"], bytes: ["held", "num opt w1"], file: ["file", ""], freed: ["freed by", "opt w3"] };
 
 function Rows({ made, by, query, colours, onInside }) {
   const sort = (query.sort || "").replace(/^-/, "") in ALL ? query.sort.replace(/^-/, "") : "died", down = Boolean(query.sort?.startsWith("-"));
