@@ -62,6 +62,11 @@ class State:
     def host(self) -> Host:
         return self._follower.host
 
+    @property
+    def taken_at(self) -> float | None:
+        """When the last tick was; None before the first."""
+        return self._tick.at if self._tick else None
+
     def take_tick(self, tick: Tick) -> None:
         if self._tick is not None and not isinstance(self._tick.look, Gap):
             self._previous = self._tick.look

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "reap": "Opt-in: free zombies that only page cache keeps, within a budget.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
     "fleet": "Many nodes: which are sick, what they share, since when, where to begin.",
+    "serve": "The page over everything: this host without an agent, or any recording.",
     "top": "Births, deaths, releases and zombies by maker, live.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
     "export": "Print rules, a dashboard, units and drop-ins, an agent policy, a plugin, a kubelet fragment, a script.",

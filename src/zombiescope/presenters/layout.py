@@ -5,12 +5,13 @@ joints (`/`, `.`, `-`); a command goes on behind a backslash, so that it can be 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
+
+from zombiescope.presenters.commands import quoted
 
 LABEL_WIDTH = 10
 _JOINT = re.compile(r"[^/._:@=,|-]*(?:[/._:@=,|-]+|$)")
@@ -141,11 +142,6 @@ def _cut(word: str, width: int) -> list[str]:
     raw = "".join(shlex.split(word))
     parts = [shlex.quote(part) for part in pieces(raw, max(width - 6, _LEAST_WIDTH))]
     return [f"{'   ' if not number else ''}{part}\\" for number, part in enumerate(parts[:-1])] + [parts[-1]]
-
-
-def quoted(word: str) -> str:
-    """For a shell, and without quotes where it needs none."""
-    return shlex.quote(word)
 
 
 def again(command: str, root: str | None) -> str:

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
+from zombiescope.presenters.commands import HERE, Asked, apply_command
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, size
-from zombiescope.presenters.layout import Block, Command, Prose, quoted
+from zombiescope.presenters.layout import Block, Command, Prose, again, quoted
 from zombiescope.presenters.unknown_text import unknown_block
 from zombiescope.remedies.plan import (
     AskHuman,
@@ -40,22 +40,7 @@ _NAMED = 3
 _BESIDE = 13
 
 
-class Asked(NamedTuple):
-    """How the plan was asked for: what does it must be asked for in the same way."""
-
-    maker: str | None = None
-    below: str | None = None
-    root: str | None = None
-    """The root folder of an image."""
-    is_elsewhere: bool = False
-    """It was made from a recording: it is to be done on the host that was recorded."""
-    is_root: bool = True
-
-
-_HERE = Asked()
-
-
-def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE, before: str = "") -> list[RenderableType]:
+def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = HERE, before: str = "") -> list[RenderableType]:
     """`before`: what the first line begins with."""
     first = f"{before}{headline(plan)}"
     parts: list[RenderableType] = [Prose(first, "bold"), *render_steps(plan)]
@@ -108,7 +93,7 @@ def _last_words(plan: Plan, asked: Asked) -> list[RenderableType]:
     if not plan.own_steps and plan.zombies is None and not asked.is_root:
         return [Command("to see what can be done", "sudo zombiescope plan")]
     if not plan.own_steps:
-        return [Command("to look closer", f"zombiescope doctor{_scope(asked._replace(maker=None, below=None))}")]
+        return [Command("to look closer", again("doctor", asked.root))]
     if not plan.consents and all(step.needs_consent for step in plan.own_steps):
         every = next_command((), asked)
         return [
@@ -122,14 +107,8 @@ def _last_words(plan: Plan, asked: Asked) -> list[RenderableType]:
 
 def next_command(consents: Sequence[str], asked: Asked) -> Command:
     """Does what was planned, and no more."""
-    given = "".join(f" --consent {quoted(name)}" for name in consents)
     where = ", on the host that was recorded" if asked.is_elsewhere else ""
-    return Command(f"to do it{where}", f"zombiescope apply --yes{_scope(asked)}{given}")
-
-
-def _scope(asked: Asked) -> str:
-    options = [("maker", asked.maker), ("below", asked.below), ("root", asked.root)]
-    return "".join(f" --{option} {quoted(value)}" for option, value in options if value is not None)
+    return Command(f"to do it{where}", apply_command(consents, asked, really=True))
 
 
 def render_steps(plan: Plan) -> list[RenderableType]:

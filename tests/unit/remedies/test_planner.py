@@ -15,9 +15,10 @@ from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.levers import Levers, SwapArea
 from zombiescope.facts.zombies import PinKind
+from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import Asked, headline, next_command, render_plan_text
+from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
