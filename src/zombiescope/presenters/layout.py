@@ -5,6 +5,7 @@ joints (`/`, `.`, `-`); a command goes on behind a backslash, so that it can be 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
-from zombiescope.presenters.commands import HERE, Asked, apply_command
+from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, size
-from zombiescope.presenters.layout import Block, Command, Prose, again, quoted
+from zombiescope.presenters.layout import Block, Command, Prose, again
 from zombiescope.presenters.unknown_text import unknown_block
 from zombiescope.remedies.plan import (
     AskHuman,

@@ -19,7 +19,7 @@ from zombiescope.facts.units import LiveUnit
 from zombiescope.facts.workloads import Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births
+from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
 from zombiescope.probes.unit_text import is_unit_name
@@ -114,7 +114,8 @@ def _births(host: Host, seconds: float, progress: Callable[[float], None]) -> tu
         return None, [hierarchy.about("units[].births")]
     if seconds <= 0:
         return None, [Gap("units[].births", "nothing was watched", "--seconds 10")]
-    return read_cgroup_births(host, hierarchy, seconds, progress), []
+    births = read_cgroup_births(host, hierarchy, seconds, progress)
+    return (None, [births]) if isinstance(births, Gap) else (births, [])
 
 
 def _zombies(host: Host) -> dict[str, int] | Gap:
@@ -189,16 +190,16 @@ class ServicesWatch(Quiet):
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap, audit: Auditing) -> None:
         self._host, self._beside, self._audit = host, beside_recording(host), audit
         self._is_this_host = isinstance(self._beside, LiveHost) and self._beside.label == LiveHost().label
-        self._births: BirthsWatch | None = None
+        self._births: BirthsWatch | Gap | None = None
         self._start = host.monotonic()
         self._before: Mapping[str, LiveUnit] | Gap = _NOT_HERE
         if self._is_this_host:
             self._before = read_systemd_state(self._beside)
             if isinstance(hierarchy, Hierarchy):
-                self._births = BirthsWatch(self._beside, hierarchy)
+                self._births = watch_births(self._beside, hierarchy)
 
     def look(self) -> None:
-        if self._births:
+        if isinstance(self._births, BirthsWatch):
             self._births.look_if_due()
 
     def seen(self) -> ServicesSeen | Gap:
@@ -209,7 +210,8 @@ class ServicesWatch(Quiet):
         if not self._is_this_host:
             return {"gap": list(_ELSEWHERE)}
         seconds = self._host.monotonic() - self._start
-        live = live_between(self._beside, self._before, self._births.births if self._births else None)
+        births = self._births.births if isinstance(self._births, BirthsWatch) else None
+        live = live_between(self._beside, self._before, births)
         audit, files = self._audit(live)
         needs = {unit.name: unit for unit in audit.units}
         loops = []
