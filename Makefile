@@ -11,12 +11,18 @@ OWN    := $(PREFIX)/lib/zombiescope
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages test-docs fuzz-short
+BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs test-strange
 # What is made after that, one by one.
-ALONE    := test-kernel test-hostile test-browser test-server test-guides
+ALONE    := test-kernel test-hostile test-browser test-server test-onefile-short test-guides
+# What asks the command of the product, and can so be asked of the one file.
+ONEFILE_ALONE := tests/onefile/test_file.py tests/onefile/test_bare_root.py tests/kernel/test_self_check.py tests/unit/cli/test_process.py \
+	tests/kernel/test_lab_readers.py tests/server/test_killed.py
+ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_self_check.py tests/kernel/test_lab_readers.py tests/kernel/test_lab_zombies.py \
+	tests/kernel/test_lab_clean.py tests/kernel/test_scan_truth.py tests/kernel/test_remedies.py tests/kernel/test_reap.py tests/kernel/test_cores.py \
+	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz docs man install uninstall pictures test-docs test-guides clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -64,6 +70,9 @@ test-unit: $(READY) ## the shape of the house and every room alone; no root, no 
 test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, against systemctl; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=packages $(BIN)/python -m pytest tests/packages
 
+test-strange: $(READY) $(PACKAGES) ## every reading command where /proc, /sys, BPF or rights are missing, and under gVisor; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=strange $(BIN)/python -m pytest tests/strange
+
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
 
@@ -97,6 +106,21 @@ bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 
 size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
 	@$(PYTHON) tools/house_size.py
+
+onefile: $(READY) $(PACKAGES) ## dist/zombiescope-ARCH, static, for hosts with an old Python or none; ARCH=x86_64 or aarch64 for one
+	@$(BIN)/python -m tools.onefile $(ARCH:%=--arch %)
+
+onefile-x86_64: $(READY) $(PACKAGES) ## that of x86_64 alone, as CI builds it
+	@$(BIN)/python -m tools.onefile --arch x86_64
+
+test-onefile: $(READY) $(PACKAGES) onefile-x86_64 ## kernel, process and agent tests with the one file as the command, and in machines without Python
+	ZOMBIESCOPE_REQUIRE=onefile,kernel,server ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest $(ONEFILE_ALL)
+
+test-onefile-short: $(READY) $(PACKAGES) onefile-x86_64 ## what CI runs of them
+	ZOMBIESCOPE_REQUIRE=onefile,kernel,server ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest $(ONEFILE_ALONE)
+
+test-onefile-machines: $(READY) $(PACKAGES) onefile-x86_64 ## the one file on 5.10 and 6.1, in a root without any Python
+	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py

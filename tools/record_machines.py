@@ -69,7 +69,7 @@ def keep(cell: Cell, out: Path) -> None:
 def main() -> int:
     cells = [cell_named(name) for name in sys.argv[1:]] or list(CELLS)
     store = Store()
-    store.ensure([cell.image for cell in cells], [cell.kernel for cell in cells])
+    store.ensure([cell.image for cell in cells], [cell.kernel_part for cell in cells])
     with ThreadPoolExecutor(2) as machines:
         done = list(machines.map(lambda cell: record(store, cell), cells))
     return subprocess.run(["du", "-sh", str(MACHINES)], check=False).returncode if all(done) else 1

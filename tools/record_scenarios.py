@@ -28,7 +28,7 @@ TIMEOUT_SECONDS = 1_800
 
 def record(cell_name: str, module: ModuleType, names: list[str]) -> int:
     cell, store = cell_named(cell_name), Store()
-    store.ensure([cell.image], [cell.kernel])
+    store.ensure([cell.image], [cell.kernel_part])
     with tempfile.TemporaryDirectory(prefix="zombiescope-scenarios-") as folder:
         job = stage(Path(folder) / "job", cell, ["python3", "-m", module.__name__, *names])
         outcome = run_job(store, cell, job, Path(folder) / "out", TIMEOUT_SECONDS)

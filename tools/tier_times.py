@@ -21,6 +21,7 @@ BUDGET_MINUTES = {
     "test-hostile": 3,
     "test-browser": 4,
     "test-server": 4,
+    "test-onefile-short": 2,
     "test-guides": 2,
 }
 

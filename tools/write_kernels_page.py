@@ -13,8 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.vm.cells import CELLS, UNBOOTABLE, Cell  # noqa: E402
+from tests.vm.cells import CELLS, UNTRIED, Cell  # noqa: E402
 from tests.vm.kernel_tier import TIER, Carried, is_carried  # noqa: E402
+from tests.vm.stories.interfaces import TIERS  # noqa: E402
 
 TABLE = ROOT / "docs/reference/kernels.json"
 PAGE = ROOT / "docs/reference/kernels.md"
@@ -22,11 +23,22 @@ RESULTS = ROOT / "build/vm"
 
 Seen = dict[str, dict[str, bool | int | str]]
 
-_HEAD = """# Interfaces by kernel
+_HEAD = """# What works on which kernel
+
+Counts of zombies, the sweep and the ledger by polling need nothing but plain files and work on every kernel that was tried.
+The other tiers need more of the kernel; where one is missing the next answers, and the report says which and why.
 
 Written by `tools/write_kernels_page.py` from what the stories saw inside each machine of the kernel matrix
 (`tests/vm/stories/interfaces.py` asks); a story in each machine fails when this page is not true of it.
 The tool itself never looks at a version: it probes for the file, the field or the error.
+
+"""
+
+
+_NOTES = """The BPF walk needs `bpf_loop` (Linux 5.17). The walk through `/proc/kcore` needs BTF and the addresses of data in
+`/proc/kallsyms` (`CONFIG_KALLSYMS_ALL`), which Debian's 6.1 cloud kernel for arm64 does not list; it does not depend on the
+layout of memory: 4-level, 5-level (52-bit) and 16 KiB page tables were walked. Lockdown, seccomp and missing capabilities refuse
+tiers on any kernel; `zombiescope autopsy` names the reason.
 
 """
 
@@ -44,14 +56,43 @@ def collect(results: Path, told: Seen) -> Seen:
 
 def render(seen: Seen) -> str:
     cells = [cell for cell in CELLS if cell.name in seen]
-    names = list(dict.fromkeys(name for answers in seen.values() for name in answers))
-    lines = ["| | " + " | ".join(cell.name for cell in cells) + " |", "|---|" + "---|" * len(cells)]
+    names = [name for name in dict.fromkeys(name for answers in seen.values() for name in answers) if name not in TIERS]
+    lines = ["## Interfaces", ""]
+    lines += ["| | " + " | ".join(cell.name for cell in cells) + " |", "|---|" + "---|" * len(cells)]
     lines += [f"| {name} | " + " | ".join(_word(seen[cell.name].get(name)) for cell in cells) + " |" for name in names]
-    text = _HEAD + "\n".join(lines) + "\n\n## Machines\n\n| cell | kernel | made of |\n|---|---|---|\n"
+    text = (
+        _HEAD
+        + _tiers(seen, cells)
+        + "\n".join(lines)
+        + "\n\n## Machines\n\n| cell | kernel | made of |\n|---|---|---|\n"
+    )
     text += "".join(f"| {cell.name} | {cell.kernel} | {made_of(cell)} |\n" for cell in cells)
     text += _kernel_tier([cell for cell in cells if cell.required], cells)
-    text += "\n## What could not be had\n\n| variant | reason |\n|---|---|\n"
-    return text + "".join(f"| {variant.name} | {variant.reason} |\n" for variant in UNBOOTABLE)
+    text += "\n## What was not tried\n\n| variant | reason |\n|---|---|\n"
+    return text + "".join(f"| {variant.name} | {variant.reason} |\n" for variant in UNTRIED)
+
+
+def _tiers(seen: Seen, cells: list[Cell]) -> str:
+    """From which kernel on each tier works, by architecture; kernels that do not have it are named."""
+    architectures = list(dict.fromkeys(str(seen[cell.name]["architecture"]) for cell in cells))
+    text = "## Tiers\n\n| | " + " | ".join(architectures) + " |\n|---|" + "---|" * len(architectures) + "\n"
+    for tier in TIERS:
+        told = [
+            _told(seen, [cell for cell in cells if seen[cell.name]["architecture"] == each], tier)
+            for each in architectures
+        ]
+        text += f"| {tier} | " + " | ".join(told) + " |\n"
+    return text + "\n" + _NOTES
+
+
+def _told(seen: Seen, cells: list[Cell], tier: str) -> str:
+    kernels = sorted({cell.kernel for cell in cells}, key=lambda kernel: [int(part) for part in kernel.split(".")])
+    works = {kernel: [seen[cell.name][tier] for cell in cells if cell.kernel == kernel] for kernel in kernels}
+    without = [kernel for kernel in kernels if not all(works[kernel])]
+    having = [kernel for kernel in kernels if kernel not in without]
+    if not having:
+        return f"not on {', '.join(without)}"
+    return "from " + having[0] + (f"; not on {', '.join(without)}" if without else "")
 
 
 def _kernel_tier(required: list[Cell], cells: list[Cell]) -> str:
@@ -83,7 +124,8 @@ def _word(answer: bool | int | str | None) -> str:
 
 
 def made_of(cell: Cell) -> str:
-    parts = [f"{cell.image} image", f"{cell.init} as init", f"cgroup {cell.hierarchy}"]
+    parts = [] if cell.platform == "amd64" else [cell.platform]
+    parts += [f"{cell.image} image", f"{cell.init} as init", f"cgroup {cell.hierarchy}"]
     parts += [f"{cell.swap_megabytes} MB swap"] if cell.swap_megabytes else []
     parts += [f"{cell.numa_nodes} NUMA nodes"] if cell.numa_nodes > 1 else []
     parts += ["MGLRU on"] if cell.mglru else []

@@ -19,7 +19,10 @@ CAP_PERFMON, CAP_BPF = 38, 39
 _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 8, 38, 22
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
-_BPF_CALL = {"x86_64": 321, "aarch64": 280}
+_CALLS = {
+    "x86_64": {"bpf": 321, "perf_event_open": 298},
+    "aarch64": {"bpf": 280, "perf_event_open": 241},
+}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -72,12 +75,17 @@ def _set_capabilities(mask: int) -> None:
 
 def refuse_bpf(number: int) -> None:
     """From now on bpf(2) fails with this errno, as in a container's default profile."""
-    call = _BPF_CALL[platform.machine()]
+    refuse(number, "bpf")
+
+
+def refuse(number: int, *calls: str) -> None:
+    """The same for other system calls."""
     program = struct.pack("<HBBI", 0x20, 0, 0, 0)  # the number of the system call
-    program += struct.pack("<HBBI", 0x15, 0, 1, call)  # is it bpf?
-    program += struct.pack("<HBBI", 0x06, 0, 0, 0x00050000 | number)  # refuse
+    for call in calls:
+        program += struct.pack("<HBBI", 0x15, 0, 1, _CALLS[platform.machine()][call])  # is it this one?
+        program += struct.pack("<HBBI", 0x06, 0, 0, 0x00050000 | number)  # refuse
     program += struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)  # allow
     code = ctypes.create_string_buffer(program, len(program))
-    header = ctypes.create_string_buffer(struct.pack("<H6xQ", 4, ctypes.addressof(code)))
+    header = ctypes.create_string_buffer(struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(code)))
     assert _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
     assert _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0) == 0, os.strerror(ctypes.get_errno())

@@ -42,7 +42,8 @@ def _hands_pages_on() -> bool:
 
 
 HAS_BPF = os.geteuid() != 0 or _has_bpf()
-HAS_KCORE = Path("/proc/kcore").exists()
+HAS_KCORE = Path("/proc/kcore").exists() and b" root_mem_cgroup\n" in Path("/proc/kallsyms").read_bytes()
+"""A kernel built without CONFIG_KALLSYMS_ALL does not say where its data is (Debian's 6.1 cloud kernel for arm64)."""
 TIERS = [tier for tier, is_here in ((Tier.BPF, HAS_BPF), (Tier.KCORE, HAS_KCORE)) if is_here]
 PAGES_PIN = not _hands_pages_on()
 HAS_SWAP = len(Path("/proc/swaps").read_text().splitlines()) > 1

@@ -49,10 +49,10 @@ def mirrors(listing: str) -> tuple[str, str]:
 
 
 class PrivateApt:
-    """One apt root with the given suites and an empty dpkg status: a dependency closure is complete."""
+    """One apt root with the given suites and an empty dpkg status: a dependency closure is complete, of any architecture."""
 
-    def __init__(self, root: Path, suites: Sequence[str]) -> None:
-        self.root = root
+    def __init__(self, root: Path, suites: Sequence[str], architecture: str = "amd64") -> None:
+        self.root, self._architecture = root, architecture
         for folder in ("lists/partial", "cache/archives/partial"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "status").write_text("")
@@ -104,8 +104,8 @@ class PrivateApt:
             "Dir::Etc::sourceparts": "-",
             "Dir::Etc::preferences": "-",
             "Dir::Etc::preferencesparts": "-",
-            "APT::Architecture": "amd64",
-            "APT::Architectures": "amd64",
+            "APT::Architecture": self._architecture,
+            "APT::Architectures": self._architecture,
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -22,9 +21,12 @@ from typing import Any
 
 from tests.vm.archive import BuildError, PrivateApt
 from tests.vm.image import finish, unpack, write_disk
-from tests.vm.recipe import CRASHING_KERNELS, IMAGES, KERNEL_PACKAGES, KERNEL_SUITES, image_hash, kernel_hash
+from tests.vm.initramfs import extract_kernel, write_initramfs
+from tests.vm.recipe import CRASHING_KERNELS, IMAGES, KERNEL_SUITES, PLATFORMS, Platform, image_hash, kernel_hash
 
 NEWEST = "newest"
+SHELL_SUITE = "bookworm"
+"""Of the shell in an initramfs, where a kernel needs one."""
 _UNUSED_SECONDS = 30 * 86_400
 
 
@@ -77,14 +79,14 @@ class Store:
     def _build_image(self, name: str) -> None:
         image = IMAGES[name]
         with self._part(self.image(name).parent.name) as (folder, facts):
-            apt = PrivateApt(folder / "apt", [image.suite, f"{image.suite}-security"])
+            apt = PrivateApt(folder / "apt", [image.suite, f"{image.suite}-security"], image.architecture)
             facts["index_bytes"] = apt.update()
             packages = apt.download(image.packages)
             facts["download_bytes"] = sum(path.stat().st_size for path in packages)
             say(f"image {name}: {len(packages)} packages, {facts['download_bytes'] / 1e6:.0f} MB; unpacking")
             root = folder / "root"
             unpack(packages, root)
-            finish(root)
+            finish(root, image.architecture)
             write_disk(root, folder / "disk", image.size_megabytes)
             facts["versions"] = [path.stem for path in packages]
             for leftover in (root, folder / "apt"):
@@ -109,21 +111,33 @@ class Store:
         return facts
 
     def _build_kernels(self, wanted: Sequence[str], crashed: Collection[str] = ()) -> None:
-        with _scratch(self.folder) as scratch:
-            apt = PrivateApt(scratch / "apt", KERNEL_SUITES)
-            index_bytes = apt.update()
-            offered = apt.versions(KERNEL_PACKAGES)
-            for series in wanted:
-                with self._part(self.kernel(series).parent.name) as (folder, facts):
-                    package, version = newest_of(series, offered, {*CRASHING_KERNELS, *crashed})
-                    facts["crashed"] = sorted(crashed)
-                    archive = apt.download_one(package)
-                    facts.update(
-                        package=package, version=version, download_bytes=archive.stat().st_size, index_bytes=index_bytes
-                    )
+        by_architecture: dict[str, list[str]] = {}
+        for part in wanted:
+            by_architecture.setdefault(platform_of(part)[1].architecture, []).append(part)
+        for architecture, parts in by_architecture.items():
+            with _scratch(self.folder) as scratch:
+                apt = PrivateApt(scratch / "apt", KERNEL_SUITES, architecture)
+                index_bytes = apt.update()
+                for part in parts:
+                    self._build_kernel(apt, part, crashed, index_bytes)
                     index_bytes = 0
-                    _extract_kernel(archive, folder / "vmlinuz")
-                    say(f"kernel {series}: {package} {version}, {facts['download_bytes'] / 1e6:.0f} MB")
+
+    def _build_kernel(self, apt: PrivateApt, part: str, crashed: Collection[str], index_bytes: int) -> None:
+        series, platform = platform_of(part)
+        with self._part(self.kernel(part).parent.name) as (folder, facts):
+            offered = apt.versions(platform.kernel_packages)
+            package, version = newest_of(series, offered, {*CRASHING_KERNELS, *crashed})
+            archive = apt.download_one(package)
+            size = archive.stat().st_size
+            facts.update(package=package, version=version, download_bytes=size, index_bytes=index_bytes)
+            facts["crashed"] = sorted(crashed)
+            extract_kernel(archive, folder / "vmlinuz")
+            if platform.modules:
+                own = PrivateApt(folder / "apt", [SHELL_SUITE], platform.architecture)
+                facts["index_bytes"] += own.update()
+                write_initramfs(archive, own.download_one("busybox-static"), platform.modules, folder / "initramfs")
+                shutil.rmtree(folder / "apt")
+            say(f"kernel {part}: {package} {version}, {size / 1e6:.0f} MB")
 
     @contextmanager
     def _part(self, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -174,15 +188,10 @@ def newest_of(series: str, offered: Sequence[tuple[str, str]], passed_over: Coll
     return max(matching, key=lambda row: [int(number) for number in re.findall(r"\d+", row[1])])
 
 
-def _extract_kernel(archive: Path, target: Path) -> None:
-    with (
-        subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as source,
-        target.open("wb") as kernel,
-    ):
-        command = ["tar", "--extract", "--to-stdout", "--wildcards", "*/vmlinuz*"]
-        done = subprocess.run(command, stdin=source.stdout, stdout=kernel, check=False)
-    if done.returncode or target.stat().st_size < 1_000_000:
-        raise BuildError(f"unpack {archive.name}", "there is no kernel in it")
+def platform_of(part: str) -> tuple[str, Platform]:
+    """The series and the platform out of a kernel's name, such as 6.12-arm64-16k."""
+    series, _, platform = part.partition("-")
+    return series, PLATFORMS[platform or "amd64"]
 
 
 def summary(contents: dict[str, dict[str, Any]]) -> str:
@@ -202,8 +211,8 @@ def main() -> int:
     if "--refresh" in sys.argv[1:]:
         for part in store.contents():
             shutil.rmtree(store.folder / part)
-    store.ensure([cell.image for cell in cells], [cell.kernel for cell in cells])
-    parts = {store.kernel(cell.kernel).parent.name for cell in cells} | {
+    store.ensure([cell.image for cell in cells], [cell.kernel_part for cell in cells])
+    parts = {store.kernel(cell.kernel_part).parent.name for cell in cells} | {
         store.image(cell.image).parent.name for cell in cells
     }
     contents = {name: facts for name, facts in store.contents().items() if name in parts}

@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.vm.build import Store, say
 from tests.vm.cells import Cell, Hierarchy, Init
 from tests.vm.image import ROOT_PARTITION
+from tests.vm.recipe import PLATFORMS
 
 NOT_FINISHED = 124
 NEVER_STARTED = 125
@@ -179,6 +180,7 @@ def _read_result(folder: Path, finished: bool, timeout_seconds: float) -> tuple[
 
 
 def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
+    platform = PLATFORMS[cell.platform]
     disks = [
         (1, store.image(cell.image), "snapshot=on"),
         (2, folder / "disks/job", "readonly=on"),
@@ -194,15 +196,12 @@ def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
         "nice",
         "-n",
         "5",
-        "qemu-system-x86_64",
+        platform.emulator,
         "-accel",
         "tcg,thread=single,tb-size=512",
     ]
     command += [
-        "-machine",
-        "q35",
-        "-cpu",
-        "max",
+        *platform.machine,
         "-smp",
         str(cell.cpus),
         *_memory(cell),
@@ -211,15 +210,12 @@ def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
         "none",
         "-no-reboot",
     ]
-    command += ["-serial", f"file:{folder}/console", "-serial", f"file:{folder}/live"]
-    command += [
-        "-kernel",
-        str(store.kernel(cell.kernel)),
-        "-append",
-        _kernel_arguments(cell),
-        "-device",
-        "nvme,id=disks,serial=vm",
-    ]
+    command += ["-serial", f"file:{folder}/console", "-chardev", f"file,id=live,path={folder}/live"]
+    command += ["-device", "pci-serial,chardev=live" if platform.architecture == "arm64" else "isa-serial,chardev=live"]
+    kernel = store.kernel(cell.kernel_part)
+    command += ["-kernel", str(kernel), "-append", _kernel_arguments(cell), "-device", "nvme,id=disks,serial=vm"]
+    if platform.modules:
+        command += ["-initrd", str(kernel.with_name("initramfs"))]
     for number, path, options in disks:
         command += ["-drive", f"if=none,id=d{number},format=raw,file={path},{options}"]
         command += ["-device", f"nvme-ns,bus=disks,drive=d{number},nsid={number}"]
@@ -246,7 +242,8 @@ def _kernel_arguments(cell: Cell) -> str:
         f"root={ROOT_PARTITION}",
         "rootwait",
         "rw",
-        "console=ttyS0",
+        f"console={PLATFORMS[cell.platform].console}",
+        f"vm.live={PLATFORMS[cell.platform].live}",
         "quiet",
         "panic=-1",
         "mitigations=off",

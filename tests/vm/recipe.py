@@ -2,7 +2,8 @@
 """What a test machine is made of: Debian suites, packages, kernels, Python packages, guest files.
 
 Its hash is in the name of what is cached: change a word of it and the next run builds anew.
-Kernels are Debian's cloud flavour: NVMe, ext4, serial port, BTF and kcore are built in, so no initramfs and no modules.
+Kernels are Debian's cloud flavour: NVMe, ext4, serial port, BTF and kcore are built in, so no initramfs and no modules; where
+another flavour is wanted (pages of 16 KiB), its few modules are put into an initramfs of our own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,49 @@ REQUIREMENTS = REPOSITORY / "requirements-dev.txt"
 KERNEL_SUITES = ("bullseye-security", "bookworm-security", "trixie-backports")
 """Small indexes that between them have 5.10, 6.1, 6.12 and everything newer that Debian keeps."""
 
-KERNEL_PACKAGES = r"linux-(image|binary)-\d.*-cloud-amd64"
-"""From 6.19 the kernel itself is in linux-binary-*, and linux-image-* only points to it."""
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What machines of one architecture and page size are made of and run by."""
+
+    architecture: str
+    """As Debian calls it."""
+    kernel_packages: str
+    """From 6.19 the kernel itself is in linux-binary-*, and linux-image-* only points to it."""
+    emulator: str
+    machine: tuple[str, ...]
+    console: str
+    live: str
+    """The second serial port, where a job is seen while it runs."""
+    modules: tuple[str, ...] = ()
+    """What its kernel needs to reach the root disk and does not have built in."""
+
+
+_ARM = ("-machine", "virt", "-cpu", "max,pauth-impdef=on")
+"""`max` has 52-bit addresses, which the 6.12 kernels then use; the architected pointer authentication is slow to emulate."""
+
+PLATFORMS = {
+    "amd64": Platform(
+        "amd64",
+        r"linux-(image|binary)-\d.*-cloud-amd64",
+        "qemu-system-x86_64",
+        ("-machine", "q35", "-cpu", "max"),
+        "ttyS0",
+        "ttyS1",
+    ),
+    "arm64": Platform(
+        "arm64", r"linux-(image|binary)-\d.*-cloud-arm64", "qemu-system-aarch64", _ARM, "ttyAMA0", "ttyS0"
+    ),
+    "arm64-16k": Platform(
+        "arm64",
+        r"linux-(image|binary)-\d.*-arm64-16k",
+        "qemu-system-aarch64",
+        _ARM,
+        "ttyAMA0",
+        "ttyS0",
+        ("crc32c_generic", "nvme", "ext4"),
+    ),
+}
 
 CRASHING_KERNELS = {
     "6.1.192-1": "ext4 reads through a null pointer once its buddy page has left the cache (ext4_mb_load_buddy_gfp)",
@@ -41,12 +83,14 @@ _TOOLS = (
 class Image:
     suite: str
     packages: tuple[str, ...]
+    architecture: str = "amd64"
     size_megabytes: int = 900
 
 
 IMAGES = {
     "bookworm": Image("bookworm", (*_TOOLS, "dbus", "systemd", "systemd-sysv")),
     "trixie": Image("trixie", (*_TOOLS, "dbus", "systemd", "systemd-sysv", "dbus-system-bus-common")),
+    "bookworm-arm64": Image("bookworm", (*_TOOLS, "dbus", "systemd", "systemd-sysv"), "arm64"),
 }
 
 
@@ -58,7 +102,8 @@ def python_requirements() -> list[str]:
 
 def kernel_hash() -> str:
     """What decides which kernels are available, as eight hexadecimal digits."""
-    return _hash([KERNEL_PACKAGES, *KERNEL_SUITES, *CRASHING_KERNELS], ["archive.py"])
+    packages = [repr(platform) for platform in PLATFORMS.values()]
+    return _hash([*packages, *KERNEL_SUITES, *CRASHING_KERNELS], ["archive.py", "initramfs.py"])
 
 
 def image_hash(name: str) -> str:

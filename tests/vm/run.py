@@ -38,7 +38,7 @@ def main() -> int:
     )
     store = Store()
     try:
-        store.ensure([cell.image], [cell.kernel])
+        store.ensure([cell.image], [cell.kernel_part])
     except BuildError as error:
         say(f"error: {error}")
         return 3

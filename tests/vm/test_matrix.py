@@ -22,7 +22,7 @@ from tests.vm.job import stage
 from tests.vm.kernel_tier import selection
 from tests.vm.machine import STOP, Outcome, run_job
 from tests.vm.mutations import MUTATIONS
-from tests.vm.recipe import REPOSITORY
+from tests.vm.recipe import PLATFORMS, REPOSITORY
 
 pytestmark = pytest.mark.vm
 
@@ -95,8 +95,8 @@ def why_once_more(store: Store, cell: Cell, crash: str | None) -> str:
     """A kernel that crashed is replaced by the next older one: nothing that we test may crash one, so say it aloud."""
     if crash is None:
         return "for a moment may be too short under emulation"
-    version = store.kernel_version(cell.kernel)
-    older = store.replace_kernel(cell.kernel, version)
+    version = store.kernel_version(cell.kernel_part)
+    older = store.replace_kernel(cell.kernel_part, version)
     return f"for its kernel {version} crashed ({crash}), now with {older or 'the same: no older one is offered'}"
 
 
@@ -111,11 +111,12 @@ def keep_first(outcome: Outcome) -> str:
 
 @pytest.fixture(scope="session")
 def outcomes() -> Iterator[dict[str, Future[Outcome]]]:
-    if missing := [program for program in ("qemu-system-x86_64", "mke2fs", "apt-get") if not shutil.which(program)]:
+    emulators = {PLATFORMS[cell.platform].emulator for cell in chosen_cells()}
+    if missing := [program for program in (*sorted(emulators), "mke2fs", "apt-get") if not shutil.which(program)]:
         reason = f"not installed: {', '.join(missing)} (try: tools/install-packages)"
         (pytest.fail if "vm" in os.environ.get("ZOMBIESCOPE_REQUIRE", "") else pytest.skip)(reason)
     store = Store()
-    store.ensure([cell.image for cell in chosen_cells()], [cell.kernel for cell in chosen_cells()])
+    store.ensure([cell.image for cell in chosen_cells()], [cell.kernel_part for cell in chosen_cells()])
     machines = ThreadPoolExecutor(MACHINES_AT_A_TIME)
     try:
         yield {cell.name: machines.submit(run_cell, store, cell) for cell in chosen_cells()}

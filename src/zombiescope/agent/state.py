@@ -62,6 +62,11 @@ class State:
     def host(self) -> Host:
         return self._follower.host
 
+    @property
+    def taken_at(self) -> float | None:
+        """When the last tick was; None before the first."""
+        return self._tick.at if self._tick else None
+
     def take_tick(self, tick: Tick) -> None:
         if self._tick is not None and not isinstance(self._tick.look, Gap):
             self._previous = self._tick.look
@@ -156,6 +161,7 @@ class State:
             events.zombie_times if events else Histogram(),
             tuple(sample for reading in self._readings.values() for sample in reading.samples),
             events.gaps if events else (),
+            tuple(each for reading in self._readings.values() for each in reading.histograms),
         )
 
     def sample(self) -> dict[str, float]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.pipeline.plan import Scope
 
 if TYPE_CHECKING:
-    from zombiescope.presenters.plan_text import Asked
+    from zombiescope.presenters.commands import Asked
 
 
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,11 +33,11 @@ def scope_of(maker: str | None, below: str | None) -> Scope:
 def asked_of(scope: Scope, root: bytes | None) -> Asked:
     """What a plan's last line repeats, so that what is done is what was planned."""
     from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.presenters.plan_text import Asked  # noqa: PLC0415
+    from zombiescope.presenters.commands import Asked  # noqa: PLC0415
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):
-        return Asked(scope.maker, below, None if root is None else shown(root))
+        return Asked(scope.maker, below, None if root is None else shown(root), is_root=os.geteuid() == 0)
     return Asked(scope.maker, below, is_elsewhere=True)
 
 

@@ -16,17 +16,23 @@ from enum import StrEnum
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
+from zombiescope.host.page_size import PAGE_BYTES
 
 WORD_BYTES = 8
 HEAD, TAIL = 1 << 15, 1 << 16
 _FRAME = (1 << 55) - 1
 _PRESENT = 1 << 63
 _NEAR = 512
-_LARGEST_ORDER = 9
+
+
+def largest_order(page_bytes: int) -> int:
+    """A huge page is as many pages as a page table has entries: 2 MiB of 4 KiB, 32 MiB of 16 KiB, 512 MiB of 64 KiB."""
+    return (page_bytes // WORD_BYTES).bit_length() - 1
 
 
 class PageFrames:
-    def __init__(self, owners: int, flags: int, own_map: int) -> None:
+    def __init__(self, owners: int, flags: int, own_map: int, page_bytes: int = PAGE_BYTES) -> None:
+        self._largest_order = largest_order(page_bytes)
         self._owners = owners
         self._flags = flags
         self._own_map = own_map
@@ -56,7 +62,7 @@ class PageFrames:
         return owners, os.pread(self._flags, len(owners), first * WORD_BYTES)
 
     def _owner_of_head(self, frame: int) -> int:
-        for order in range(1, _LARGEST_ORDER + 1):
+        for order in range(1, self._largest_order + 1):
             head = frame >> order << order
             if self._lookup(self._flags, (head,)).get(head, 0) & HEAD:
                 return self._lookup(self._owners, (head,)).get(head, 0)

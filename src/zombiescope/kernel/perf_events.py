@@ -13,6 +13,7 @@ import mmap
 import os
 import platform
 import struct
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -75,6 +76,13 @@ def kernel_only(rate_hz: int, wish: Wish) -> bytes:
     return bytes(raw)
 
 
+def clock_alone(period_ns: int) -> bytes:
+    """The processor clock of one core, for a program of ours to run at; it samples nothing by itself."""
+    raw = bytearray(_ATTR_BYTES)
+    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, period_ns, 0, 0, _DISABLED)
+    return bytes(raw)
+
+
 def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
     """-1: every process, or every core; 0: this thread."""
     number = _NUMBERS.get(platform.machine())
@@ -114,13 +122,27 @@ def read_ring(memory: mmap.mmap, size: int) -> bytes:
     tail = struct.unpack_from("<Q", memory, _TAIL)[0]
     if head == tail:
         return b""
+    _order()
     first, last = tail % size, head % size
     if first < last:
         content = memory[PAGE_BYTES + first : PAGE_BYTES + last]
     else:
         content = memory[PAGE_BYTES + first : PAGE_BYTES + size] + memory[PAGE_BYTES : PAGE_BYTES + last]
+    _order()
     struct.pack_into("<Q", memory, _TAIL, head)
     return content
+
+
+_gate = threading.Lock()
+
+
+def _order() -> None:
+    """The kernel's head is read before the records, and the records before our tail is written: on ARM a processor may otherwise
+    turn that round. A lock given back and taken again is a full barrier."""
+    with _gate:
+        pass
+    with _gate:
+        pass
 
 
 _everything = attr

@@ -17,6 +17,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.lab.names import refusal
 
 BUSY_SECONDS = 5.0
+_MOUNTS = "/proc/self/mountinfo"
 _OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
@@ -153,7 +154,7 @@ def _set_quietly(path: str, value: str) -> None:
 
 
 def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
-    text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape") if mountinfo is None else mountinfo
+    text = _mounts() if mountinfo is None else mountinfo
     unified: str | None = None
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
@@ -172,6 +173,14 @@ def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
         "no mounted cgroup hierarchy has the memory controller",
         "grep memory /proc/cgroups; a kernel command line with cgroup_disable=memory turns it off",
     )
+
+
+def _mounts() -> str:
+    try:
+        return Path(_MOUNTS).read_text(errors="surrogateescape")
+    except OSError as error:
+        why = f"{_MOUNTS}: {(error.strerror or 'cannot be read').lower()}"
+        raise ObservationError("cannot make memory cgroups", why, "mount -t proc proc /proc") from None
 
 
 def _has_memory(mount: str) -> bool:

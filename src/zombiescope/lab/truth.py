@@ -49,8 +49,7 @@ class Truth:
 def truth_document(truth: Truth) -> dict[str, Any]:
     counts = Counter(made.pin for made in truth.made)
     return {
-        **stamp(),
-        "gaps": [gap._asdict() for gap in truth.gaps],
+        **stamp(truth.gaps),
         "action": truth.action,
         "run": truth.run,
         "hierarchy": truth.hierarchy,
@@ -77,18 +76,26 @@ def _zombies(truth: Truth) -> int:
     return len(truth.made) if truth.seen is None else min(truth.seen, len(truth.made))
 
 
-def stamp() -> dict[str, Any]:
+def stamp(gaps: Sequence[Gap] = ()) -> dict[str, Any]:
+    """The beginning of every document of the lab: when, where, and what could not be told."""
     now = datetime.now(UTC)
+    told = {"boot_id": _line(_BOOT_ID), "uptime_seconds": _uptime()}
+    unread = [Gap(f"host.{name}", f"{_PLACES[name]} cannot be read") for name, value in told.items() if value is None]
     return {
         "schema": SCHEMA,
         "taken_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "host": {
             "name": shown(os.fsencode(os.uname().nodename)),
             "kernel": platform.release(),
-            "boot_id": _line("/proc/sys/kernel/random/boot_id"),
-            "uptime_seconds": _uptime(),
+            **told,
         },
+        "gaps": [gap._asdict() for gap in (*unread, *gaps)],
     }
+
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_UPTIME = "/proc/uptime"
+_PLACES = {"boot_id": _BOOT_ID, "uptime_seconds": _UPTIME}
 
 
 def _line(path: str) -> str | None:
@@ -99,7 +106,7 @@ def _line(path: str) -> str | None:
 
 
 def _uptime() -> float | None:
-    line = _line("/proc/uptime")
+    line = _line(_UPTIME)
     return float(line.split()[0]) if line else None
 
 

@@ -121,7 +121,7 @@ def check(
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []
     not_judged: tuple[str, ...] | None = None
-    if target.image is None and not _is_unpacked_image(host, target):
+    if target.image is None and not target.is_manifests_alone and not _is_unpacked_image(host, target):
         reasons += _counts(host, settings.limits, watching, progress.window, untold)
     if target.image is not None or auditing.has_files(host):
         audited = _audit(target, knowledge.with_needs(settings.needs), progress.image)
@@ -131,16 +131,21 @@ def check(
             reasons += _unit_reasons(audited, host, settings.limits)
             gaps = audited.gaps
             if not audited.audit.cannot_tell:
-                not_judged = tuple(unit.name for unit in audited.audit.not_judged)
+                not_judged = audited.audit.not_judged_names
     else:
         reasons.append(unknown("audit", _NOT_RECORDED))
     now = LiveHost().wall_clock()
     gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date(), not_judged)
-    identity = _NOBODY if target.image is not None else read_identity(host)
-    source = shown(target.image) if target.image is not None else host.label
-    return Checked(
-        gate, settings.limits, now if host.is_live else host.wall_clock(), identity, source, (*gaps, *untold)
-    )
+    taken_at = now if host.is_live else host.wall_clock()
+    return Checked(gate, settings.limits, taken_at, *_subject(host, target), (*gaps, *untold))
+
+
+def _subject(host: Host, target: auditing.Target) -> tuple[Identity, str]:
+    if target.image is not None:
+        return _NOBODY, shown(target.image)
+    if target.is_manifests_alone:
+        return _NOBODY, f"manifests in {shown(target.manifests or b'')}"
+    return read_identity(host), host.label
 
 
 def _is_unpacked_image(host: Host, target: auditing.Target) -> bool:

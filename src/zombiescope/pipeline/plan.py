@@ -176,6 +176,14 @@ def plan_for(host: Host, examined: Examined) -> Plan | Gap:
     return propose(examined.diagnosis, examined.autopsy, audit, levers, activity=activity_of(examined.case))
 
 
+def plan_seen(host: Host, examined: Examined, autopsy: Autopsy | None) -> Plan | Gap:
+    """As `plan_for`; of a recording, what would free what it kept: without unit files it leaves out who makes them."""
+    if is_this_host(host) or autopsy is None:
+        return plan_for(host, examined)
+    levers = _levers(host, examined.case.last.snapshot.hierarchy, autopsy, None, asked=False)
+    return propose(examined.diagnosis, autopsy, None, levers, activity=activity_of(examined.case))
+
+
 def activity_of(case: Case, since: float | None = None) -> Activity:
     """Who makes more now, and what starts it. `since`: when the look began, where that was before the case's own window."""
     services = case.services

@@ -11,7 +11,8 @@ from rich.text import Text
 from zombiescope.facts.cores import Blame, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.scan_text import gap_lines
+from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.unknown_text import unknown_block
 
 LEGEND = (
     ("K", "bold red", "saturated in the kernel"),
@@ -151,7 +152,8 @@ def _time_axis(seconds: float, columns: int) -> str:
 
 def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
     if isinstance(seen, Gap):
-        return [Text(f"the cores could not be watched: {seen.reason}", style="magenta"), *gap_lines([seen])]
+        first = Prose(f"the cores could not be watched: {seen.reason}", "magenta")
+        return [first, *unknown_block([seen]), Text(), Command("to look at everything else", "zombiescope doctor")]
     parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), _legend(seen)]
     ranked = sorted(seen.stretches, key=lambda each: -each.seconds)
     for stretch in sorted(ranked[:_MOST_STRETCHES]):
@@ -162,7 +164,13 @@ def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
             Text(f"and {len(ranked) - _MOST_STRETCHES:,} shorter stretches (--json lists all)", style="dim"),
         ]
     unblamed = [seen.blame] if isinstance(seen.blame, Gap) and seen.stretches else []
-    return [*parts, *gap_lines([*seen.gaps, *unblamed])]
+    parts += unknown_block([*seen.gaps, *unblamed])
+    next_ = (
+        ("to see the cause", "zombiescope doctor")
+        if seen.stretches
+        else ("to watch longer", "zombiescope cores --seconds 60")
+    )
+    return [*parts, Text(), Command(*next_)]
 
 
 def _verdict(seen: CoresSeen) -> Text:

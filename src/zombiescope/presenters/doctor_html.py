@@ -183,7 +183,7 @@ def render_doctor_html(report: Report) -> str:
         _section("What to do", _plan(report.plan)),
         _section("When", _when(report)),
         _section("Findings", "".join(_finding(finding) for finding in diagnosis.present)),
-        _section("In vain", _pairs((advice.what, advice.why) for advice in diagnosis.in_vain)),
+        _section("What does not help", _pairs((advice.what, advice.why) for advice in diagnosis.useless)),
         _section("Not found, and not known", _rest(report)),
     ]
     head = (

@@ -24,6 +24,7 @@ RULES = {
     "image-risk": "A service that nothing needs may be restarted for ever",
     "loop-risk": "A service that may be restarted for ever, and nobody could say whether it is needed",
     "audit": "The services could be looked at",
+    "workloads": "Containers, pods and schedules could be looked at, and none starts for ever without need",
 }
 _NAMED = 20
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/@._-~")

@@ -4,6 +4,8 @@ from __future__ import annotations
 import gzip
 import json
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +65,29 @@ def test_record_asks(tmp_path: Path) -> None:
     file = str(tmp_path / "x.tar.gz")
     record(ScriptedHost(v1_machine({})), file, 1)
     assert b'"path":"page_bytes","answer":{"bytes":' in gzip.decompress(Path(file).read_bytes())
+
+
+_OF_64_KIB = """
+import mmap, struct, sys
+mmap.PAGESIZE = 65536  # as on an arm64 kernel that was built so: nothing here asks the kernel for pages
+from zombiescope.kernel.file_pages import pages_of
+from zombiescope.kernel.page_frames import PageFrames, largest_order
+from zombiescope.kernel.perf_events import read_ring
+from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.probes.readers.page_census import frame_ranges
+
+assert (PAGE_BYTES, largest_order(PAGE_BYTES)) == (65536, 13)
+assert PageFrames(-1, -1, -1)._largest_order == 13
+assert [pages_of(size) for size in (0, 1, 65536, 65537)] == [0, 1, 1, 2]
+assert frame_ranges(b"40000000-7fffffff : System RAM\\n") == [(0x4000, 0x8000)]
+ring = mmap.mmap(-1, 3 * 65536)  # the page of the head, then two of records
+ring[65536 + 131_064 : 65536 + 131_072], ring[65536 : 65536 + 8] = b"a" * 8, b"b" * 8
+struct.pack_into("<QQ", ring, 1024, 131_080, 131_064)
+assert read_ring(ring, 131_072) == b"a" * 8 + b"b" * 8
+assert struct.unpack_from("<Q", ring, 1032) == (131_080,)
+"""
+
+
+def test_pages_of_64_kib_are_counted_in_their_own_size_everywhere() -> None:
+    done = subprocess.run([sys.executable, "-c", _OF_64_KIB], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

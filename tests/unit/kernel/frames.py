@@ -23,11 +23,13 @@ def page_frames(
     owners: Mapping[int, int],
     flags: Mapping[int, int] | None = None,
     own: Mapping[int, int] | None = None,
+    page_bytes: int = 4096,
 ) -> PageFrames:
     return PageFrames(
         word_file(folder, "owners", owners),
         word_file(folder, "flags", flags or {}),
         word_file(folder, "own", own or {}),
+        page_bytes,
     )
 
 

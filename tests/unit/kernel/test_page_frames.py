@@ -27,6 +27,13 @@ def test_the_first_page_answers_for_the_rest_of_a_huge_one(tmp_path: Path) -> No
     assert frames.owners([512, 513, 1023, 1030]) == {512: 44, 513: 44, 1023: 44, 1030: 0}
 
 
+@pytest.mark.parametrize(("page_bytes", "huge"), [(4096, 512), (16384, 2048), (65536, 8192)])
+def test_a_huge_page_is_as_large_as_the_machine_makes_it(tmp_path: Path, page_bytes: int, huge: int) -> None:
+    flags = {huge: HEAD, **dict.fromkeys(range(huge + 1, 2 * huge), TAIL)}
+    frames = page_frames(tmp_path, {huge: 44, 3 * huge: 1}, flags, page_bytes=page_bytes)
+    assert frames.owners([huge, 2 * huge - 1]) == {huge: 44, 2 * huge - 1: 44}
+
+
 def test_only_present_pages_have_a_frame(tmp_path: Path) -> None:
     frames = page_frames(tmp_path, {}, own={10: 1 << 63 | 5, 11: 5, 12: 1 << 63 | 1 << 61 | 9})
     assert frames.at(10, 3) == [5, 0, 9]

@@ -15,9 +15,10 @@ from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.levers import Levers, SwapArea
 from zombiescope.facts.zombies import PinKind
+from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import Asked, headline, next_words, render_plan_text
+from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
@@ -256,11 +257,12 @@ def test_the_same_situation_gives_the_same_plan_in_any_order() -> None:
 
 def test_what_to_type_next_does_what_was_planned_and_no_more() -> None:
     here = Asked("unit:ecs*", "/a b")
-    assert next_words([], Asked()) == "to do it: zombiescope apply --yes"
-    assert next_words([], here) == "to do it: zombiescope apply --yes --maker 'unit:ecs*' --below '/a b'"
-    assert next_words(["x"], Asked(root="/mnt")).startswith("to do it: zombiescope apply --yes --root /mnt --consent x")
-    recorded = next_words([], Asked(is_elsewhere=True))
-    assert recorded == "to do it, on the host that was recorded: zombiescope apply --yes"
+    assert str(next_command([], Asked())) == "to do it: zombiescope apply --yes"
+    assert str(next_command([], here)) == "to do it: zombiescope apply --yes --maker 'unit:ecs*' --below '/a b'"
+    image = str(next_command(["x"], Asked(root="/mnt")))
+    assert image == "to do it: zombiescope apply --yes --root /mnt --consent x"
+    recorded = next_command([], Asked(is_elsewhere=True))
+    assert str(recorded) == "to do it, on the host that was recorded: zombiescope apply --yes"
 
 
 def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() -> None:

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,21 @@ from pathlib import Path
 from tests.vm.cells import Cell, cell_named
 from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies_on_v1
 from tests.vm.stories.pins import PINS, Pin
+
+from zombiescope.errors import ZombiescopeError
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.lifecycle import EventTier
+from zombiescope.host.live import LiveHost
+from zombiescope.kernel.bpf_softirq import SoftirqLatency
+from zombiescope.kernel.bpf_walk import walk_memcgs
+from zombiescope.kernel.btf import BtfError
+from zombiescope.kernel.hist_softirq import SoftirqHist
+from zombiescope.kernel.kcore_walk import walk_kcore
+from zombiescope.kernel.page_frames import open_page_frames
+from zombiescope.kernel.perf_events import Wish, kernel_only, open_event
+from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
+from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 
 Answer = bool | int | str
 _CACHESTAT = 451
@@ -108,6 +124,50 @@ def _one_more(grove: Grove, pin: Pin, number: int) -> bool:
     return settled(lambda: zombies_on_v1() - before, 1, seconds=10) == 1
 
 
+def _works(attempt: Callable[[], object]) -> Callable[[Cell, Grove], Answer]:
+    """Whether the product does this here. What it refuses, it refuses with one of its own errors."""
+
+    def ask(cell: Cell, grove: Grove) -> Answer:
+        try:
+            attempt()
+        except (ZombiescopeError, BtfError, OSError):
+            return False
+        return True
+
+    return ask
+
+
+def _pages() -> None:
+    with open_page_frames() as frames:
+        assert frames.at(0, 1) is not None
+
+
+def _ledger(tier: EventTier) -> Callable[[Cell, Grove], Answer]:
+    def ask(cell: Cell, grove: Grove) -> Answer:
+        host = LiveHost()
+        hierarchy = read_memory_hierarchy(host)
+        assert isinstance(hierarchy, Hierarchy)
+        ledger = open_ledger(host, hierarchy, [tier])
+        if isinstance(ledger, Gap):
+            return False
+        ledger.close()
+        return ledger.tier is tier
+
+    return ask
+
+
+TIERS: dict[str, Callable[[Cell, Grove], Answer]] = {
+    "every zombie by a BPF walk": _works(lambda: walk_memcgs(1, time.time)),
+    "every zombie through /proc/kcore": _works(lambda: walk_kcore(LiveHost(), 1, time.time)),
+    "files that pin, by page frames": _works(_pages),
+    "births and deaths by BPF": _ledger(EventTier.BPF),
+    "births and deaths by trace events": _ledger(EventTier.TRACEFS),
+    "softirq waits by BPF": _works(lambda: SoftirqLatency(time.time, {}).close()),
+    "softirq waits by trace histograms": _works(lambda: SoftirqHist().close()),
+    "call chains of the kernel": _works(lambda: os.close(open_event(kernel_only(99, Wish()), 0))),
+}
+"""What the product does here: the page has a table of its own for these (`tools/write_kernels_page.py`)."""
+
 QUESTIONS: dict[str, Callable[[Cell, Grove], Answer]] = {
     "a page keeps a dead group": _page_keeps,
     "cgroup.stat: nr_dying_descendants": _count("nr_dying_descendants"),
@@ -128,6 +188,10 @@ QUESTIONS: dict[str, Callable[[Cell, Grove], Answer]] = {
     "/proc/kpagecgroup": _file("/proc/kpagecgroup"),
     "cachestat(2)": _cachestat,
     "memory pressure (PSI)": _file("/proc/pressure/memory"),
+    "data in /proc/kallsyms": _symbol("root_mem_cgroup"),
+    "architecture": lambda cell, grove: os.uname().machine,
+    "page size, bytes": lambda cell, grove: os.sysconf("SC_PAGE_SIZE"),
+    **TIERS,
     "NUMA nodes": lambda cell, grove: len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))),
     "memory on": lambda cell, grove: "v1" if memory_mount(cell).name == "memory" else "v2",
 }

@@ -37,7 +37,7 @@ def leftovers(cell: Cell) -> list[str]:
     return found + segments()
 
 
-@pytest.mark.in_ci("5.10-v2", "6.1-v2", "6.1-v1", "6.12-v2-numa", "7.2-v2")
+@pytest.mark.in_ci("5.10-v2", "6.1-v2", "6.1-v1", "6.12-v2-numa", "7.2-v2", "6.12-arm64")
 def test_makes_what_it_says_and_cleans_up(cell: Cell) -> None:
     made = {
         kind: document("lab", "zombies", "--pin", kind, "--count", str(EACH), "--name", kind) for kind in kinds(cell)

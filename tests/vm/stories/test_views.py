@@ -17,7 +17,7 @@ EACH = 3
 AS_USER = ("setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups")
 NUMBERS = ("counted", "live", "zombies", "ratio")
 
-pytestmark = pytest.mark.in_ci("5.10-v2", "6.1-v1", "6.1-hybrid", "7.2-v2")
+pytestmark = pytest.mark.in_ci("5.10-v2", "6.1-v1", "7.2-v2")
 
 
 @pytest.fixture

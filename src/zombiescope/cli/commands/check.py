@@ -9,8 +9,8 @@ import click
 
 from zombiescope import __version__
 from zombiescope.analysis.time_span import parse_time_span
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import root_option
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.options import manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
@@ -47,6 +47,7 @@ class _Gate(click.Command):
 
 @click.command(cls=_Gate, epilog=EPILOG)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
+@manifests_option
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
 @click.option(
     "--state",
@@ -77,12 +78,14 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
         checked = _check(**asked)
     except UsageError as error:
         raise GateUsageError(error.what, error.why, error.hint) from error
-    return _answer(checked, "json" if as_json else form)
+    where = same_place(asked["root"], asked["image"])
+    return _answer(checked, "json" if as_json else form, where, is_image=asked["image"] is not None)
 
 
 def _check(
     *,
     image: bytes | None,
+    manifests: bytes | None,
     duration: str,
     state: bytes,
     config: bytes | None,
@@ -99,7 +102,9 @@ def _check(
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        return gating.check(auditing.Target(root, image), base, settings, watching=watching, progress=progress)
+        return gating.check(
+            auditing.Target(root, image, manifests), base, settings, watching=watching, progress=progress
+        )
 
 
 def _limit(text: str) -> tuple[str, float]:
@@ -110,7 +115,7 @@ def _limit(text: str) -> tuple[str, float]:
         raise UsageError("cannot use --limit", f"{text!r} is not NAME=NUMBER", "--limit zombies_warning=500") from error
 
 
-def _answer(checked: gating.Checked, form: str) -> Answer:
+def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
     from zombiescope.presenters import gate_formats, gate_json  # noqa: PLC0415 (only when it is drawn)
     from zombiescope.presenters.document import document  # noqa: PLC0415
 
@@ -132,4 +137,4 @@ def _answer(checked: gating.Checked, form: str) -> Answer:
         case "github":
             return PlainAnswer(gate_formats.render_github(gate, checked.source), code)
         case _:
-            return PlainAnswer(gate_formats.render_text(gate, checked.source), code)
+            return TextAnswer(gate_formats.render_check_text(gate, checked.source, where, is_image=is_image), code)

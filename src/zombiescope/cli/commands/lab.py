@@ -115,7 +115,7 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
         except KeyboardInterrupt:
             if asked.expected is not None:
                 raise
-            document = {**stamp(), "gaps": [], "action": "leak", "run": run.name, "stopped": True, "made": []}
+            document = {**stamp(), "action": "leak", "run": run.name, "stopped": True, "made": []}
             return JsonAnswer(document) if as_json else PlainAnswer(f"stopped; run {run.name} is removed")
         return _finish(run, truth, as_json=as_json, hold=False)
 
@@ -132,7 +132,7 @@ def clean(*, name: str | None, as_json: bool) -> Answer:
     is_left = any(each.left and not each.in_use for each in cleaned)
     exit_code = ActionFailedError.exit_code if is_left else EXIT_FINE
     if as_json:
-        body: dict[str, Any] = {"gaps": [], "action": "clean", "note": note or None}
+        body: dict[str, Any] = {"action": "clean", "note": note or None}
         body["runs"] = [each.as_document() for each in cleaned]
         return JsonAnswer({**stamp(), **body}, exit_code)
     lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])]

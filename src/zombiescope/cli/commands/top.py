@@ -8,6 +8,8 @@ from importlib.util import find_spec
 
 import click
 
+from zombiescope.cli.progress import tell
+from zombiescope.errors import IS_ONE_FILE
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
 from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, signs_of
@@ -41,6 +43,9 @@ def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
 
             MakersScreen(watching.picture, interval, order).run()
             return
+        if IS_ONE_FILE and not plain and count is None and sys.stdout.isatty():
+            tell("the full screen is not in the one-file build: a plain table instead (--plain asks for it)")
+            tell("  try: pip install 'zombiescope[tui]', where Python 3.11 or newer is installed, has the full screen")
         shown = 0
         while count is None or shown < count:
             host.wait(interval)

@@ -117,7 +117,7 @@ def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[
     setting = runs.guarded(run, work)
     complain(run.undo())
     body = {"action": "incident", "run": run.name, "count": order.zombies, "held": True, "setting": setting._asdict()}
-    return {**stamp(), "gaps": [], **body, "stages": [stage._asdict() for stage in told], "made": []}
+    return {**stamp(), **body, "stages": [stage._asdict() for stage in told], "made": []}
 
 
 def _in_machine(cell: str | None, asked: dict[str, Any], *, as_json: bool) -> dict[str, Any]:

@@ -37,8 +37,7 @@ def _document(runs: list[Seen] | Gap, kinds: Sequence[dict[str, str]]) -> dict[s
         gaps += [Gap("runs[].action", _UNTOLD)]
     if any(each.made is None for each in found):
         gaps += [Gap("runs[].made", _UNTOLD)]
-    body: dict[str, Any] = {"gaps": [gap._asdict() for gap in gaps], "action": "list"}
-    return {**stamp(), **body, "runs": [each._asdict() for each in found], "kinds": list(kinds)}
+    return {**stamp(gaps), "action": "list", "runs": [each._asdict() for each in found], "kinds": list(kinds)}
 
 
 def _run_lines(runs: list[Seen] | Gap) -> Iterator[str]:

@@ -11,9 +11,9 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
+from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.cli.profiles.options import (
     capture_argument,
-    captures_option,
     filter_options,
     named_range,
     range_options,

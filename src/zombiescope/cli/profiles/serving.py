@@ -9,15 +9,39 @@ import signal
 import click
 
 from zombiescope.cli.answer import Answer
-from zombiescope.cli.profiles.options import capture_argument, captures_option
+from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.profiles.options import capture_argument
 from zombiescope.cli.profiles.recording import span_of
 from zombiescope.config import listen_address
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, ZombiescopeError
 from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.page import STATIC, ProfileApi
 from zombiescope.web.guards import read_token
+from zombiescope.web.http import Request, Response
 from zombiescope.web.page import PageServer
+from zombiescope.web.site import error_response, json_response
+from zombiescope.web.statics import answer_static
+
+
+class _Pages:
+    """One capture, opened once."""
+
+    def __init__(self, api: ProfileApi) -> None:
+        self._api = api
+
+    def answer(self, request: Request) -> Response | None:
+        try:
+            document = self._api.answer(request.path, request.query)
+        except ZombiescopeError as error:
+            return error_response(400, error.what, error.why, error.hint)
+        return answer_static(request.path, STATIC) if document is None else json_response(document)
+
+    def drop_late(self, now: float) -> None:
+        """Nothing is worked out apart."""
+
+    def close(self) -> None:
+        """Nothing is left open."""
 
 
 @click.command()
@@ -57,7 +81,7 @@ def serve(
     opened = open_capture(captures, capture)
     marks = marks_of(span_of(opened.capture), state, kernel_log)
     api = ProfileApi(opened, {name: [one._asdict() for one in each] for name, each in marks._asdict().items()})
-    server = PageServer(port, api.answer, STATIC, path=path, token=token)
+    server = PageServer(path or ("127.0.0.1", port), lambda _: _Pages(api), token=token)
     click.echo(server.address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end

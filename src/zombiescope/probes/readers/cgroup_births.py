@@ -10,9 +10,19 @@ from collections import Counter
 from collections.abc import Callable
 
 from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
+from zombiescope.probes.kernel_text import refusal
 
 _LOOK_SECONDS = 0.25
+
+
+def watch_births(host: Host, hierarchy: Hierarchy) -> BirthsWatch | Gap:
+    """A gap where the cgroups cannot be listed: then nothing is watched."""
+    try:
+        return BirthsWatch(host, hierarchy)
+    except OSError as error:
+        return refusal("units[].births", hierarchy.place(b"/"), error)
 
 
 class BirthsWatch:
@@ -38,7 +48,10 @@ class BirthsWatch:
         return seen
 
     def look(self) -> None:
-        seen = self._seen()
+        try:
+            seen = self._seen()
+        except OSError:
+            return  # unmounted while we watch: what was seen before counts
         self.births.update(path for path, inode in seen.items() if self._known.get(path) != inode)
         self._known.update(seen)
 
@@ -50,12 +63,14 @@ class BirthsWatch:
 
 def read_cgroup_births(
     host: Host, hierarchy: Hierarchy, seconds: float, progress: Callable[[float], None] = lambda _: None
-) -> Counter[bytes]:
+) -> Counter[bytes] | Gap:
     """Births by path."""
     if not host.is_live or seconds <= 0:
         return Counter()
     start = host.monotonic()
-    watch = BirthsWatch(host, hierarchy)
+    watch = watch_births(host, hierarchy)
+    if isinstance(watch, Gap):
+        return watch
     while (over := host.monotonic() - start) < seconds:
         progress(over)
         host.wait(min(watch.pause, seconds - over))

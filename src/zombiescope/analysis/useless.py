@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zombiescope.facts.zombies import Pin, PinKind
 
 
-class Vain(NamedTuple):
+class Useless(NamedTuple):
     action: str
     """An action's name, or `drop_caches`, which is none of ours."""
     zombies: int
@@ -49,7 +49,7 @@ def state_of(pins: Iterable[Pin]) -> State:
     return State(any(pin.mapped for pin in cached), any(pin.dirty for pin in cached)) if cached else AT_REST
 
 
-def derive_vain(counts: Mapping[tuple[tuple[PinKind, ...], State], int]) -> tuple[Vain, ...]:
+def derive_useless(counts: Mapping[tuple[tuple[PinKind, ...], State], int]) -> tuple[Useless, ...]:
     """By kinds of pins and the state of page cache, how many zombies; most zombies first."""
     found: dict[tuple[str, str], int] = {}
     for (kinds, state), number in counts.items():
@@ -57,5 +57,5 @@ def derive_vain(counts: Mapping[tuple[tuple[PinKind, ...], State], int]) -> tupl
         rules += [_MAPPED] * state.mapped + [_DIRTY] * state.dirty
         for rule in rules:
             found[rule] = found.get(rule, 0) + number
-    rows = [Vain(action, number, why) for (action, why), number in found.items()]
+    rows = [Useless(action, number, why) for (action, why), number in found.items()]
     return tuple(sorted(rows, key=lambda row: (-row.zombies, row.action, row.why)))

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every reading command on every strange host: it answers, names what it could not read, and ends with a code of the contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.strange.hosts import HOSTS, StrangeHost
+from tests.vm.stories.product import unexplained
+
+INSTALLED = Path(sys.executable).parent / "zombiescope"
+PATIENCE_SECONDS = 300
+COMMANDS = {
+    "scan": (["--json"], {0, 3}),
+    "autopsy": (["--json", "--limit", "3"], {0, 3}),
+    "doctor": (["--seconds", "0", "--json"], {0, 3}),
+    "plan": (["--seconds", "0", "--json"], {0, 3}),
+    "cores": (["--seconds", "0.2", "--json"], {0, 3}),
+    "audit": (["--seconds", "0.3", "--json"], {0, 3}),
+    "check": (["--json"], {0, 1, 2, 3}),
+    "reap": (["--json"], {0, 3}),
+    "top": (["--count", "1", "--interval", "0.2", "--plain"], {0, 3}),
+    "record": (["--seconds", "0", "FOLDER/record.tar.gz"], {0, 3}),
+    "actions": (["--json"], {0}),
+    "lab list": (["--json"], {0}),
+    "history": (["--json"], {3}),
+    "verify": (["--json"], {2, 3}),
+    "explain": (["zombie-population"], {0}),
+}
+"""With the codes that the contract has for each."""
+_OPTIONAL = {"reasons[].waiver", "units[].makes_cgroups"}
+"""Null says that there is none; and of an agent, that nobody knows."""
+PAIRS = [(host, command) for host in HOSTS for command in COMMANDS if host.is_whole or command in host.said]
+
+
+def not_here(reason: str) -> None:
+    if "strange" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(","):
+        pytest.fail(f"required, but {reason}")
+    pytest.skip(reason)
+
+
+def run(host: StrangeHost, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    if host.prefix and os.geteuid() != 0:
+        not_here("covering a file system needs root")
+    if host.missing:
+        not_here(f"{host.missing} is not installed (try: tools/install-packages)")
+    done = subprocess.run(
+        [*host.prefix, str(INSTALLED), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**os.environ, "HOME": str(folder), "TMPDIR": str(folder)},
+    )
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said and "this is a bug" not in said, said[-3000:]
+    return done
+
+
+@pytest.mark.parametrize(
+    ("host", "command"), PAIRS, ids=lambda each: each.name if isinstance(each, StrangeHost) else each
+)
+def test_it_answers_and_names_the_gap(host: StrangeHost, command: str, tmp_path: Path) -> None:
+    words, codes = COMMANDS[command]
+    done = run(host, [*command.split(), *(word.replace("FOLDER", str(tmp_path)) for word in words)], tmp_path)
+    said = done.stdout + done.stderr
+    assert done.returncode in codes, said[-3000:]
+    assert said.strip(), "no answer at all"
+    if done.stdout and "--json" in words:
+        answer = json.loads(done.stdout)
+        nulls = set(unexplained({"gaps": [], **answer})) - _OPTIONAL
+        assert not nulls, f"null without a gap: {nulls}"
+        assert done.returncode != 3 or answer["gaps"], "could not look, and no why"
+    elif done.returncode == 3:
+        assert "why: " in done.stderr, said
+    assert host.said.get(command, "").lower() in said.lower(), said[-3000:]
+
+
+@pytest.mark.parametrize("host", [host for host in HOSTS if host.is_whole], ids=lambda host: host.name)
+def test_the_agent_serves_what_it_can_or_says_why_not(host: StrangeHost, tmp_path: Path) -> None:
+    metrics = tmp_path / "zombiescope.prom"
+    # Once it has written what it knows it is told to stop, inside its own namespace.
+    wait = f"while [ ! -s {metrics} ] && kill -0 $!; do sleep 0.2; done; kill $!; wait $!"
+    script = f'"$0" agent --state "" --listen "" --textfile {metrics} & {wait}'
+    within = host._replace(prefix=(*host.prefix, "sh", "-c", script))
+    done = run(within, [], tmp_path)
+    said = done.stdout + done.stderr
+    assert done.returncode in {0, 3}, said
+    if done.returncode == 0:
+        assert "zombiescope_" in metrics.read_text()
+    else:
+        assert "why: " in said
+
+
+_OF_A_ROOT = ("scan", "autopsy", "doctor", "plan", "cores", "audit", "check", "record")
+
+
+@pytest.mark.parametrize("command", _OF_A_ROOT)
+@pytest.mark.parametrize("folders", [("sys",), ("proc",), ("proc", "sys")], ids="+".join)
+def test_a_mounted_root_without_proc_or_sys(folders: tuple[str, ...], command: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in folders:
+        (root / name).mkdir(parents=True)
+    words, _ = COMMANDS[command]
+    words = [word.replace("FOLDER", str(tmp_path)) for word in words]
+    done = run(StrangeHost("a folder", (), {}), [command, *words, "--root", str(root)], tmp_path)
+    assert done.returncode == 3 or (command, done.returncode) == ("record", 0), done.stdout + done.stderr
+    assert "no such file" in (done.stdout + done.stderr).lower() or command in {"audit", "check", "record"}
