@@ -139,7 +139,7 @@ uninstall:       ## remove what `make install` put into PREFIX
 	rm -rf $(OWN) $(PREFIX)/bin/zombiescope $(PREFIX)/share/man/man1/zombiescope.1 $(PREFIX)/share/man/man1/zombiescope-*.1 $(PREFIX)/share/bash-completion/completions/zombiescope
 
 docs: $(READY)   ## the documentation as a searchable site in site/; a warning or a dead link is a failure
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict   # not --quiet: it hides warnings from --strict, too
 	@$(BIN)/python tools/check_site.py site
 	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory site 8000"
 

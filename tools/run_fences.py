@@ -89,9 +89,11 @@ class Started(NamedTuple):
 
 
 class Room:
-    """A mount namespace. A child that sleeps keeps it."""
+    """A mount namespace, and with `is_alone` a network of its own: loopback, every port free. A child that sleeps keeps it."""
 
-    def __init__(self, folder: Path, covered: Sequence[str], inside: Room | None = None) -> None:
+    def __init__(
+        self, folder: Path, covered: Sequence[str], inside: Room | None = None, *, is_alone: bool = False
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         script = [f"mkdir -p {folder}/layers {folder}/state", f"mount -t tmpfs none {folder}/layers"]
         for place in covered:
@@ -104,7 +106,10 @@ class Room:
             script += [
                 f"mkdir -p /etc/sudoers.d && echo '{keep}' > /etc/sudoers.d/fences && chmod 440 /etc/sudoers.d/fences"
             ]
-        command = ["unshare", "--mount", "--propagation", "private"]
+        if is_alone:
+            script += ["ip link set lo up"]
+        self._kinds = ["mnt", *(["net"] if is_alone else [])]
+        command = ["unshare", "--mount", *(["--net"] if is_alone else []), "--propagation", "private"]
         command += ["sh", "-ec", "; ".join([*script, "echo ready", "exec sleep infinity"])]
         self._keeper = subprocess.Popen(
             [*(inside.way_in() if inside else []), *command], stdout=subprocess.PIPE, text=True
@@ -114,7 +119,9 @@ class Room:
             raise OSError("cannot make a mount namespace with layers over /etc and /usr/local")
 
     def way_in(self) -> list[str]:
-        return ["nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", f"--wd={os.getcwd()}"]
+        """The command that enters it; a folder to begin in may follow."""
+        flags = {"mnt": "--mount", "net": "--net"}
+        return ["nsenter", *(f"{flags[kind]}=/proc/{self._keeper.pid}/ns/{kind}" for kind in self._kinds)]
 
     def close(self) -> None:
         self._keeper.terminate()
@@ -125,8 +132,9 @@ class Session:
     """One document: its fences one after the other in one folder, its daemons until the end."""
 
     def __init__(self, room: Room, folder: Path) -> None:
-        self._way_in = [*room.way_in()[:-1], f"--wd={folder}"]
+        self._way_in = [*room.way_in(), f"--wd={folder}"]
         self._daemons: list[Started] = []
+        self._prepared: list[Started] = []
         self._environment = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": "/root",
@@ -140,7 +148,9 @@ class Session:
             return Outcome(fence, 0.0, None, "", "")
         began = time.monotonic()
         if fence.before:
-            prepared = self._start(fence.before).wait(60)
+            preparing = self._start(fence.before)
+            self._prepared.append(preparing)
+            prepared = preparing.wait(60)
             if prepared[0] != 0:
                 return Outcome(
                     fence, time.monotonic() - began, *prepared, "what must be there before could not be made"
@@ -187,6 +197,8 @@ class Session:
             code, said = daemon.wait(_END_SECONDS)
             if code not in (0, 143, -signal.SIGTERM):
                 trouble += f"a daemon ended with {code}: {said[-500:]}"
+        for preparing in self._prepared:
+            preparing.signal(signal.SIGTERM)  # what it left in the background
         for fence in fences:
             for name in sorted(set(_RUN.findall(f"{fence.before}\n{fence.script}"))):
                 self._start(f"zombiescope lab clean --name {name}").wait(_END_SECONDS)
@@ -229,7 +241,7 @@ class Run:
         if not installs:
             self._installed.wait()
         folder = self._folder / name.replace("/", "-")
-        room = Room(folder, _COVERED if installs else _OWN_COVERED, self._base)
+        room = Room(folder, _COVERED if installs else _OWN_COVERED, self._base, is_alone=not installs)
         try:
             (folder / "work").mkdir()
             return self._all(Session(room, self._checkout if installs else folder / "work"), fences)
