@@ -14,6 +14,7 @@ from rich.text import Text
 from zombiescope.diagnosis.fleet_health import named
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Json
+from zombiescope.presenters.layout import Command, Prose
 from zombiescope.remedies.rollout import CohortPlan, Wave
 
 _SHOWN = 5
@@ -33,17 +34,17 @@ def _said(plan: CohortPlan) -> str:
 
 
 def render_plan_text(plans: Sequence[CohortPlan], source: str) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(plan_sentence(plans), style="bold")]
+    parts: list[RenderableType] = [Prose(plan_sentence(plans), "bold")]
     for plan in plans:
         parts += [Text(), Text(f"{_said(plan)}: {plan.nodes:,} sick nodes", style="bold")]
         findings = ", ".join(f"{_shown(name)} on {nodes:,}" for name, nodes in plan.findings[:_SHOWN])
-        parts += [Text(f"  found there: {findings}")] if findings else []
-        parts += [Text(f"  {wave.name}: {_wave(wave)}") for wave in plan.waves]
+        parts += [Prose(f"  found there: {findings}")] if findings else []
+        parts += [Prose(f"  {wave.name}: {_wave(wave)}") for wave in plan.waves]
     parts += [
         Text(),
-        Text("Each node decides by its own plan; a wave that does not hold ends the rollout. Nothing was done."),
+        Prose("Each node decides by its own plan; a wave that does not hold ends the rollout. Nothing was done."),
     ]
-    return [*parts, Text(), Text(f"next      zombiescope fleet plan {source} --format ansible > rollout.yml")]
+    return [*parts, Text(), Command("next", f"zombiescope fleet plan {source} --format ansible > rollout.yml")]
 
 
 def _wave(wave: Wave) -> str:

@@ -17,7 +17,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
-from zombiescope.presenters.scan_text import STYLES, gap_lines
+from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.scan_text import STYLES
+from zombiescope.presenters.unknown_text import unknown_block
 
 _SHOWN = 10
 _COHORTS_SHOWN = 10
@@ -41,7 +43,7 @@ def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str
     telling = _telling(judged)
     shown_ones = [each for each in judged[:_SHOWN] if each.severity is not Severity.OK] or judged[:3]
     rows = [_row(each, telling, now) for each in shown_ones]
-    parts: list[RenderableType] = [Text(nodes_sentence(judged), style=STYLES[worst])]
+    parts: list[RenderableType] = [Prose(nodes_sentence(judged), STYLES[worst])]
     if rows:
         columns = [Column("node", is_number=False, least_width=12), Column("severity", is_number=False)]
         columns += [Column("zombies"), Column("per hour"), Column("next limit in"), Column("labels", False, 20)]
@@ -49,9 +51,9 @@ def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str
     hidden = sum(each.severity is not Severity.OK for each in judged) - len(rows)
     if hidden > 0:
         parts.append(Text(f"  and {hidden:,} more (--json and --csv list all)", style="dim"))
-    parts += gap_lines(gaps)
+    parts += unknown_block(gaps)
     follow = f"zombiescope fleet cohorts {source}" if worst in (Severity.WARNING, Severity.CRITICAL) else ""
-    return [*parts, Text(), Text(f"next      {follow or f'zombiescope fleet doctor {source}'}")]
+    return [*parts, Text(), Command("next", follow or f"zombiescope fleet doctor {source}")]
 
 
 def _telling(judged: Sequence[Judged]) -> set[str]:
@@ -78,19 +80,15 @@ def render_cohorts_text(
 ) -> list[RenderableType]:
     style = STYLES[Severity.CRITICAL if compared.causes else Severity.UNKNOWN if compared.sick else Severity.OK]
     lines = [line.strip() for line in verdict.split("; ")]
-    parts: list[RenderableType] = [
-        Text(line + ".", style=style if not number else "") for number, line in enumerate(lines)
-    ]
-    parts.append(
-        Text(f"sick means {sick}; {compared.tested:,} cohorts of {compared.nodes:,} nodes compared", style="dim")
-    )
+    parts: list[RenderableType] = [Prose(line + ".", style if not number else "") for number, line in enumerate(lines)]
+    parts.append(Prose(f"sick means {sick}; {compared.tested:,} cohorts of {compared.nodes:,} nodes compared", "dim"))
     rows = _cohort_rows(compared, since)
     if rows:
         columns = [Column("cohort", is_number=False, least_width=16), Column("sick"), Column("odds"), Column("q")]
         columns += [Column("since", is_number=False), Column("explained by", is_number=False, least_width=14)]
         parts += [Text(), Fitting(columns, rows)]
     parts += _small(compared)
-    return [*parts, *gap_lines(gaps)]
+    return [*parts, *unknown_block(gaps)]
 
 
 def _cohort_rows(compared: Comparison, since: Mapping[Labels, float]) -> list[tuple[str, ...]]:
@@ -116,7 +114,7 @@ def _small(compared: Comparison) -> list[RenderableType]:
         example = f"{named(labels)}: {nodes}"
         lines.append(f"too few nodes to compare: {len(compared.too_small):,} values ({example})")
     lines += [f"not compared: {_shown(name)}: {why}" for name, why in list(compared.left_out.items())[:3]]
-    return [Text(line, style="dim") for line in lines]
+    return [Prose(line, "dim") for line in lines]
 
 
 def series_sentence(series: Sequence[SeriesSeen]) -> str:
@@ -142,14 +140,14 @@ def render_series_text(series: Sequence[SeriesSeen], gaps: Sequence[Gap], source
         for each in series
     ]
     columns = [Column("series", is_number=False, least_width=20), Column("nodes"), Column("oldest")]
-    parts: list[RenderableType] = [Text(sentence, style=style), Text()]
+    parts: list[RenderableType] = [Prose(sentence, style), Text()]
     parts.append(Fitting([*columns, Column("tells", is_number=False, least_width=16)], rows))
     absent = [each for each in series if not each.nodes]
     if absent:
         parts += [Text(), Text("what would add the missing ones", style="bold")]
         parts += [Text(f"  {each.name.partition('{')[0]}: {each.enabled_by}") for each in absent]
-    parts += gap_lines(gaps)
-    return [*parts, Text(), Text(f"next      zombiescope fleet nodes {source}")]
+    parts += unknown_block(gaps)
+    return [*parts, Text(), Command("next", f"zombiescope fleet nodes {source}")]
 
 
 def _shown(text: str) -> str:

@@ -55,7 +55,7 @@ def render_now(now: Now) -> Json:
         "findings": [render_shown_finding(finding) for finding in diagnosis.findings],
         "origin": diagnosis.origin,
         "maker": diagnosis.maker,
-        "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
+        "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.useless],
         "remedy": render_first(diagnosis, now.plan, now.asked),
         "numbers": _numbers(now),
         "unknowns": [*_unjudged(diagnosis), *_unknowns(gaps)],

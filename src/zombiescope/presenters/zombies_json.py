@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, pages_of
 from zombiescope.analysis.freeing import Action, least_harm_first, needs_of, ways_out
-from zombiescope.analysis.vain import Vain, derive_vain, state_of
+from zombiescope.analysis.useless import Useless, derive_useless, state_of
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -217,7 +217,7 @@ def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]
             }
             for remedy in body.remedies
         ],
-        "in_vain": [{"what": vain.action, "why": vain.why} for vain in _vain(zombie)],
+        "in_vain": [{"what": vain.action, "why": vain.why} for vain in _useless(zombie)],
         "how": how,
         "command": f"sudo zombiescope plan --zombie {zombie.id}",
         "siblings": max(siblings.get(body.maker, 1) - 1, 0),
@@ -225,9 +225,9 @@ def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]
     }
 
 
-def _vain(zombie: Zombie) -> Iterable[Vain]:
+def _useless(zombie: Zombie) -> Iterable[Useless]:
     kinds = tuple(pin.kind for pin in zombie.pins)
-    return derive_vain({(kinds, state_of(zombie.pins)): 1})
+    return derive_useless({(kinds, state_of(zombie.pins)): 1})
 
 
 def _life(zombie: Zombie, now: float, page: int) -> list[Json]:

@@ -227,4 +227,6 @@ def _untold(found: many.Compared) -> list[Any]:
 def _next(line: str) -> list[Any]:
     from rich.text import Text  # noqa: PLC0415
 
-    return [Text(), Text(f"next      {line}")]
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415
+
+    return [Text(), Command("next", line)]
