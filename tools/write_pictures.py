@@ -21,9 +21,8 @@ TARGET = ROOT / "docs/pictures"
 LOOP = "tests/scenarios/recorded/loop-leaks.tar.gz"
 COLUMNS = 92
 PICTURES = {
-    "scan": f"zombiescope scan --root {LOOP}",
     "doctor": f"zombiescope doctor --root {LOOP}",
-    "autopsy": f"zombiescope autopsy --limit 2 --root {LOOP}",
+    "autopsy": f"zombiescope autopsy --limit 1 --root {LOOP}",
     "cores": "zombiescope cores --seconds 6 --root tests/cores/runs/later-00-sockets.tar.gz",
 }
 """By name, what is typed, in the folder of the repository."""

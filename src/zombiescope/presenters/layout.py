@@ -165,7 +165,7 @@ class Block:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console
-        label = Text(set_cell_size(self.label, self.width), style=self.style)
+        label = Text().append(set_cell_size(self.label, self.width), style=self.style)  # the line beside it has its own
         for line in self._beside(options):
             yield _rstripped(label + line)
             label = Text(" " * self.width)
