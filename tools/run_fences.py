@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from tools.fences import ROOT, Fence, documents, fences_of
 
@@ -88,6 +88,10 @@ class Started(NamedTuple):
         return code, self.said()
 
 
+class Place(Protocol):
+    def way_in(self) -> list[str]: ...
+
+
 class Room:
     """A mount namespace, and with `is_alone` a network of its own: loopback, every port free. A child that sleeps keeps it."""
 
@@ -131,7 +135,7 @@ class Room:
 class Session:
     """One document: its fences one after the other in one folder, its daemons until the end."""
 
-    def __init__(self, room: Room, folder: Path) -> None:
+    def __init__(self, room: Place, folder: Path) -> None:
         self._way_in = [*room.way_in(), f"--wd={folder}"]
         self._daemons: list[Started] = []
         self._prepared: list[Started] = []
