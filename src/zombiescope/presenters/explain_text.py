@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import Markdown
 from rich.text import Text
 
@@ -49,11 +49,37 @@ _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
+_TABLE = re.compile(r"^\|(.*)\|\n\|[-|: ]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
+_LEAST_TABLE = 72
+"""Columns of a terminal: below, a table's words would break."""
+
+
 def render_document(markdown: str, next_command: str) -> list[RenderableType]:
     """A page of the documentation. A link leads nowhere on a node without a network: its words stay."""
     title, _, body = _LINK.sub(r"\1", _COMMENT.sub("", markdown)).partition("\n")
     heading = Text(title.removeprefix("# "), style="bold")
-    return [heading, Text(), Markdown(body.strip(), hyperlinks=False), Text(), Command("next", next_command)]
+    return [heading, Text(), _Pages(body.strip()), Text(), Text(f"next: {next_command}")]
+
+
+class _Pages:
+    """Markdown; in a narrow terminal each row of a table is a list of its own."""
+
+    def __init__(self, markdown: str) -> None:
+        self._markdown = markdown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        narrow = options.max_width < _LEAST_TABLE
+        yield Markdown(_TABLE.sub(_listed, self._markdown) if narrow else self._markdown, hyperlinks=False)
+
+
+def _listed(table: re.Match[str]) -> str:
+    heads = [cell.strip() for cell in table[1].split("|")]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table[2].strip().splitlines()]
+    return "\n".join(
+        f"**{row[0]}**\n\n" + "".join(f"- {head}: {cell}\n" for head, cell in zip(heads[1:], row[1:], strict=True))
+        for row in rows
+    )
 
 
 def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:

@@ -73,6 +73,21 @@ def test_a_page_of_the_documentation_is_shown_offline(page: str, first: str, tol
     assert not re.search(r"<!--|\]\(|\.md", out), "nothing that only a browser understands"
 
 
+def test_in_a_narrow_terminal_no_word_of_a_page_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    for page in ("runbook", "decision-matrix"):
+        monkeypatch.setenv("COLUMNS", "200")
+        assert main(["explain", page]) == 0
+        words = set(capsys.readouterr().out.split())
+        monkeypatch.setenv("COLUMNS", "40")
+        assert main(["explain", page]) == 0
+        title, *narrow = capsys.readouterr().out.splitlines()
+        assert max(map(len, narrow)) <= 40
+        strange = (
+            {word for line in narrow for word in line.split()} - words - {"•", "see:", "advised:", "right:", "Type:"}
+        )
+        assert strange <= {"Usually", "Instead:", "is"}, title
+
+
 def test_the_pages_are_of_all_catalogues() -> None:
     assert set(WORDS["pin"]) == {str(kind) for kind in PinKind}
     assert {metric.name for metric in METRICS} <= set(WORDS["metric"])
