@@ -181,9 +181,7 @@ def history(folder: str, zombies: int, days: float = 30.0, *, now: float = NOW, 
     chunks.close()
     log = AppendLog(os.path.join(folder, "history.log"))
     samples, number = _samples((hour, now - hour, 10.0), (now, zombies), generator, number)
-    rest = [
-        Happening(number + n, at, BOOT, what, detail) for n, (at, what, detail) in enumerate(happenings[place:], 1)
-    ]
+    rest = [Happening(number + n, at, BOOT, what, detail) for n, (at, what, detail) in enumerate(happenings[place:], 1)]
     log.append([*samples, *rest])
     log.close()
 
