@@ -31,6 +31,8 @@ class QuotasWatch(Quiet):
         self._looks: deque[Mapping[bytes, Throttle]] = deque(maxlen=_MOST_QUOTAS)
         self._due = float("-inf")
         self._gap = _SOON
+        self.throttled_seconds: float | None = None
+        """Of all groups together, since the second look."""
 
     def look(self) -> None:
         now = self._host.monotonic()
@@ -45,8 +47,14 @@ class QuotasWatch(Quiet):
             self._looks.clear()
             self._gap = found
         else:
+            self._add_up(found)
             self._looks.append(found)
             self._gap = _SOON
+
+    def _add_up(self, found: Mapping[bytes, Throttle]) -> None:
+        lately = derive_throttled(self._looks[-1], found) if self._looks else ()
+        if self._looks and not isinstance(lately, Gap):
+            self.throttled_seconds = (self.throttled_seconds or 0.0) + sum(group.seconds for group in lately)
 
     def seen(self) -> tuple[ThrottledGroup, ...] | Gap:
         return derive_throttled(self._looks[0], self._looks[-1]) if len(self._looks) > 1 else self._gap
@@ -70,6 +78,15 @@ class PressureWatch(Quiet):
             self._spans.append((self._last.at, point_between(self._last, look)))
         self._last = look
         self._quotas.look()
+
+    @property
+    def latest(self) -> PressurePoint | None:
+        """Between the last two looks."""
+        return self._spans[-1][1] if self._spans else None
+
+    @property
+    def throttled_seconds(self) -> float | None:
+        return self._quotas.throttled_seconds
 
     def seen(self) -> PressureSeen | Gap:
         """After a look."""

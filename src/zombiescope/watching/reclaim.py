@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
 
 LONG_SECONDS = 1.0
+_KEPT = ("memory.some", "memory.full", "cpu.some", "io.some")
 _MOST_READINGS = 61
 
 
@@ -42,11 +43,21 @@ class ReclaimTeller(Teller):
         told, now = self._window.seen(), self._host.wall_clock()
         if isinstance(told, Gap):
             self._seen = told
-            return Reading(gap=told)
+            return Reading((), self._stalled(), gap=told)
         lately = reclaim_since(self._calls[-1], told, now) if self._calls else None
         self._calls.append(told)
         self._seen = reclaim_since(self._calls[0], told, now)
-        return Reading((), _remembered(lately), happened=_long_ones(lately))
+        return Reading((), {**self._stalled(), **_remembered(lately)}, happened=_long_ones(lately))
+
+    def _stalled(self) -> dict[str, float]:
+        """Shares of the last ten seconds, and for how long quotas held anybody back since the agent began."""
+        found: dict[str, float] = {}
+        point, throttled = self._pressure.latest, self._pressure.throttled_seconds
+        if point is not None:
+            found = {f"pressure.{name}": round(point.stalls[name], 4) for name in _KEPT if name in point.stalls}
+            if point.kswapd_share is not None:
+                found["kswapd_share"] = round(point.kswapd_share, 4)
+        return found if throttled is None else {**found, "throttled_seconds": round(throttled, 3)}
 
     def fill(self, case: Case) -> Case:
         if self._seen is None:
