@@ -472,13 +472,12 @@ class Written:
                 captures=[
                     {
                         "name": "test",
-                        "from": NOW - 700,
-                        "to": NOW - 640,
-                        "seconds": 60,
                         "bytes": 1,
-                        "samples": 400,
-                        "cores": 2,
-                        "triggered": "saturated core 1",
+                        "written_at": NOW - 640,
+                        "source": "perf",
+                        "host": "node-c-0417",
+                        "ring": False,
+                        "is_damaged": False,
                     }
                 ],
             )
