@@ -131,3 +131,18 @@ def test_the_bill_is_that_of_this_file(one_file: Path) -> None:
     inside = json.loads(run(one_file, "licenses", "--json").stdout)["components"]
     assert {part["name"] for part in inside} == {*listed, "zombiescope"}
     assert all(part["has_text"] for part in inside)
+
+
+def test_limits_on_addresses_hold(one_file: Path) -> None:
+    """Strangers' files are read under a limit on addresses: an allocator that reserves many would leave it without a meaning."""
+    process = subprocess.Popen([one_file, "top", "--plain"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        facts = Path(f"/proc/{process.pid}/status").read_text()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    peak = next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("VmPeak:"))
+    assert peak < 192 << 10, f"{peak >> 10} MiB"

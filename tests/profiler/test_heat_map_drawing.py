@@ -16,9 +16,9 @@ from zombiescope.profiler.drawing.colours import EMPTY, HEAT, HEAT_ON_DARK, Rgb,
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg, strips_of
 from zombiescope.profiler.drawing.scene import LETTER
 from zombiescope.profiler.drawing.text import render_heat_map_text
-from zombiescope.profiler.page import STATIC
 from zombiescope.profiler.stacks.arrays import U8
 from zombiescope.profiler.stacks.heat_map import HeatMap
+from zombiescope.web.statics import STATIC
 
 
 def heat_map(*counts: int) -> HeatMap:
@@ -110,7 +110,7 @@ def test_letters_that_the_font_does_not_have_are_question_marks() -> None:
 
 
 def test_the_page_has_no_colours_of_its_own() -> None:
-    script = STATIC.joinpath("heat.js").read_text()
+    script = STATIC.joinpath("parts", "heat.js").read_text()
     assert not re.search(r"\[\d+, \d+, \d+\]", script)
     assert "Math.ceil(value * 255 / this.hottest)" in script, (
         "the rule of strips_of, once more for sums made by the page"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
+        "--zombie", type=click.IntRange(min=0), metavar="ID", help="Only this one, by its id in autopsy or on the page."
+    )(command)
+    command = click.option(
         "--below", metavar="PATH", help="Only zombies whose nearest live parent is this cgroup or lies below it."
     )(command)
     return click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'.")(
@@ -26,8 +29,8 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def scope_of(maker: str | None, below: str | None) -> Scope:
-    return Scope(maker, None if below is None else unshown(below))
+def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:
+    return Scope(maker, None if below is None else unshown(below), zombie)
 
 
 def asked_of(scope: Scope, root: bytes | None) -> Asked:
@@ -37,8 +40,9 @@ def asked_of(scope: Scope, root: bytes | None) -> Asked:
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):
-        return Asked(scope.maker, below, None if root is None else shown(root), is_root=os.geteuid() == 0)
-    return Asked(scope.maker, below, is_elsewhere=True)
+        is_root = os.geteuid() == 0
+        return Asked(scope.maker, below, None if root is None else shown(root), zombie=scope.zombie, is_root=is_root)
+    return Asked(scope.maker, below, is_elsewhere=True, zombie=scope.zombie)
 
 
 def tell_unfinished(state: bytes | str | None = None) -> None:

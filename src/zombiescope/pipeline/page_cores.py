@@ -27,7 +27,7 @@ def cores(folder: bytes, query: Mapping[str, str]) -> Json:
     by_core: dict[str, float] = {}
     for each in stretches:
         by_core[str(each["core"])] = by_core.get(str(each["core"]), 0.0) + each["seconds"]
-    rows = []
+    rows: list[Json] = []
     for name in names:
         thin = buckets.thin(name)
         label = name.removeprefix(CORE_PREFIX)

@@ -22,7 +22,7 @@ from zombiescope.pipeline.page_time import (
     thinned,
 )
 from zombiescope.pipeline.timeline import IN_HISTORY, NOT_KEPT, correlate, without
-from zombiescope.presenters.doctor_report import told_correlation
+from zombiescope.presenters.timeline_json import render_follows
 
 Json = dict[str, Any]
 Query = Mapping[str, str]
@@ -171,19 +171,7 @@ def follows(folder: bytes, query: Query) -> Json:
     asked = asked_of(query, ranges.span())
     timeline = _timeline(ranges, asked)
     found = correlate(timeline)
-    rows = [
-        {
-            "cause": each.cause,
-            "effect": each.effect,
-            "cases": each.cases,
-            "with_cause": each.preceded,
-            "lift": each.lift,
-            "p_value": each.p_value,
-            "is_telling": each.is_telling,
-            "words": told_correlation(each),
-        }
-        for each in found
-    ]
+    rows = render_follows(found)
     body = {"schema": "zombiescope.follows/1", "from": asked.begin, "to": asked.end, "rows": rows}
     return {**body, "gaps": rendered_gaps(ranges.gaps)}
 

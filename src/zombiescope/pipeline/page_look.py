@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from zombiescope.analysis.day import SATURATED, ZOMBIES, Day, day_of
@@ -32,6 +33,7 @@ from zombiescope.remedies.plan import Plan
 
 _DAY = 86_400.0
 _MOST_ACTIONS = 50
+_MOST_IN_A_FILE = 2_000
 _NO_UNITS = Gap("units", "a recording does not keep unit files: no unit is judged", "zombiescope audit, on the host")
 _NOT_AUDITED = Gap("units", "the services of this host could not be looked at", "zombiescope audit, as root")
 
@@ -138,8 +140,22 @@ def _audit(subject: Subject, examined: Examined) -> Audit | Gap:
     return found.audit
 
 
-def documents(subject: Subject, looked: Looked) -> dict[str, Json]:
-    """By the last part of their address."""
+def file_documents(subject: Subject, examined: Examined, plan: Plan | Gap) -> tuple[dict[str, Json], Day | Gap]:
+    """For a file that is sent around: of very many zombies the first ones, and each of these with its story."""
+    dissected = _dissected(subject.host, examined)
+    hierarchy = examined.case.last.snapshot.hierarchy
+    live = hierarchy if isinstance(hierarchy, Gap) else read_live_tree(subject.host, hierarchy)
+    day = read_day(subject.state, subject.host.wall_clock())
+    looked = Looked(examined, dissected, plan, _audit(subject, examined), live, day)
+    found = documents(subject, looked, _MOST_IN_A_FILE)
+    del found["now"]
+    for _, some in islice(stories(looked), 1):
+        found |= {f"zombie?id={story['id']}": story for story in some}
+    return found, day
+
+
+def documents(subject: Subject, looked: Looked, limit: int = 0) -> dict[str, Json]:
+    """By the last part of their address. `limit`: of the zombies, at most so many by name; 0 for all."""
     case, diagnosis = looked.examined.case, looked.examined.diagnosis
     snapshot = case.last.snapshot
     asked = Asked() if is_this_host(subject.host) else Asked(is_elsewhere=True)
@@ -152,7 +168,7 @@ def documents(subject: Subject, looked: Looked) -> dict[str, Json]:
     how = told_how(seen) if seen else ""
     return {
         "now": render_now(Now(case, diagnosis, looked.plan, looked.day, how, asked)),
-        "zombies": _zombies(looked, seen),
+        "zombies": _zombies(looked, seen, limit),
         "tree": render_tree(snapshot, looked.live, bodies, shares, seen.walk.page_bytes if seen else 0),
         "services": render_services(snapshot, looked.audit, findings),
         "remedies": render_remedies(snapshot, looked.plan, past, past_gaps, asked),
@@ -170,9 +186,9 @@ def stories(looked: Looked) -> Iterator[tuple[int, list[Json]]]:
     return iter(()) if seen is None else render_stories(seen)
 
 
-def _zombies(looked: Looked, seen: Seen | None) -> Json:
+def _zombies(looked: Looked, seen: Seen | None, limit: int) -> Json:
     if seen is not None:
-        return render_zombies(seen)
+        return render_zombies(seen, limit)
     assert isinstance(looked.dissected, Gap)
     snapshot = looked.examined.case.last.snapshot
     population = looked.examined.case.last.scan.population

@@ -45,9 +45,9 @@ def render_tree(
     """`shares`: what plain files tell of each parent, where no zombie could be seen one by one."""
     nodes: dict[bytes, _Node] = {b"/": _Node()}
     seen = False
-    for body in bodies:
+    for each in bodies:
         seen = True
-        nodes.setdefault(body.zombie.parent, _Node()).take(body, page)
+        nodes.setdefault(each.zombie.parent, _Node()).take(each, page)
     if not seen:
         for share in shares:
             node = nodes.setdefault(share.path, _Node())
@@ -61,7 +61,7 @@ def render_tree(
     if not isinstance(live, Gap):
         for path in live.paths:
             nodes[_nearest(path, nodes)].live += 1
-    body = {"at": snapshot.taken_at, "nodes": _rows(nodes, live), "merged": merged}
+    body: Json = {"at": snapshot.taken_at, "nodes": _rows(nodes, live), "merged": merged}
     return document("tree/1", snapshot, body, gaps)
 
 
@@ -99,7 +99,7 @@ def _rows(nodes: Mapping[bytes, _Node], live: LiveTree | Gap) -> list[Json]:
     """Parents before children; what lies below a node follows it."""
     order = sorted(nodes, key=lambda path: [] if path == b"/" else path[1:].split(b"/"))
     index = {path: number for number, path in enumerate(order)}
-    rows = []
+    rows: list[Json] = []
     for path in order:
         node = nodes[path]
         rows.append(

@@ -62,8 +62,11 @@ class Seen(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-def render_zombies(seen: Seen) -> Json:
-    bodies, page = seen.autopsy.bodies, seen.walk.page_bytes
+def render_zombies(seen: Seen, limit: int = 0) -> Json:
+    """`limit`: at most so many rows; 0 for all. The totals always cover all."""
+    every, page = seen.autopsy.bodies, seen.walk.page_bytes
+    bodies = every[:limit] if limit else every
+    left_out = (_left_out(len(bodies), len(every)),) if len(bodies) < len(every) else ()
     found = seen.autopsy.reconciliation
     body: Json = {
         "at": seen.snapshot.taken_at,
@@ -81,7 +84,12 @@ def render_zombies(seen: Seen) -> Json:
         },
         "totals": render_totals(seen.autopsy),
     }
-    return document("zombies/1", seen.snapshot, body, [*seen.walk.gaps, *seen.gaps])
+    return document("zombies/1", seen.snapshot, body, [*left_out, *seen.walk.gaps, *seen.gaps])
+
+
+def _left_out(shown_ones: int, every: int) -> Gap:
+    why = f"the first {shown_ones:,} of {every:,} are in this file; the totals cover all"
+    return Gap("zombies", why, "zombiescope autopsy --limit 0")
 
 
 def told_how(seen: Seen) -> str:

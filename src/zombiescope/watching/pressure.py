@@ -77,6 +77,11 @@ class PressureWatch(Quiet):
         self.last = look
         self.quotas.look()
 
+    @property
+    def latest(self) -> PressurePoint | None:
+        """Between the last two looks."""
+        return self._spans[-1][1] if self._spans else None
+
     def seen(self) -> PressureSeen | Gap:
         """After a look."""
         last, throttled = self.last, self.quotas.seen()

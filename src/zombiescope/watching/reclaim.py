@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 1.0
 _STALLS = ("memory.some", "cpu.some", "io.some")
+_KEPT = ("memory.some", "memory.full", "cpu.some", "io.some")
 _LEAST_PERIODS = 10
 _IN_HISTORY = {
     (RECLAIM_CPU, ("tasks",)): "reclaim_tasks_seconds",
@@ -55,12 +56,21 @@ class ReclaimTeller(Teller):
         if isinstance(told, Gap):
             self._seen = told
             samples = self._samples(None)
-            return Reading(samples, _followed(samples), told)
+            return Reading(samples, {**_followed(samples), **self._stalled()}, told)
         lately = reclaim_since(self._calls[-1], told, now) if self._calls else None
         self._calls.append(told)
         self._seen = reclaim_since(self._calls[0], told, now)
         samples = self._samples(told)
-        return Reading(samples, {**_followed(samples), **_remembered(lately)}, happened=_long_ones(lately))
+        remembered = {**_followed(samples), **self._stalled(), **_remembered(lately)}
+        return Reading(samples, remembered, happened=_long_ones(lately))
+
+    def _stalled(self) -> dict[str, float]:
+        """Shares of the time since the last look."""
+        point = self._pressure.latest
+        if point is None:
+            return {}
+        found = {f"pressure.{name}": round(point.stalls[name], 4) for name in _KEPT if name in point.stalls}
+        return found if point.kswapd_share is None else {**found, "kswapd_share": round(point.kswapd_share, 4)}
 
     def _samples(self, told: ReclaimSeen | None) -> tuple[MetricSample, ...]:
         """What is not known is left out."""

@@ -40,14 +40,22 @@ def listed(folder: bytes | None) -> Json:
 
 
 def _row(stored: Any) -> Json:
+    from zombiescope.profiler.files.store import span_of  # noqa: PLC0415
+
     about = stored.about
+    begin, end, samples = span_of(stored.path) if about else (None, None, None)
     return {
         "name": stored.name,
+        "from": begin,
+        "to": end,
+        "seconds": round(end - begin, 3) if begin is not None and end is not None else None,
+        "samples": samples,
         "bytes": stored.size_bytes,
         "written_at": stored.written_at,
         "source": about.source if about else None,
         "host": about.host if about else None,
         "ring": bool(about and about.ring),
+        "triggered": about.ring if about and about.ring else None,
         "is_damaged": about is None,
     }
 

@@ -18,8 +18,8 @@ from zombiescope.web.statics import STATIC
 
 ISLAND = '<script type="application/json" id="documents">{}</script>'
 _ENTRY = "app.js"
-_WHAT = r"(?:(?P<default>[\w$]+)|\*\s+as\s+(?P<all>[\w$]+)|\{(?P<names>[^}]*)\})"
-_IMPORT = re.compile(rf"""^import\s+{_WHAT}\s*from\s*["'](?P<from>[^"']+)["'];?[ \t]*$""", re.MULTILINE)
+_WHAT = r"(?:\s+(?P<default>[\w$]+)\s+|\s*\*\s*as\s+(?P<all>[\w$]+)\s+|\s*\{(?P<names>[^}]*)\}\s*)"
+_IMPORT = re.compile(rf"""(?:^|(?<=;))import{_WHAT}from\s*["'](?P<from>[^"']+)["'](?:;|[ \t]*$)""", re.MULTILINE)
 _DECLARED = re.compile(
     r"^export\s+(?P<what>(?:async\s+)?function\*?|class|const|let|var)\s+(?P<name>[\w$]+)", re.MULTILINE
 )

@@ -37,6 +37,10 @@ class Pace(NamedTuple):
     """Of one core, that all of them may take."""
 
 
+NOTHING = Pace(1e9, 1.0)
+"""For a page that has none of these documents."""
+
+
 class Shelf:
     def __init__(
         self, selector: selectors.BaseSelector, make: Callable[[], bytes], pace: Pace, expected: float | None = None

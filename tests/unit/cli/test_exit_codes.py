@@ -68,6 +68,8 @@ TABLE = """
 2 reap --no-such-flag
 0 agent --show-config
 2 agent --config {none}
+2 serve --root {none}
+2 serve --listen nowhere
 2 top --no-such-flag
 2 history --no-such-flag
 3 history --state {empty}

@@ -32,7 +32,7 @@ from zombiescope.remedies.plan import (
     Risk,
     Undo,
 )
-from zombiescope.remedies.planner import propose
+from zombiescope.remedies.planner import freeing_alone, propose
 from zombiescope.remedies.situation import Activity
 
 CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
@@ -331,3 +331,21 @@ def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> No
     assert isinstance(step.change, AskHuman)
     assert step.change.commands == ("fuser -v /dev/shm/queue",)
     assert [remedy.target for remedy in body(used).remedies] == ["pid 12 (broker)", "/dev/shm/queue"]
+
+
+def test_a_plan_for_one_zombie_has_only_what_frees_it() -> None:
+    whole = propose(
+        diagnosis("zombie-population"),
+        autopsy(body(TMPFS)),
+        audit(unit(need=Need.UNNEEDED)),
+        levers(),
+        every_zombie=True,
+    )
+    alone = freeing_alone(whole)
+    assert names(alone) == ["rewrite:/dev/shm", "delete:/dev/shm"]
+    assert [step.n for step in alone.steps] == [1, 2]
+    assert alone.id != whole.id
+    asked = Asked(zombie=6_245_670)
+    assert next_words(["rewrite:/dev/shm"], asked).startswith(
+        "to do it: zombiescope apply --yes --zombie 6245670 --consent"
+    )

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -36,6 +37,15 @@ static size_t content_size;
 static struct trailer trailer;
 static struct boot boots[BOOTS];
 static struct _frozen frozen[BOOTS + 1];
+
+/* Python's allocator would take a gigabyte of addresses at once, and the limits of host/bounds.py, which are on addresses, would
+ * let a stranger's file fill it. It reads its options before main. */
+static const char arena[] = "MIMALLOC_ARENA_RESERVE";
+
+__attribute__((constructor(101))) static void choose_arena(void)
+{
+    setenv(arena, "0", 1);
+}
 
 static void must(PyStatus status)
 {
@@ -127,6 +137,7 @@ static void start_interpreter(int argc, char **argv, const char *self)
 int main(int argc, char **argv)
 {
     static char self[4096];
+    unsetenv(arena); /* not for those that we start */
     ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
     if (size <= 0 || self[0] != '/') { /* no /proc here: the name that the kernel was given */
         const char *given = (const char *)getauxval(AT_EXECFN);

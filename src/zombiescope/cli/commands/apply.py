@@ -51,6 +51,7 @@ def apply(
     *,
     maker: str | None,
     below: str | None,
+    zombie: int | None,
     yes: bool,
     consents: tuple[str, ...],
     again: bool,
@@ -68,7 +69,7 @@ def apply(
     """
     from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
 
-    scope = scope_of(maker, below)
+    scope = scope_of(maker, below, zombie)
     order = Order(shown(state), root, scope, seconds, frozenset(consents), again)
     return _do(order, window, as_json=as_json) if yes else _dry_run(order, as_json=as_json)
 

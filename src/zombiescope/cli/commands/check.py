@@ -14,19 +14,23 @@ from zombiescope.cli.options import manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
+from zombiescope.host.boot.candidate import Given, own_program
 from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
+from zombiescope.pipeline.boot import BootTest
 
 EPILOG = """\b
 Examples:
   zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN
   zombiescope check --image disk.raw              before an image is published
   zombiescope check --for 10m                     a booted candidate: count and slope stay below the limits
+  zombiescope check --boot disk.qcow2 --for 2m    boot it in QEMU, watch it from inside: what it would leak per day
   zombiescope check --limit zombies_warning=500 --format nagios
   zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs
   zombiescope check --image disk.raw --format github      annotations of GitHub Actions
 """
+_BOOT_SECONDS = 90.0
 _FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
@@ -48,6 +52,29 @@ class _Gate(click.Command):
 @click.command(cls=_Gate, epilog=EPILOG)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
 @manifests_option
+@click.option(
+    "--boot",
+    type=click.Path(path_type=bytes),
+    metavar="IMAGE",
+    help="Boot an image in QEMU, without a network, and watch it from inside; then judge its files as --image does.",
+)
+@click.option(
+    "--program",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="With --boot: the one-file build that watches inside; this file, if it is one.",
+)
+@click.option(
+    "--kernel", type=click.Path(path_type=bytes), metavar="FILE", help="With --boot: instead of the image's own."
+)
+@click.option("--initrd", type=click.Path(path_type=bytes), metavar="FILE", help="With --boot: for that kernel.")
+@click.option(
+    "--accel",
+    type=click.Choice(("tcg", "kvm")),
+    default="tcg",
+    show_default=True,
+    help="With --boot: software emulation, which works everywhere, or KVM.",
+)
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
 @click.option(
     "--state",
@@ -86,6 +113,11 @@ def _check(
     *,
     image: bytes | None,
     manifests: bytes | None,
+    boot: bytes | None,
+    program: bytes | None,
+    kernel: bytes | None,
+    initrd: bytes | None,
+    accel: str,
     duration: str,
     state: bytes,
     config: bytes | None,
@@ -96,15 +128,26 @@ def _check(
     seconds = parse_time_span(duration)
     if seconds is None or not 0 <= seconds <= 7 * 86400:
         raise UsageError("cannot use --for", f"{duration!r} is not a time", "--for 10m")
+    test = None
+    if boot is not None:
+        if image is not None or root is not None:
+            raise UsageError(
+                "cannot check two things at once", "--boot names the image itself", "leave --image and --root out"
+            )
+        program = program or own_program()
+        if program is None:
+            hint = "--program zombiescope-x86_64 (make onefile)"
+            raise UsageError("cannot boot an image", "inside it the one-file build watches, and this is not one", hint)
+        test = BootTest(boot, Given(program, kernel, initrd), seconds or _BOOT_SECONDS, accel)
+        image, seconds = boot, test.seconds
     is_live = image is None and (root is None or choose_host(root).is_live)
     settings = gating.read_settings(config, dict(_limit(text) for text in limits), is_live=is_live)
     base = auditing.read_knowledge(knowledge)
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        return gating.check(
-            auditing.Target(root, image, manifests), base, settings, watching=watching, progress=progress
-        )
+        target = auditing.Target(root, image, manifests)
+        return gating.check(target, base, settings, watching=watching, progress=progress, boot=test)
 
 
 def _limit(text: str) -> tuple[str, float]:

@@ -97,9 +97,13 @@ def _answer(
     exit_code = _exit_code(examined.diagnosis, fail_on)
     report = _report(host, examined, (events, folder, age or 0.0))
     if html is not None:
-        from zombiescope.presenters.doctor_html import render_doctor_html  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.pipeline.page_look import Subject, file_documents, places  # noqa: PLC0415
+        from zombiescope.web.report import doctor_page  # noqa: PLC0415 (each form loads only what it needs)
 
-        _write(html, render_doctor_html(report))
+        usual = None if root is not None else _state(state, config)
+        subject = Subject(host, root, thresholds, places(root, folder, None, usual).state, seconds)
+        more, day = file_documents(subject, examined, report.plan)
+        _write(html, doctor_page(report, more, day))
     if as_json:
         from zombiescope.presenters.doctor_json import render_report  # noqa: PLC0415
 

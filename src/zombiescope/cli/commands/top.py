@@ -8,7 +8,6 @@ from importlib.util import find_spec
 
 import click
 
-from zombiescope.cli.progress import tell
 from zombiescope.errors import IS_ONE_FILE
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
@@ -21,6 +20,9 @@ Examples:
   zombiescope top --plain --count 3      three tables, for a file or a pipe
 """
 _MOST_ROWS = 30
+_NO_SCREEN = (
+    "the full screen is not in the one-file build; it comes with pip install 'zombiescope[tui]' (Python 3.11 or newer)"
+)
 
 
 @click.command(epilog=EPILOG)
@@ -43,9 +45,6 @@ def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
 
             MakersScreen(watching.picture, interval, order).run()
             return
-        if IS_ONE_FILE and not plain and count is None and sys.stdout.isatty():
-            tell("the full screen is not in the one-file build: a plain table instead (--plain asks for it)")
-            tell("  try: pip install 'zombiescope[tui]', where Python 3.11 or newer is installed, has the full screen")
         shown = 0
         while count is None or shown < count:
             host.wait(interval)
@@ -74,3 +73,5 @@ def _draw(picture: Picture, order: str) -> None:
     console.print(table)
     for gap in picture.gaps[:3]:
         console.print(Text(f"gap: {gap.fact}: {gap.reason}"))
+    if IS_ONE_FILE and console.is_terminal:
+        console.print(Text(_NO_SCREEN, style="dim"))

@@ -145,15 +145,15 @@ class Stream:
 
 
 @contextmanager
-def guestfish(path: bytes, disk: Disk, what: str) -> Iterator[Guest]:
+def guestfish(path: bytes, disk: Disk, what: str, *, is_written: bool = False) -> Iterator[Guest]:
     place = os.path.realpath(path)
-    user = _user(place)
+    user = None if is_written else _user(place)
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
     surroundings |= {"LIBGUESTFS_BACKEND": "direct", "LC_ALL": "C"}
     surroundings.setdefault("LIBGUESTFS_MEMSIZE", _MACHINE_MEGABYTES)
     if user is not None:
         surroundings |= {"HOME": "/"}
-    command = [b"guestfish", b"--ro", f"--format={disk.format}".encode(), b"-a", place]
+    command = [b"guestfish", b"--rw" if is_written else b"--ro", f"--format={disk.format}".encode(), b"-a", place]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

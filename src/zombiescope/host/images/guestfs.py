@@ -66,29 +66,26 @@ def read_with_guestfs(path: bytes, disk: Disk, tree: MemoryTree) -> str:
         return ", ".join(mounted)
 
 
-def _mount(guest: Guest, tree: MemoryTree, what: str) -> list[str]:
-    """The one system in it, with all its file systems; what is mounted, for a person."""
+def find_root(guest: Guest, what: str) -> str:
+    """The device of the one system in it. Raises ObservationError."""
     roots = [line.strip() for line in guest.words("inspect-os") if line.strip()]
-    if len(roots) > 1:
-        raise ObservationError(
-            what, f"it holds {len(roots)} systems", "give one of them: copy its disk, or mount it and use --root"
-        )
-    if roots:
-        return _mount_inspected(guest, roots[0], tree, what)
-    systems = [line.rpartition(": ") for line in guest.words("list-filesystems")[:_MOST_SYSTEMS]]
-    if any(kind in ("crypto_LUKS", "BitLocker") for _, _, kind in systems):
-        raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
-    found = [name for name, _, kind in systems if kind not in ("swap", "unknown", "") and _is_root(guest, name)]
-    if len(found) != 1:
+    if not roots:
+        systems = [line.rpartition(": ") for line in guest.words("list-filesystems")[:_MOST_SYSTEMS]]
+        if any(kind in ("crypto_LUKS", "BitLocker") for _, _, kind in systems):
+            raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
+        roots = [name for name, _, kind in systems if kind not in ("swap", "unknown", "") and _is_root(guest, name)]
         told = ", ".join(f"{name} ({kind})" for name, _, kind in systems) or "no file system"
-        why = f"no system was found in it: {shown(told.encode())}" if not found else f"it holds {len(found)} systems"
-        raise ObservationError(what, why, "is it whole? nothing of it was judged")
-    guest.ask(f"mount-ro {_quoted(found[0])} /")
-    return [shown(found[0].encode())]
+        if not roots:
+            why = f"no system was found in it: {shown(told.encode())}"
+            raise ObservationError(what, why, "is it whole? nothing of it was judged")
+    if len(roots) > 1:
+        hint = "give one of them: copy its disk, or mount it and use --root"
+        raise ObservationError(what, f"it holds {len(roots)} systems", hint)
+    return roots[0]
 
 
 def _is_root(guest: Guest, name: str) -> bool:
-    guest.ask(f"mount-ro {_quoted(name)} /")
+    guest.ask(f"mount-ro {quoted(name)} /")
     if guest.complaint:
         return False
     folders = ("/etc", "/usr/lib/systemd", "/lib/systemd", "/etc/systemd")
@@ -97,17 +94,18 @@ def _is_root(guest: Guest, name: str) -> bool:
     return has_etc and any(has_systemd)
 
 
-def _mount_inspected(guest: Guest, root: str, tree: MemoryTree, what: str) -> list[str]:
-    """The root that was found, and whatever its own table mounts below it, if that is here."""
-    guest.ask(f"mount-ro {_quoted(root)} /")
+def _mount(guest: Guest, tree: MemoryTree, what: str) -> list[str]:
+    """The root that was found, and whatever its own table mounts below it, if that is here; told for a person."""
+    root = find_root(guest, what)
+    guest.ask(f"mount-ro {quoted(root)} /")
     if guest.complaint:
         raise ObservationError(what, guest.complaint, "is its file system damaged?")
     mounted = [f"{shown(root.encode())} at /"]
-    points = [line.partition(": ") for line in guest.words(f"inspect-get-mountpoints {_quoted(root)}")[:_MOST_SYSTEMS]]
+    points = [line.partition(": ") for line in guest.words(f"inspect-get-mountpoints {quoted(root)}")[:_MOST_SYSTEMS]]
     for point, _, device in sorted(points, key=lambda pair: len(pair[0])):
         if point == "/":
             continue
-        guest.ask(f"mount-ro {_quoted(device)} {_quoted(point)}")
+        guest.ask(f"mount-ro {quoted(device)} {quoted(point)}")
         if guest.complaint:
             tree.refuse(
                 point.encode("utf-8", "surrogateescape"),
@@ -122,9 +120,9 @@ def _fill(guest: Guest, tree: MemoryTree) -> None:
     for path in _TOP_LINKS:
         _put_link(guest, tree, path)
     for folder in STREAMED_FOLDERS:
-        if guest.ask(f"is-dir {_quoted(folder)}").strip() != b"true" or _is_seen_through_a_link(tree, folder):
+        if guest.ask(f"is-dir {quoted(folder)}").strip() != b"true" or _is_seen_through_a_link(tree, folder):
             continue
-        source = guest.stream(f'tar-out {_quoted(folder)} - "excludes:*-json.log*"')
+        source = guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')
         if source is None:
             tree.refuse(folder, guest.complaint or "it could not be read")
             continue
@@ -158,15 +156,15 @@ def _kind(tree: MemoryTree, path: bytes) -> Kind | None:
 
 
 def _put_link(guest: Guest, tree: MemoryTree, path: bytes) -> None:
-    if guest.ask(f"is-symlink {_quoted(path)}").strip() == b"true":
-        target = guest.ask(f"readlink {_quoted(path)}").removesuffix(b"\n")
+    if guest.ask(f"is-symlink {quoted(path)}").strip() == b"true":
+        target = guest.ask(f"readlink {quoted(path)}").removesuffix(b"\n")
         if tree.reserve(path, len(target)):
             tree.put(path, Entry(Kind.LINK, len(target), target))
 
 
 def _put_single(guest: Guest, tree: MemoryTree, path: bytes, at: bytes) -> None:
     """What is at `path`, kept under `at`; its text only where that is asked for."""
-    said = dict(line.partition(": ")[::2] for line in guest.words(f"statns {_quoted(path)}"))
+    said = dict(line.partition(": ")[::2] for line in guest.words(f"statns {quoted(path)}"))
     if not said:
         if not _ABSENT.search(guest.complaint):
             tree.refuse(path, guest.complaint or "it could not be looked at")
@@ -182,7 +180,7 @@ def _put_single(guest: Guest, tree: MemoryTree, path: bytes, at: bytes) -> None:
     content = b""
     if is_read and size:
         try:
-            content = base64.b64decode(guest.ask(f"base64-out {_quoted(path)} -"))
+            content = base64.b64decode(guest.ask(f"base64-out {quoted(path)} -"))
         except binascii.Error:
             tree.refuse(at, "it could not be read whole")
             return
@@ -199,7 +197,7 @@ def _put_targets(guest: Guest, tree: MemoryTree) -> None:
             _put_single(guest, tree, place, place)
 
 
-def _quoted(path: bytes | str) -> str:
+def quoted(path: bytes | str) -> str:
     """Every byte that is not plain as `\\xHH`: no name from the image is ever a command."""
     raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
     return '"' + "".join(chr(byte) if byte in _PLAIN else f"\\x{byte:02x}" for byte in raw) + '"'

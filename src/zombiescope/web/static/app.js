@@ -3,7 +3,7 @@
 import { render } from "./vendor/preact.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/hooks.js";
 import { html } from "./parts/html.js";
-import { follow, go, here, link } from "./parts/address.js";
+import { follow, go, here, link, openAt } from "./parts/address.js";
 import { isSettled, onSettled, openingAddress } from "./parts/ask.js";
 import { askPulse, startPulse, useLive } from "./parts/live.js";
 import { Failure, Icon, Severity, copy } from "./parts/marks.js";
@@ -32,7 +32,7 @@ function App() {
   const [opened, open] = useState("");
   const { live, pulse, answeredAt, askAgainAt, error } = useLive();
   const main = useRef(null), first = useRef(true);
-  useEffect(() => follow(setPlace), []);
+  useEffect(() => follow((next) => { document.getElementById("app").setAttribute("data-ready", "false"); setPlace(next); }), []);
   const offered = VIEWS.filter(([id]) => !pulse || !pulse.views || pulse.views.includes(id));
   const [id, title, View] = offered.find(([one]) => one === place.view) || offered[0];
 
@@ -43,10 +43,18 @@ function App() {
     say(`${title} view`);
   }, [id]);
   useEffect(() => {
-    const mark = () => document.getElementById("app").setAttribute("data-ready", String(Boolean(pulse) && isSettled()));
+    // A document may lead to the next: loaded is what stays settled.
+    let timer = 0;
+    const mark = () => {
+      clearTimeout(timer);
+      const app = document.getElementById("app");
+      if (!pulse || !isSettled()) app.setAttribute("data-ready", "false");
+      else timer = setTimeout(() => { if (isSettled()) app.setAttribute("data-ready", "true"); }, 50);
+    };
     mark();
-    return onSettled(mark);
-  }, [pulse !== null, id]);
+    const forget = onSettled(mark);
+    return () => { clearTimeout(timer); forget(); };
+  }, [pulse !== null, place]);
   useEffect(() => {
     if (pulse) document.title = `${title} · ${pulse.host.name} · Zombiescope`;
   }, [id, pulse && pulse.host.name]);
@@ -116,7 +124,7 @@ function Lost({ answeredAt, askAgainAt, mode }) {
 
 recallTheme();
 const opening = openingAddress();
-if (opening && !location.hash) history.replaceState(null, "", opening);
+if (opening && !location.hash) openAt(opening);
 startPulse();
 const app = document.getElementById("app");
 app.textContent = "";

@@ -29,6 +29,11 @@ function tell() {
   for (const listener of [...listeners]) listener(current);
 }
 
+// Where a saved file begins.
+export function openAt(address) {
+  arrive(address, false);
+}
+
 export function go(view, query = {}) {
   arrive(link(view, query), true);
 }

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { html } from "./html.js";
 import { go } from "./address.js";
 import { answeredDocuments } from "./ask.js";
+import { numbers } from "./columns.js";
 import { count } from "./words.js";
 
 const MOST = 40;
@@ -38,28 +39,25 @@ function known(views) {
     const kind = path.split("?")[0].replace("/api/v1/", "");
     if (kind === "now") for (const one of document.findings) things.push({ what: "finding", name: one.id, note: one.title, view: "now", query: { link: one.id } });
     if (kind === "services") for (const one of document.units) things.push({ what: "unit", name: one.name, note: one.verdict, view: "services", query: { q: one.name } });
-    if (kind === "captures") for (const one of document.captures) things.push({ what: "capture", name: one.name, note: one.triggered || "", view: "profiles", query: { name: one.name } });
+    if (kind === "captures") for (const one of document.captures) things.push({ what: "capture", name: one.name, note: one.ring ? "rolling" : one.source || "", view: "profiles", query: { name: one.name } });
     if (kind === "zombies") {
       for (const one of document.totals.by_maker || []) things.push({ what: "maker", name: one.maker, note: `${count(one.zombies)} zombies`, view: "zombies", query: { open: one.maker } });
-      things.push({ rows: document });
+      things.push({ rows: numbers(document.columns.id, document.count) });
     }
   }
   return things;
 }
 
 function matching(things, text) {
-  const wanted = text.trim().toLowerCase(), hits = [];
-  for (const thing of things) {
-    if (hits.length >= MOST) break;
-    if (thing.rows) { if (wanted) hits.push(...zombiesLike(wanted)); }
-    else if (!wanted ? thing.what === "view" : `${thing.name} ${thing.note}`.toLowerCase().includes(wanted)) hits.push(thing);
-  }
-  return hits.slice(0, MOST);
+  const wanted = text.trim().toLowerCase();
+  const named = things.filter((thing) => !thing.rows && (wanted ? `${thing.name} ${thing.note}`.toLowerCase().includes(wanted) : thing.what === "view"));
+  const herd = things.find((thing) => thing.rows);
+  return [...named.slice(0, MOST - 2), ...(wanted && herd ? zombiesLike(wanted, herd.rows) : [])];
 }
 
 // The table filters 65,000 rows; here one line leads to it.
-function zombiesLike(wanted) {
+function zombiesLike(wanted, ids) {
   const found = [{ what: "zombies", name: wanted, note: "show the rows with this in path, maker, file or id", view: "zombies", query: { q: wanted } }];
-  if (/^\d+$/.test(wanted)) found.unshift({ what: "zombie", name: wanted, note: "its story", view: "zombies", query: { z: wanted } });
+  if (/^\d+$/.test(wanted) && ids.includes(Number(wanted))) found.unshift({ what: "zombie", name: wanted, note: "its story", view: "zombies", query: { z: wanted } });
   return found;
 }

@@ -8,6 +8,7 @@ const SPARE = 8;
 export function Grid({ rows, columns, label, sort, down, onSort, isOpen, onOpen, keyOf, at, onAt, onInside, height = "28rem" }) {
   const box = useRef(null), table = useRef(null), [top, setTop] = useState(0), [room, setRoom] = useState({ row: 28, high: 400 });
   const measure = () => {
+    if (!box.current) return;
     const row = Math.round(parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) * (getComputedStyle(document.documentElement).getPropertyValue("--row").includes("rem") ? parseFloat(getComputedStyle(document.documentElement).fontSize) : 1));
     setRoom((old) => (old.row === row && old.high === box.current.clientHeight ? old : { row, high: box.current.clientHeight }));
   };

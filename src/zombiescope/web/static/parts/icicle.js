@@ -44,7 +44,8 @@ function boxes(root, size, width) {
     const whole = inner.reduce((sum, one) => sum + sizeOf(one, size), 0), all = Math.max(whole, sizeOf(node, size));
     const wides = inner.map((one) => (all ? (sizeOf(one, size) / all) * wide : wide / inner.length));
     const fits = inner.filter((_, at) => wides[at] >= LEAST).length, small = inner.slice(fits), room = Math.max(wide / 8, LEAST);
-    const kept = small.slice(0, Math.floor(room / LEAST)), rest = small.slice(kept.length);
+    const slots = Math.floor(wide / LEAST), most = Math.min(Math.floor(room / LEAST), slots);
+    const kept = small.slice(0, small.length <= most ? most : Math.max(0, Math.min(most, slots - 1))), rest = small.slice(kept.length);
     const needed = (kept.length + (rest.length ? 1 : 0)) * LEAST, big = wides.slice(0, fits).reduce((sum, one) => sum + one, 0);
     const squeeze = fits && big + needed > wide ? (wide - needed) / big : 1;
     let left = x;

@@ -86,7 +86,7 @@ export function valueAt(data, ranged, at) {
     return best < 0 ? null : data.value[best];
   }
   const place = Math.floor((at - ranged.from) / ranged.step);
-  return data.high[place] ?? null;
+  return (data.high || data.value)[place] ?? null;
 }
 
 export function SeriesLane({ lane, from, to, ranged, cursor }) {

@@ -12,7 +12,7 @@ export const seriesColour = (place) => SERIES[Math.min(place, 4)];
 export function traced(series, range) {
   if (!series) return { known: [], unknown: [[range.from, range.to]] };
   if (series.at) return raw(series, range);
-  const { low, high } = series, begin = range.from, step = range.step, at = (place) => begin + place * step;
+  const high = series.high || series.value, low = series.low || high, begin = range.from, step = range.step, at = (place) => begin + place * step;
   return {
     known: runs(high.length, (place) => high[place] !== null).map(([from, to]) => Array.from({ length: to - from }, (_, place) => [at(from + place) + step / 2, low[from + place] ?? high[from + place], high[from + place]])),
     unknown: runs(high.length, (place) => high[place] === null).map(([from, to]) => [at(from), at(to)]),

@@ -4,6 +4,7 @@ import { useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
 import { choose, go, link } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
+import { stepped, useKept } from "../parts/kept.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
 import { Behind, Gap, Name, Panel, Pick } from "../parts/marks.js";
@@ -16,9 +17,9 @@ const SPANS = [["86400", "24 h"], ["3600", "1 h"], ["600", "10 min"]];
 const LETTERS = { K: ["saturated", "h4"], k: ["kernel", "h3"], s: ["softirq", "c4"], i: ["interrupts", "c4"], t: ["steal", "c3"], u: ["user", "c1"], w: ["disks", "c0"], ".": ["idle", "h0"] };
 
 export function Cores({ query, pulse }) {
-  const kept = pulse.history, span = Number(query.span) || 86400;
-  const to = query.to ? Number(query.to) : kept ? kept.to : pulse.at, from = query.from ? Number(query.from) : to - span;
-  const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, kept ? version(pulse, "series") : ""), look = useDocument("/api/v1/window", version(pulse, "window", true)), [at, setAt] = useState(0);
+  const { kept } = useKept(pulse), span = Number(query.span) || 86400;
+  const to = query.to ? Number(query.to) : stepped(kept ? kept.to : pulse.at, span, pulse.is_live), from = query.from ? Number(query.from) : to - span;
+  const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, ""), look = useDocument("/api/v1/window", version(pulse, "window", true)), [at, setAt] = useState(0);
   const data = cores.data && { ...cores.data, window: cores.data.window || look.data || null };
   const list = data ? stretchesOf(data) : [], captures = useDocument("/api/v1/captures"), hasCaptures = !captures.data || captures.data.captures.length > 0;
   const open = (one) => (one ? go("profiles", one.capture ? { name: one.capture, moment: "1" } : { moment: "1" }) : false);

@@ -93,8 +93,9 @@ function First({ remedy, vain }) {
   const risk = { high: "critical", medium: "warning", low: "ok" }[remedy.risk] || "unknown";
   return html`<${Panel} id="first" kind="remedy" title="Do this first" tools=${html`<a class="spring" href=${link("remedies")}>${remedy.steps > 1 ? `all ${remedy.steps} steps` : "the step"}</a>`}>
     <h3><${Prose}>${capital(remedy.title)}<//></h3>
-    <dl class="facts"><div><dt>frees</dt><dd>${remedy.frees || html`<${Gap} reason="cannot be known before" />`}</dd></div><div><dt>risk</dt><dd><${Severity} of=${risk} word=${remedy.risk} /></dd></div><div><dt>undo</dt><dd>${remedy.undo}</dd></div></dl>
+    <dl class="facts"><div><dt>frees</dt><dd>${remedy.frees || html`<${Gap} reason="cannot be known before" />`}</dd></div><div><dt>risk</dt><dd><${Severity} of=${risk} word=${remedy.risk} /></dd></div><div><dt>undo</dt><dd>${remedy.undo_words || remedy.undo}</dd></div></dl>
     ${remedy.look_first && html`<p class="cmdlabel note">look first: changes nothing</p><${Command} text=${remedy.look_first} label="the dry run" />`}
+    ${remedy.elsewhere && html`<p class="note">This is a recording: type it on the host that was recorded.</p>`}
     ${remedy.do_it && html`<p class="cmdlabel note">do it</p><${Command} text=${remedy.do_it} label="the command that changes the node" />`}
     ${vain.length > 0 && html`<details><summary>What will not help: ${vain[0].what}${vain.length > 1 ? ` and ${vain.length - 1} more` : ""}</summary><dl class="vain">${vain.map((one) => html`<div><dt>${one.what}</dt><dd class="note">${one.why}</dd></div>`)}</dl></details>`}
   <//>`;

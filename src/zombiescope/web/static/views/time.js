@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
 import { choose, go } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
-import { version } from "../parts/live.js";
+import { stepped, useKept } from "../parts/kept.js";
 import { useKeys } from "../parts/keys.js";
 import { Behind, Failure, Gap, Panel, Pick } from "../parts/marks.js";
 import { rounded, scale, within } from "../parts/axis.js";
@@ -22,24 +22,24 @@ export function pair(text) {
 }
 
 export function Time({ query, pulse, live }) {
-  const series = useDocument("/api/v1/series", version(pulse, "series")), told = series.data;
-  const kept = pulse.history || (told && told.from !== null && told.from !== undefined && told.to > told.from ? { from: told.from, to: told.to } : null);
+  const { series, kept } = useKept(pulse), told = series.data;
   if (!kept && !told && !series.error) return html`<h1 class="vh">Time</h1><p class="reading">reading</p>`;
   if (!kept) return html`<h1 class="answer">Nothing is remembered here.</h1><${Panel} title="No history"><p><${Gap} reason="no history is kept" /> ${[...(told?.gaps || []), ...(pulse.gaps || [])][0]?.reason || series.error?.message || "no history is kept"}. Would help: <code>zombiescope agent --state /var/lib/zombiescope</code></p><//>`;
   return html`<${Kept} query=${query} series=${series} kept=${kept} live=${live} />`;
 }
 
 // While live and without a chosen window the axis follows the newest; then times in the address are absolute.
-function useWindow(query, kept) {
+function useWindow(query, kept, isLive) {
   const isChosen = query.from !== undefined && query.to !== undefined;
   const span = Number(query.span) || 86400;
-  const asked = isChosen ? { from: Number(query.from), to: Number(query.to) } : { from: kept.to - Math.min(span, 2592000), to: kept.to };
-  const bounds = { from: Math.min(kept.from, kept.to - 2592000), to: kept.to };
+  const end = stepped(kept.to, span, isLive), last = stepped(kept.to, 86400, isLive);
+  const asked = isChosen ? { from: Number(query.from), to: Number(query.to) } : { from: end - Math.min(span, 2592000), to: end };
+  const bounds = { from: Math.min(kept.from, last - 2592000), to: Math.max(last, end) };
   return { ...(Number.isFinite(asked.from + asked.to) && asked.to > asked.from ? asked : { from: kept.to - 86400, to: kept.to }), bounds, isChosen };
 }
 
 function Kept({ query, series, kept, live }) {
-  const shown = useWindow(query, kept), { from, to, bounds } = shown, span = to - from;
+  const shown = useWindow(query, kept, live === "live"), { from, to, bounds } = shown, span = to - from;
   const [cursor, setCursor] = useState(null), [drag, setDrag] = useState(null), lanes = useRef(null);
   const asks = `from=${rounded(from, span)}&to=${rounded(to, span)}`;
   const ranged = useDocument(`/api/v1/range?${asks}&points=${POINTS}`), events = useDocument(`/api/v1/events?${asks}`);
