@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 _LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src")}
-_INDEX = "index.html"
+_INDEX, _SEARCH = "index.html", "search/search_index.json"
 
 
 class Reference(NamedTuple):
@@ -52,6 +52,8 @@ def troubles(site: Path) -> Iterator[str]:
     if _INDEX not in pages:
         yield f"{site}: no {_INDEX}"
         return
+    if not (site / _SEARCH).is_file():
+        yield f"{site}: no {_SEARCH}: nothing can be searched"
     for name, page in pages.items():
         for reference in page.references:
             if trouble := _trouble(site, pages, name, reference):

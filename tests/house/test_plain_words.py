@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
 ODD = re.compile(
     r"\b(to be had|(?:not|cannot|could|can) be had|noughts?|of that choice|by lot|in vain|for people"
     r"|(?:samples?|pages?|looks?|point|column|letter|strip) a (?:second|core|column|look)(?! (?:apart|later)))\b"

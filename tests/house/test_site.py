@@ -20,6 +20,8 @@ INDEX = (
 
 def site(folder: Path, **pages: str) -> Path:
     (folder / "s.css").write_text("", encoding="utf-8")
+    (folder / "search").mkdir()
+    (folder / "search/search_index.json").write_text("{}", encoding="utf-8")
     for name, text in {"index": INDEX, "a": '<h2 id="there"></h2>', **pages}.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return folder
@@ -49,6 +51,12 @@ def test_a_page_that_only_the_menu_leads_to_is_noticed(tmp_path: Path) -> None:
     assert list(troubles(site(tmp_path, lone=""))) == [
         "lone.html: no text that starts at the index leads here (link it from docs/README.md)"
     ]
+
+
+def test_a_site_that_cannot_be_searched_is_noticed(tmp_path: Path) -> None:
+    built = site(tmp_path, index="")
+    (built / "search/search_index.json").unlink()
+    assert any("nothing can be searched" in trouble for trouble in troubles(built))
 
 
 def test_the_site_carries_every_document_outside_docs() -> None:
