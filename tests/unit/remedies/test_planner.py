@@ -346,6 +346,6 @@ def test_a_plan_for_one_zombie_has_only_what_frees_it() -> None:
     assert [step.n for step in alone.steps] == [1, 2]
     assert alone.id != whole.id
     asked = Asked(zombie=6_245_670)
-    assert next_words(["rewrite:/dev/shm"], asked).startswith(
+    assert str(next_command(["rewrite:/dev/shm"], asked)).startswith(
         "to do it: zombiescope apply --yes --zombie 6245670 --consent"
     )
