@@ -2,7 +2,7 @@
 """The incident from cause to cure, at the size of the target: time and figures of each stage. Root; wants an idle machine.
 
 Targets: 20,000 zombies; the neighbour starves beside them and does at least 90 % of its work again after the cure.
-Usage: bench_incident.py [COUNT] [ACCOUNT]: 20,000 without an argument; ACCOUNT: write the run there, as docs/incident.md was.
+Usage: bench_incident.py [COUNT] [ACCOUNT]: 20,000 without an argument; ACCOUNT: write the run there.
 bench_incident.py verdicts [COUNT ...]: at each size (1,000 2,000 5,000 20,000), quiet and beside a busy neighbour on every other
 core: whether the doctor named the right origin, maker and first remedy, which the lab itself asserts.
 """

@@ -140,7 +140,7 @@ class Incident:
         present = [finding["id"] for finding in document["findings"] if finding["verdict"] == "present"]
         _must("zombie-population" in present or self._order.zombies < _LARGE, "doctor missed the zombies", str(present))
         _must("nic-reset" in present or not self._has_line, "doctor missed the driver's line", str(present))
-        verdict = " ".join(text.strip().partition("\n\n")[0].split())
+        verdict = text.strip().partition("\n")[0]
         self._must_be_right(document, verdict)
         told = {name: document[name] for name in ("origin", "maker", "first_remedy")}
         figures = {"verdict": verdict, "present": present, **told}
