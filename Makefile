@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
 PREFIX ?= /usr/local
-EXTRAS ?= agent,profile,tui
+EXTRAS ?= agent,profile,tui,manifests
 OWN    := $(PREFIX)/lib/zombiescope
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
