@@ -32,7 +32,7 @@ find /bare -type f >/out/files
 mount --rbind /proc /bare/proc
 mount --rbind /sys /bare/sys
 told() {{
-    name=$1; shift
+    name=$1; shift; echo "$name"
     chroot /bare /zombiescope "$@" >"/out/$name.out" 2>"/out/$name.err"
     echo $? >"/out/$name.status"
 }}
