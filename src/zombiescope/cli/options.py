@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+
 import click
+
+from zombiescope.errors import UsageError
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 config_option = click.option(
@@ -15,3 +20,19 @@ root_option = click.option(
     metavar="DIR",
     help="Look at a host mounted at DIR, or at a recorded one, instead of this host.",
 )
+AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+SECONDS_PER = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def moment_of(text: str, now: float, option: str = "--at") -> float:
+    """Seconds since the epoch, from an age or a date and time."""
+    ago = AGE.fullmatch(text.strip())
+    if ago:
+        return now - float(ago[1]) * SECONDS_PER[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        why = "it is neither a date and time nor an age"
+        hint = f"such as {option} 2026-01-31T14:02, or {option} 2h"
+        raise UsageError(f"cannot read the time {text!r}", why, hint) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -4,7 +4,10 @@
 Series names: `counted live zombies ids births deaths releases lost`, `bytes.KIND`, `kernel_bytes`, `sweep_seconds`,
 `maker.NAME`, `saturated_seconds` (of all cores, since the agent began), `uptime` (of the machine), `lifetime_seconds` and
 `as_zombie_seconds` (medians since the agent began, as powers of two), `ids` (of the kernel: live, and zombies in swap),
-`reclaim_pass_seconds` (mean of the calls since the look before, where there were any).
+`reclaim_pass_seconds` (mean of the calls since the look before, where there were any), `nic_resets`, `softirq_wait_seconds`,
+`poll_waited_seconds`, `poll_waits_long`, `reclaim_tasks_seconds`, `kswapd_seconds`, `throttled_seconds`, `sweeper_seconds`
+(counters since the agent began), `memory_stalled_seconds`,
+`cpu_stalled_seconds`, `major_faults` (since boot), `poll_wait_p999_seconds`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from typing import NamedTuple
 
 MAKER_PREFIX = "maker."
 RECLAIM_SECONDS = "reclaim_pass_seconds"
+JOB_FAILURE, JOB_SUCCESS, ACTOR_FAILURE = "job failure", "job success", "actor failure"
+"""What a mark of a job's end is called, and of the death of a part of one."""
 
 
 class Sample(NamedTuple):
