@@ -83,8 +83,10 @@ def render_verify_text(seen: Seen) -> list[RenderableType]:
 def _then(seen: Seen) -> str:
     if seen.outcome.verdict is Held.NOT_HELD:
         return f"to take it back: zombiescope undo {seen.action} --yes" if seen.action else "next: zombiescope doctor"
+    if seen.outcome.verdict is Held.INCONCLUSIVE and seen.action is None:
+        return "next: zombiescope agent keeps a history to compare with; then zombiescope verify --since TIME"
     if seen.outcome.verdict is Held.INCONCLUSIVE:
-        return "next: zombiescope verify --window 3600"
+        return f"next: zombiescope verify {seen.action} --window 3600"
     return "next: zombiescope agent keeps watching"
 
 
@@ -109,7 +111,8 @@ def _value(row: Row, measure: Measure) -> str:
 
 
 def _verdict(row: Row) -> str:
-    return f"{row.verdict}: {row.why}" if row.why else str(row.verdict)
+    is_plain = not row.why or row.before.value is None or row.after.value is None
+    return str(row.verdict) if is_plain else f"{row.verdict}: {row.why}"
 
 
 def _watched(rows: Sequence[Row]) -> str:
