@@ -32,7 +32,19 @@ start) hold start; echo activating > state;;
 esac
 """
 CONSENTS = ("--consent", "limit:story.service", "--consent", "stop:story.service")
-APPLY = ("apply", "--maker", "unit:story.service", "--below", "/", "--seconds", "0.5", "--yes", *CONSENTS)
+APPLY = (
+    "apply",
+    "--maker",
+    "unit:story.service",
+    "--below",
+    "/",
+    "--seconds",
+    "0.5",
+    "--before",
+    "1",
+    "--yes",
+    *CONSENTS,
+)
 
 
 class Story:

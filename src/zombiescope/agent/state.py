@@ -189,6 +189,8 @@ class State:
             values["uptime"] = round(tick.clock)
         if (held := self._growing.ids_held) is not None:
             values["ids"] = held
+        if self._heavy is not None and isinstance(self._heavy.sweep, Sweep):
+            values["sweep_seconds"] = self._heavy.sweep.seconds
         for reading in self._readings.values():
             values |= reading.remembered
         return values

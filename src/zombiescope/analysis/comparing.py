@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is one rate lower than another, or might chance alone make it so? For things that are counted (Poisson, exact), for shares of
-tries (Fisher, exact), and for time that comes in bursts (blocks of time, permuted). Pure; the generator is seeded here, so that the
+tries (Fisher, exact), and for time that comes in bursts (blocks of time, permuted). The generator is passed in, seeded, so that the
 same numbers give the same answer."""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zombiescope.analysis.correlation import Generator
 from zombiescope.facts.recovery import Change
 
-LEVEL = 0.05
+BETTER_LEVEL, WORSE_LEVEL = 0.05, 0.01
+"""Of chance, one-sided. A dozen numbers are compared at once: worse is said only when it is hardly chance."""
 _ROUNDS = 999
-_SEED = 20_261_118
 
 
 class Chances(NamedTuple):
@@ -25,9 +25,9 @@ class Chances(NamedTuple):
 
     @property
     def change(self) -> Change:
-        if self.lower <= LEVEL:
+        if self.lower <= BETTER_LEVEL:
             return Change.BETTER
-        return Change.WORSE if self.higher <= LEVEL else Change.SAME
+        return Change.WORSE if self.higher <= WORSE_LEVEL else Change.SAME
 
 
 def compare_counts(before: int, before_seconds: float, after: int, after_seconds: float) -> Chances:
@@ -63,16 +63,20 @@ def compare_shares(before: tuple[int, int], after: tuple[int, int]) -> Chances:
     return Chances(min(lower, 1.0), min(higher, 1.0))
 
 
-def compare_blocks(before: Sequence[tuple[float, float]], after: Sequence[tuple[float, float]]) -> Chances:
+Blocks = Sequence[tuple[float, float]]
+
+
+def compare_blocks(before: Blocks, after: Blocks, generator: Generator) -> Chances:
     """Each block: its length and how much fell into it. Blocks are dealt out anew, many times."""
     if not before or not after:
         return Chances(1.0, 1.0)
     blocks, number = [*before, *after], len(after)
     seen = _mean(after)
-    generator = random.Random(_SEED)
     below = above = 0
     for _ in range(_ROUNDS):
-        generator.shuffle(blocks)
+        for place in range(number):
+            other = place + int(generator.random() * (len(blocks) - place))
+            blocks[place], blocks[other] = blocks[other], blocks[place]
         found = _mean(blocks[:number])
         below, above = below + (found <= seen + 1e-12), above + (found >= seen - 1e-12)
     return Chances((below + 1) / (_ROUNDS + 1), (above + 1) / (_ROUNDS + 1))

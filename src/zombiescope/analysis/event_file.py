@@ -1,51 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that a person gives: one a line, a time (RFC 3339 or seconds since the epoch) and words; or JSON with `at` and `what`."""
+"""Job failures and successes, from where they are. By line: a time (RFC 3339 or seconds since the epoch) and words; JSON with `at`,
+`what` and perhaps `ok`; the journal as `journalctl -o json` or `-o export` writes it; lines of Ray's logs. Or as a whole: an answer
+of Ray's dashboard."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from zombiescope.errors import UsageError
-from zombiescope.facts.history import Mark
+from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Mark
 from zombiescope.facts.names import shown
 
-JOB_FAILURE = "job failure"
 _LAST = 253_402_300_799.0
+_SUCH_AS = "such as: 2026-01-31T14:02:00Z job 17 failed"
 
 
 def parse_events(text: bytes, source: str) -> tuple[Mark, ...]:
-    """Raises UsageError with the line that is none."""
+    """Failures and successes, by time. Raises UsageError with the line that is none."""
+    if is_export(text):
+        return tuple(sorted(mark for entry in export_entries(text) if (mark := journal_mark(entry))))
+    whole = _whole(text)
+    if whole is not None:
+        return ray_marks(whole)
     marks = []
+    is_ray_log = _RAY_LINE.search(text) is not None
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith(b"#"):
             continue
-        mark = _json(stripped) if stripped.startswith(b"{") else _plain(stripped)
-        if mark is None:
+        if is_ray_log and not stripped.startswith(b"{"):
+            marks += [mark] if (mark := ray_log_mark(stripped)) else []
+            continue
+        entry = _object(stripped) if stripped.startswith(b"{") else None
+        if entry is not None and _REALTIME in entry:
+            marks += [mark] if (mark := journal_mark(entry)) else []
+            continue
+        found = _of_object(entry) if entry is not None else _plain(stripped)
+        if found is None:
             why = f"line {number} does not begin with a time: {shown(stripped[:60])}"
-            raise UsageError(f"cannot use {source}", why, "such as: 2026-01-31T14:02:00Z job 17 failed")
-        marks.append(mark)
+            raise UsageError(f"cannot use {source}", why, _SUCH_AS)
+        marks.append(found)
     return tuple(sorted(marks))
 
 
 def _plain(line: bytes) -> Mark | None:
+    if line.startswith(b"{"):
+        return None
     stamp, _, rest = line.partition(b" ")
     at = _time(stamp.decode("ascii", "replace"))
     return None if at is None else Mark(at, JOB_FAILURE, shown(rest.strip()))
 
 
-def _json(line: bytes) -> Mark | None:
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
         return None
+    return said if isinstance(said, dict) else None
+
+
+def _of_object(said: Mapping[str, Any]) -> Mark | None:
     at = said.get("at")
     moment = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else _time(str(at))
     if moment is None or not 0 <= moment <= _LAST:
         return None
-    return Mark(moment, JOB_FAILURE, shown(str(said.get("what", "")).encode("utf-8", "surrogatepass")))
+    return Mark(moment, JOB_SUCCESS if said.get("ok") is True else JOB_FAILURE, _shown(said.get("what", "")))
+
+
+def _shown(words: object) -> str:
+    return shown(str(words).encode("utf-8", "surrogatepass"))
 
 
 def _time(text: str) -> float | None:
@@ -58,3 +86,166 @@ def _time(text: str) -> float | None:
             return None
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return seconds if math.isfinite(seconds) and 0 <= seconds <= _LAST else None
+
+
+_REALTIME = "__REALTIME_TIMESTAMP"
+_FAILED_IDS = ("d9b373ed55a64feb8242e02dbe79a49c", "be02cf6855d2428ba40df7e9d022f03d")
+"""systemd's own: a unit entered the failed state; a start job failed."""
+_ENDED_WELL_ID = "7ad2d189f7e94e70a38c781354912448"
+"""A unit deactivated successfully."""
+
+
+def journal_mark(entry: Mapping[str, Any]) -> Mark | None:
+    """Failures and good ends of units, in the words of systemd's own messages; and lines of Ray that a unit logged."""
+    try:
+        at = float(entry[_REALTIME]) / 1e6
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not 0 <= at <= _LAST:
+        return None
+    number = entry.get("MESSAGE_ID")
+    unit = entry.get("UNIT") or entry.get("USER_UNIT") or entry.get("_SYSTEMD_UNIT") or ""
+    if entry.get("_PID") in ("1", 1) or "USER_UNIT" in entry or "_PID" not in entry:
+        if number in _FAILED_IDS:
+            return Mark(at, JOB_FAILURE, _shown(f"{unit}: {_message(entry)}"))
+        if number == _ENDED_WELL_ID:
+            return Mark(at, JOB_SUCCESS, _shown(unit))
+    said = _ray_said(_message(entry))
+    return Mark(at, said[0], said[1]) if said else None
+
+
+def _message(entry: Mapping[str, Any]) -> str:
+    """The journal writes what is no text as a list of bytes."""
+    said = entry.get("MESSAGE", "")
+    if isinstance(said, list) and all(isinstance(each, int) and 0 <= each < 256 for each in said):
+        return bytes(said).decode(errors="replace")
+    return said if isinstance(said, str) else ""
+
+
+def is_export(text: bytes) -> bool:
+    return text.startswith((b"__CURSOR=", b"__REALTIME_TIMESTAMP="))
+
+
+def export_entries(text: bytes) -> Iterator[dict[str, str]]:
+    """`journalctl -o export`: a field per line, an empty line between entries; a field that is no text has its length in bytes."""
+    entry: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        line, at = text[at:end], end + 1
+        name, equals, value = line.partition(b"=")
+        if not line:
+            if entry:
+                yield entry
+            entry = {}
+        elif equals:
+            entry[name.decode("ascii", "replace")] = value.decode(errors="replace")
+        else:
+            size = int.from_bytes(text[at : at + 8], "little")
+            entry[name.decode("ascii", "replace")] = text[at + 8 : at + 8 + size].decode(errors="replace")
+            at += 8 + size + 1
+    if entry:
+        yield entry
+
+
+_FINISHED = {"SUCCEEDED": JOB_SUCCESS, "FAILED": JOB_FAILURE}
+
+
+def _whole(text: bytes) -> Any:
+    """One JSON document over all lines: an answer of Ray's dashboard; None where it is none."""
+    start = text.lstrip()[:1]
+    if start not in (b"[", b"{"):
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_ray = isinstance(said, list) or (isinstance(said, dict) and isinstance(said.get("data"), dict))
+    return said if is_ray else None
+
+
+def ray_marks(said: Any) -> tuple[Mark, ...]:
+    """Of /api/jobs/ (a list) or /logical/actors: jobs that ended, actors that died unasked."""
+    if isinstance(said, list):
+        return tuple(sorted(mark for each in said if (mark := _ray_job(each))))
+    data = said.get("data") if isinstance(said, dict) else None
+    actors = data.get("actors") if isinstance(data, dict) else None
+    if not isinstance(actors, dict):
+        return ()
+    return tuple(sorted(mark for each in actors.values() if (mark := _ray_actor(each))))
+
+
+def _ray_job(job: Any) -> Mark | None:
+    if not isinstance(job, dict) or job.get("status") not in _FINISHED:
+        return None
+    at = _milliseconds(job.get("end_time"))
+    name = job.get("submission_id") or job.get("job_id") or ""
+    message = job.get("message") or ""
+    words = f"Ray job {name}" + (f": {message}" if job["status"] == "FAILED" else "")
+    return None if at is None else Mark(at, _FINISHED[job["status"]], _first_line(words))
+
+
+_EXIT_TYPE = re.compile(r"Worker exit type: (\w+)")
+
+
+def _ray_actor(actor: Any) -> Mark | None:
+    if not isinstance(actor, dict) or actor.get("state") != "DEAD":
+        return None
+    cause = str(actor.get("exitDetail") or "")
+    at = _milliseconds(actor.get("endTime"))
+    if at is None or not _is_failure(cause):
+        return None
+    name = actor.get("className") or actor.get("actorClass") or actor.get("actorId") or ""
+    return Mark(at, ACTOR_FAILURE, _first_line(f"Ray actor {name} died: {cause}"))
+
+
+def _is_failure(cause: str) -> bool:
+    """By Ray's words: an actor that went out of scope, was killed by its owner or left by itself ended as it should."""
+    kind = _EXIT_TYPE.search(cause)
+    if kind:
+        return not kind[1].startswith("INTENDED")
+    gentle = ("out of scope", "all references", "ray.kill", "exit_actor", "owner", "job finished", "intended")
+    return bool(cause) and cause != "-" and not any(word in cause.lower() for word in gentle)
+
+
+def _milliseconds(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value / 1000 <= _LAST:
+        return None
+    return value / 1000
+
+
+def _first_line(words: str) -> str:
+    return _shown(words.strip().split("\n")[0][:200])
+
+
+_RAY_LINE = re.compile(rb"(?m)^\[?20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}[\t ]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_RAY_STAMP = re.compile(rb"\[?(20[0-9]{2}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}),([0-9]{3})[\t ]")
+_RAY_WORDS = (
+    (re.compile(r"Job '([^']{1,100})' failed"), JOB_FAILURE, "Ray job {0} failed"),
+    (re.compile(r"Job '([^']{1,100})' succeeded"), JOB_SUCCESS, "Ray job {0}"),
+    (re.compile(r"\b(ActorDiedError|ActorUnavailableError|WorkerCrashedError|NodeDiedError|OutOfMemoryError)\b"), ACTOR_FAILURE,
+     "Ray: {0}"),
+    (re.compile(r"Worker ([0-9a-f]{8})[0-9a-f]* on node [0-9a-f]+ exits, type=(?!INTENDED)\w+"), ACTOR_FAILURE,
+     "Ray worker {0} died"),
+)  # fmt: skip
+
+
+def ray_log_mark(line: bytes) -> Mark | None:
+    """Ray writes local time without a zone: taken as UTC, which hosts keep."""
+    stamp = _RAY_STAMP.match(line)
+    if stamp is None:
+        return None
+    at = _time(f"{stamp[1].decode()}T{stamp[2].decode()}.{stamp[3].decode()}")
+    said = _ray_said(line[stamp.end() :].decode(errors="replace"))
+    return Mark(at, said[0], said[1]) if said and at is not None else None
+
+
+def _ray_said(message: str) -> tuple[str, str] | None:
+    plain = _COLOUR.sub("", message)
+    for words, what, told in _RAY_WORDS:
+        found = words.search(plain)
+        if found:
+            return what, _shown(told.format(found[1] or "?"))
+    return None

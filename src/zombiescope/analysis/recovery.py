@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zombiescope.analysis.comparing import Chances, compare_blocks, compare_counts, compare_shares, rate_range
+from zombiescope.analysis.correlation import Generator
 from zombiescope.analysis.trend import Slope, derive_slope, median, settled
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 from zombiescope.facts.recovery import NOT_MEASURED, Change, Measure, Row
@@ -71,11 +72,16 @@ LEVELS = (("one sweep", "sweep_seconds", "seconds"), ("poll latency p99.9", "pol
 
 
 def derive_rows(
-    before: Period, after: Period, makers: Sequence[str], jobs: tuple[Tries, Tries] | None = None
+    before: Period,
+    after: Period,
+    makers: Sequence[str],
+    jobs: tuple[Tries, Tries] | None = None,
+    *,
+    generator: Generator,
 ) -> tuple[Row, ...]:
     """`makers`: whose zombies the plan was about; none for all."""
     rows = [*_zombies(before, after, makers), _restarts(before, after)]
-    rows += [_burst(each, before, after) for each in BURSTS]
+    rows += [_burst(each, before, after, generator) for each in BURSTS]
     rows += [_counted(what, series, before, after) for what, series in COUNTS]
     rows += [_level(what, series, unit, before, after) for what, series, unit in LEVELS]
     if jobs is not None:
@@ -175,7 +181,7 @@ def _blocks(steps: Sequence[tuple[float, float, float]], size: float) -> list[tu
     return whole or [(seconds, value) for seconds, value in found.values()]
 
 
-def _burst(burst: Burst, before: Period, after: Period) -> Row:
+def _burst(burst: Burst, before: Period, after: Period, generator: Generator) -> Row:
     steps = [increments(period.samples, burst.series) for period in (before, after)]
     first, last = (_share(each, period) for each, period in zip(steps, (before, after), strict=True))
     if first.value is None or last.value is None:
@@ -184,7 +190,7 @@ def _burst(burst: Burst, before: Period, after: Period) -> Row:
     blocks = [_blocks(each, size) for each in steps]
     if min(len(each) for each in blocks) < _LEAST_BLOCKS:
         return Row(burst.what, burst.unit, first, last, Change.UNKNOWN, "watched for too short a time")
-    verdict = _judged(compare_blocks(*blocks), first.value, last.value, burst.least)
+    verdict = _judged(compare_blocks(blocks[0], blocks[1], generator), first.value, last.value, burst.least)
     return Row(burst.what, burst.unit, first, last, *verdict)
 
 
@@ -208,11 +214,11 @@ def _counted(what: str, series: str, before: Period, after: Period) -> Row:
     first, last = (_rate(period, series) for period in (before, after))
     if first.value is None or last.value is None:
         return Row(what, "per hour", first, last, Change.UNKNOWN, _missing(first, last))
-    chances = compare_counts(first.count or 0, first.seconds, last.count or 0, last.seconds)
+    chances = compare_counts(first.number or 0, first.seconds, last.number or 0, last.seconds)
     change, why = chances.change, ""
-    if change is Change.SAME and first.count and not last.count:
+    if change is Change.SAME and first.number and not last.number:
         change, why = Change.UNKNOWN, "none seen, and they are rare enough that this may be chance: watch longer"
-    elif change is not Change.WORSE and last.count:
+    elif change is not Change.WORSE and last.number:
         why = "goes on" if change is Change.SAME else "fewer, and not gone"
     return Row(what, "per hour", first, last, change, why)
 
@@ -222,9 +228,12 @@ def _rate(period: Period, series: str) -> Measure:
     seconds = sum(step[1] for step in steps)
     if not seconds:
         return NOT_MEASURED
-    count = round(sum(step[2] for step in steps))
-    low, high = rate_range(count, seconds)
-    return Measure(count / seconds * HOUR, seconds, period.source, low * HOUR, high * HOUR, count)
+    return _per_hour(round(sum(step[2] for step in steps)), seconds, period.source)
+
+
+def _per_hour(number: int, seconds: float, source: str) -> Measure:
+    low, high = rate_range(number, seconds)
+    return Measure(number / seconds * HOUR, seconds, source, low * HOUR, high * HOUR, number)
 
 
 def _level(what: str, series: str, unit: str, before: Period, after: Period) -> Row:
@@ -258,13 +267,7 @@ def _jobs(before: Tries, after: Tries) -> Row:
     if before.ended is not None and after.ended is not None and before.ended + after.ended:
         return _success(before, after, before.ended, after.ended)
     first, last = (
-        Measure(
-            each.failed / each.seconds * HOUR if each.seconds > 0 else None,
-            each.seconds,
-            each.source,
-            *(rate * HOUR for rate in rate_range(each.failed, each.seconds)),
-            each.failed,
-        )
+        _per_hour(each.failed, each.seconds, each.source) if each.seconds > 0 else NOT_MEASURED
         for each in (before, after)
     )
     change = compare_counts(before.failed, before.seconds, after.failed, after.seconds).change
@@ -275,12 +278,36 @@ def _jobs(before: Tries, after: Tries) -> Row:
 
 
 def _success(before: Tries, after: Tries, tried: int, later: int) -> Row:
-    first = Measure((tried - before.failed) / tried if tried else None, before.seconds, before.source, count=tried)
-    last = Measure((later - after.failed) / later if later else None, after.seconds, after.source, count=later)
+    first = Measure((tried - before.failed) / tried if tried else None, before.seconds, before.source, number=tried)
+    last = Measure((later - after.failed) / later if later else None, after.seconds, after.source, number=later)
     if not tried or not later:
         return Row("job success", "share", first, last, Change.UNKNOWN, "no job ended in one of the two")
     chances = compare_shares((before.failed, tried), (after.failed, later))
     return Row("job success", "share", first, last, chances.change)
+
+
+Points = Sequence[tuple[float, float]]
+
+
+def query_row(before: Points, after: Points, generator: Generator, *, higher_is_better: bool) -> Row:
+    """A number that somebody else keeps over time: points a step apart."""
+    what = "success rate asked for" if higher_is_better else "failures asked for"
+    first, last = (_asked(points) for points in (before, after))
+    if first.value is None or last.value is None:
+        return Row(what, "mean", first, last, Change.UNKNOWN, _missing(first, last))
+    sign = -1.0 if higher_is_better else 1.0
+    sides = [[(1.0, sign * value) for _, value in points] for points in (before, after)]
+    chances = compare_blocks(sides[0], sides[1], generator)
+    if abs(last.value - first.value) < 0.02 * max(abs(first.value), abs(last.value)):
+        return Row(what, "mean", first, last, Change.SAME)
+    return Row(what, "mean", first, last, chances.change)
+
+
+def _asked(points: Points) -> Measure:
+    if not points:
+        return NOT_MEASURED
+    seconds = points[-1][0] - points[0][0]
+    return Measure(sum(value for _, value in points) / len(points), seconds, "prometheus")
 
 
 def _missing(first: Measure, last: Measure) -> str:

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+
 import click
 
+from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
+
+AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+SECONDS_PER = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 config_option = click.option(
@@ -33,3 +40,17 @@ def same_place(root: bytes | None, image: bytes | None = None) -> str:
 
     given = (("root", root), ("image", image))
     return "".join(f" --{name} {quote(shown(value))}" for name, value in given if value is not None)
+
+
+def moment_of(text: str, now: float, option: str = "--at") -> float:
+    """Seconds since the epoch, from an age or a date and time."""
+    ago = AGE.fullmatch(text.strip())
+    if ago:
+        return now - float(ago[1]) * SECONDS_PER[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        why = "it is neither a date and time nor an age"
+        hint = f"such as {option} 2026-01-31T14:02, or {option} 2h"
+        raise UsageError(f"cannot read the time {text!r}", why, hint) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that `plan` and `apply` share: which zombies they are about."""
+"""Options that commands share: which zombies a plan is about, where journals are kept, how long to watch, a moment."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Did it hold? Judged by what the plan was about: its zombies and its makers' restarts. Other numbers are shown, not judged: the
-host does other things meanwhile."""
+"""Did it hold? Judged by what the plan was about: its zombies and its makers' restarts. Of the other numbers those that go on or
+got worse are named beside the verdict, and do not decide it: the host does other things meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.recovery import Change, Row
 
 LEAST_SECONDS = 10.0
 """An ordinary death is over within a second, and a maker that loops is restarted within ten by the usual settings."""
@@ -46,3 +48,47 @@ def judge_outcome(before: Vitals, after: Vitals, steps_done: int) -> Outcome:
         )
     was = "?" if before.ours is None else f"{before.ours:,}"
     return Outcome(Held.HELD, f"{was} zombies before, {after.ours:,} now, none more in {after.seconds:.0f} s")
+
+
+_SUBJECT = ("zombies", "growth", "restarts of the maker")
+
+
+def judge_rows(rows: Sequence[Row]) -> Outcome:
+    """Without an action of ours: by the zombies and their growth alone."""
+    by_name = {row.what: row for row in rows}
+    stock, growth = by_name["zombies"], by_name["growth"]
+    if stock.after.value is None:
+        return Outcome(Held.INCONCLUSIVE, "the zombies could not be counted afterwards")
+    was, now = stock.before.value, stock.after.value
+    low, per_hour = growth.after.low, growth.after.value
+    grown = (per_hour or 0.0) * growth.after.seconds / 3600
+    if low is not None and per_hour is not None and low > 0 and grown > max(_NOISE, _NOISE_SHARE * now):
+        return Outcome(Held.NOT_HELD, f"zombies still grow, by about {per_hour:,.0f} per hour; {now:,.0f} now")
+    if stock.verdict is Change.WORSE:
+        return Outcome(Held.NOT_HELD, f"{now:,.0f} zombies, more than the {was:,.0f} before")
+    if was is None:
+        return Outcome(Held.INCONCLUSIVE, f"{now:,.0f} zombies now, and nobody knows how many there were before")
+    if per_hour is None or growth.after.seconds < LEAST_SECONDS:
+        return Outcome(Held.INCONCLUSIVE, f"{now:,.0f} zombies now ({was:,.0f} before): too few looks to tell growth")
+    if stock.verdict is Change.SAME and growth.verdict is not Change.BETTER and now > _NOISE:
+        return Outcome(Held.INCONCLUSIVE, f"{now:,.0f} zombies, as many as before, and they did not grow before either")
+    return Outcome(Held.HELD, f"{was:,.0f} zombies before, {now:,.0f} now, and they do not grow")
+
+
+def beside_the_verdict(outcome: Outcome, rows: Sequence[Row]) -> Outcome:
+    """What the verdict does not say: numbers that go on, or got worse."""
+    others = [row for row in rows if row.what not in _SUBJECT]
+    words = [
+        f"{row.what} go on" if row.what.endswith("s") else f"{row.what} goes on" for row in others if _goes_on(row)
+    ]
+    worse = [row.what for row in others if row.verdict is Change.WORSE]
+    if worse:
+        words.append(f"worse: {', '.join(worse)}")
+    joint = "but " if outcome.verdict is Held.HELD else "and "
+    return outcome._replace(why=f"{outcome.why}; {joint}{'; '.join(words)}") if words else outcome
+
+
+def _goes_on(row: Row) -> bool:
+    return (
+        row.verdict is Change.SAME and bool(row.after.number) and bool(row.before.number) and row.what != "job success"
+    )

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 MAKER_PREFIX = "maker."
 RECLAIM_SECONDS = "reclaim_pass_seconds"
+JOB_FAILURE, JOB_SUCCESS, ACTOR_FAILURE = "job failure", "job success", "actor failure"
+"""What a mark of a job's end is called, and of the death of a part of one."""
 
 
 class Sample(NamedTuple):

@@ -24,7 +24,7 @@ class Measure(NamedTuple):
     low: float | None = None
     high: float | None = None
     """In 95 of 100 cases the true rate lies between them; None where it is no rate of counted things."""
-    count: int | None = None
+    number: int | None = None
     """Of counted things: how many."""
 
 

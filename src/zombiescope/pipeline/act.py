@@ -1,43 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do what a plan says, journal first; look whether it holds: `apply`, `verify`. Taking it back: `past_actions.py`."""
+"""Do what a plan says, journal first: `apply`. Whether it holds: `verify.py`; taking it back: `past_actions.py`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from zombiescope.diagnosis.outcome import Outcome, judge_outcome
-from zombiescope.errors import ActionUndoneError, ObservationError
+from zombiescope.errors import ActionUndoneError
 from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
-from zombiescope.execution.journal import ActionFolder, Entry, Journal, undo_line
+from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies
 from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
 from zombiescope.execution.way_back import WayBack
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.history import Sample
+from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals, vitals_of
+from zombiescope.facts.pressure import Vitals
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.tree import TreeHost
 from zombiescope.host.writes import Writer
 from zombiescope.pipeline.mistyped import refuse_consents
-from zombiescope.pipeline.past_actions import open_action
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
+from zombiescope.pipeline.verify import remembers
 from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
+from zombiescope.watching.recovery import RecoveryWatch
 from zombiescope.watching.vitals import Subject, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3
+_SHORT_SECONDS = 1.0
 Progress = Callable[[float], None]
 Say = Callable[[str], None]
 
@@ -51,6 +53,8 @@ class Order(NamedTuple):
     consents: frozenset[str] = frozenset()
     again: bool = False
     """Also what was done several times today."""
+    before_seconds: float = 1.0
+    """How long all that `verify` compares is watched before anything is changed, where no history remembers it."""
 
 
 class Applied(NamedTuple):
@@ -95,12 +99,33 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
         subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
-        before = watch_vitals(host, subject, 1.0)
+        before = _look_before(host, subject, order, talk)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
     receipts = WayBack(work.hands, talk.attention, planned.levers.has_systemd).guard(work.run_all)
     kept = kept_copies(journal.entries(), journal.folder)
-    return Applied(journal.name, journal.folder, planned, tuple(receipts), before, tuple(kept))
+    return Applied(journal.name, journal.folder, planned, tuple(receipts), before.vitals, tuple(kept))
+
+
+class _Before(NamedTuple):
+    vitals: Vitals
+    samples: tuple[Sample, ...] = ()
+    """Where no history remembers the time before."""
+
+
+def _look_before(host: Host, subject: Subject, order: Order, talk: Talk) -> _Before:
+    """For as long as it is watched afterwards, where no history remembers the time before: like is compared with like."""
+    if order.before_seconds <= _SHORT_SECONDS or order.root is not None or remembers(order.state, host.wall_clock()):
+        return _Before(watch_vitals(host, subject, _SHORT_SECONDS))
+    talk.say(
+        f"no history: watching for {order.before_seconds:g} s before anything is changed (--before 1 makes it short)"
+    )
+    watch = RecoveryWatch(host, subject, order.before_seconds)
+    try:
+        vitals = watch_vitals(host, subject, order.before_seconds, beside=watch.look)
+        return _Before(vitals, watch.end())
+    finally:
+        watch.close()
 
 
 class _Work:
@@ -173,7 +198,7 @@ def rehearse(order: Order, progress: Progress) -> Planned:
     return planned
 
 
-def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Vitals, point: Say) -> Journal:
+def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: _Before, point: Say) -> Journal:
     stamp = datetime.fromtimestamp(host.wall_clock(), UTC).strftime("%Y%m%dT%H%M%S")
     try:
         journal = Journal(folder.folder(f"{stamp}-{plan.id[:6]}"), host.wall_clock, point)
@@ -187,7 +212,8 @@ def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: V
             zombie=order.scope.zombie,
             root=shown(order.root or b""),
             boot_id=read_identity(host).boot_id,
-            before=before._asdict(),
+            before=before.vitals._asdict(),
+            before_samples=[[sample.at, sample.boot, dict(sample.values)] for sample in before.samples],
         )
     except OSError as error:
         why = (error.strerror or str(error)).lower()
@@ -204,40 +230,6 @@ def _break_circuit(folder: ActionFolder, plan: Plan, now: float, *, again: bool)
             f"done {_MOST_REPEATS} times within a day and needed again: it does not hold",
             "nothing was changed; find what makes them (zombiescope doctor), or --again",
         )
-
-
-class Verified(NamedTuple):
-    action: str
-    outcome: Outcome
-    before: Vitals
-    after: Vitals
-    steps_done: int
-    taken_at: float
-    identity: Identity
-
-
-def verify(state: str, name: str | None, seconds: float, progress: Progress = lambda _: None) -> Verified:
-    opened = open_action(state, name)
-    begin = opened.begin
-    if "before" not in begin:
-        raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "")
-    host = LiveHost()
-    below = begin.get("below")
-    subject = Subject(
-        tuple(begin.get("makers", ())),
-        begin.get("maker"),
-        None if below is None else unshown(below),
-        begin.get("zombie"),
-    )
-    taken_at = host.wall_clock()
-    after = watch_vitals(host, subject, seconds, progress)
-    before = vitals_of(begin["before"])
-    done = _count_done(opened.entries)
-    return Verified(opened.name, judge_outcome(before, after, done), before, after, done, taken_at, read_identity(host))
-
-
-def _count_done(entries: Iterable[Entry]) -> int:
-    return sum(entry["entry"] == "step-end" and entry.get("status") == "done" for entry in entries)
 
 
 def unfinished(state: str) -> list[str]:

@@ -10,16 +10,15 @@ import random
 from typing import NamedTuple
 
 from zombiescope.analysis.correlation import Correlation, common, derive_correlation, joined
-from zombiescope.analysis.event_file import JOB_FAILURE, parse_events
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import Interval, Mark, Timeline
+from zombiescope.facts.history import JOB_FAILURE, JOB_SUCCESS, Interval, Mark, Timeline
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.host.safe_open import read_named
+from zombiescope.pipeline.job_events import read_source
 from zombiescope.probes.readers.systemd_state import read_restart_times
 
 SATURATED, RESET, STALL, OOM = "saturated core", "nic reset", "stall", "oom report"
@@ -77,7 +76,8 @@ def tell(host: Host, case: Case, past: Past) -> Told:
     _add_restarts(axis, host, end, past)
     _add_history(axis, past, end)
     if past.events is not None:
-        given = list(parse_events(read_named(past.events), shown(past.events)))
+        ended = read_source(shown(past.events))
+        given = [mark._replace(what=JOB_FAILURE) for mark in ended if mark.what != JOB_SUCCESS]
         axis.add(JOB_FAILURE, (Interval(min([end, *(mark.at for mark in given)]), end),), given)
     begin = min([case.first.snapshot.taken_at, *(mark.at for mark in axis.marks), *(at for at, _ in axis.zombies)])
     if past.seconds:

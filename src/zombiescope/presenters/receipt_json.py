@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from zombiescope.analysis.comparing import ShareChange
 from zombiescope.diagnosis.outcome import Outcome
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.recovery import Measure, Row
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
 from zombiescope.remedies.plan import Plan, Step
@@ -18,7 +20,9 @@ _REASONS = {
     "steps[].freed.zombies": "this step frees no zombie by itself, was not done, or the zombies could not be counted",
     "steps[].expected": "this step frees no zombie by itself, or people do it: nothing is predicted",
     "verify": "the window was left out (--window 0)",
-    "action": "a dry run: nothing was changed",
+    "action": "a dry run, or no action of ours: nothing was changed",
+    "before": "no action of ours: the rows say what was before",
+    "after": "no action of ours: the rows say what came after",
 }
 
 
@@ -100,21 +104,63 @@ def render_undo(
     return _document("receipt/1", seen, body, [])
 
 
-def render_verify(action: str, outcome: Outcome, before: Vitals, after: Vitals, seen: Dated) -> Json:
-    return _document("verify/1", seen, verify_body(action, outcome, before, after), [])
+class Seen(Dated, Protocol):
+    """What `verify` saw."""
+
+    @property
+    def action(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def before(self) -> Vitals | None: ...
+    @property
+    def after(self) -> Vitals | None: ...
+    @property
+    def rows(self) -> Sequence[Row]: ...
+    @property
+    def jobs_changed(self) -> ShareChange | None: ...
 
 
-def verify_body(action: str, outcome: Outcome, before: Vitals, after: Vitals) -> Json:
+def render_verify(seen: Seen, gaps: Iterable[Gap] = ()) -> Json:
+    return _document("verify/1", seen, verify_body(seen), gaps)
+
+
+def verify_body(seen: Seen) -> Json:
     return {
-        "action": action,
-        "verdict": outcome.verdict,
-        "why": outcome.why,
-        "before": _vitals(before),
-        "after": _vitals(after),
+        "action": seen.action,
+        "verdict": seen.outcome.verdict,
+        "why": seen.outcome.why,
+        "before": _vitals(seen.before),
+        "after": _vitals(seen.after),
+        "rows": [_row(row) for row in seen.rows],
+        **({"jobs_changed": _change(seen.jobs_changed)} if seen.jobs_changed else {}),
     }
 
 
-def _vitals(vitals: Vitals) -> Json:
+def _row(row: Row) -> Json:
+    why = {"why": row.why} if row.why else {}
+    sides = {"before": _measure(row.before), "after": _measure(row.after)}
+    return {"what": row.what, "unit": row.unit, **sides, "verdict": row.verdict, **why}
+
+
+def _measure(measure: Measure) -> Json:
+    """The range and the count where there are such."""
+    told = {"low": measure.low, "high": measure.high, "count": measure.number}
+    more = {name: value for name, value in told.items() if value is not None}
+    return {"value": measure.value, "seconds": round(measure.seconds, 1), "source": measure.source, **more}
+
+
+def _change(change: ShareChange) -> Json:
+    sides = {"before": change.before, "after": change.after}
+    return {
+        "at": rfc3339(change.at),
+        **{name: {"succeeded": good, "ended": all_} for name, (good, all_) in sides.items()},
+    }
+
+
+def _vitals(vitals: Vitals | None) -> Json | None:
+    if vitals is None:
+        return None
     plain = vitals._asdict()
     return {**plain, "at": rfc3339(vitals.at), "slope_per_hour": vitals.slope_per_hour}
 

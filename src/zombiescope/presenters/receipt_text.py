@@ -9,12 +9,14 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.analysis.comparing import ShareChange
+from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.names import zombies_said
-from zombiescope.facts.pressure import Vitals
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
-from zombiescope.presenters.layout import Command
-from zombiescope.presenters.receipt_json import Done, Kept
+from zombiescope.facts.recovery import Measure, Row
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
+from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.receipt_json import Done, Kept, Seen
 from zombiescope.remedies.plan import Undo
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
@@ -57,40 +59,78 @@ def _came(step: Done) -> str:
     return f"   freed {step.zombies_freed:,} ({predicted})"
 
 
-def render_verify_text(
-    action: str, outcome: Outcome, before: Vitals, after: Vitals, undo: str = ""
-) -> list[RenderableType]:
-    columns = (Column("", is_number=False), Column("before"), Column("after"))
-    rows = [
-        ("zombies of the plan", count(before.ours), count(after.ours)),
-        ("growth per hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
-        ("restarts of the maker", count(before.restarts), count(after.restarts)),
-        ("zombies of the host", count(before.zombies), count(after.zombies)),
-        ("one sweep", duration(before.sweep_seconds), duration(after.sweep_seconds)),
-        ("saturated core time", duration(before.saturated_seconds), duration(after.saturated_seconds)),
-        ("throttled time", duration(before.throttled_seconds), duration(after.throttled_seconds)),
-        ("window", duration(before.seconds), duration(after.seconds)),
-    ]
-    parts: list[RenderableType] = [
-        Text(f"{outcome.verdict}: {outcome.why}", style=_STYLES[outcome.verdict]),
-        Text(),
-        Fitting(columns, rows),
-    ]
-    return [*parts, Text(), _after(action, outcome, undo)]
+def render_verify_text(seen: Seen, undo: str = "") -> list[RenderableType]:
+    outcome = seen.outcome
+    columns = (
+        Column("", is_number=False, least_width=12),
+        Column("before"),
+        Column("after"),
+        Column("", is_number=False, least_width=8),
+    )
+    told = [row for row in seen.rows if row.before.value is not None or row.after.value is not None]
+    rows = [(_name(row), _value(row, row.before), _value(row, row.after), _verdict(row)) for row in told]
+    parts: list[RenderableType] = [Prose(f"{outcome.verdict}: {outcome.why}", _STYLES[outcome.verdict]), Text()]
+    if rows:
+        parts += [Fitting(columns, rows), Text(), Prose(_watched(seen.rows), "dim")]
+    if seen.jobs_changed:
+        parts.append(Prose(_changed(seen.jobs_changed)))
+    unknown = [row.what for row in seen.rows if row not in told]
+    if unknown:
+        parts.append(Prose(f"not measured here: {', '.join(unknown)}", "dim"))
+    return [*parts, Text(), _then(seen, undo)]
 
 
-def _after(action: str, outcome: Outcome, undo: str) -> Command:
-    match outcome.verdict:
-        case Held.NOT_HELD:
-            return Command("to take it back", undo or f"zombiescope undo {action} --yes")
-        case Held.INCONCLUSIVE:
-            return Command("to watch again", f"zombiescope verify {action}")
-        case _:
-            return Command("to look at the host", "zombiescope scan")
+def _then(seen: Seen, undo: str) -> Command:
+    verdict, action = seen.outcome.verdict, seen.action
+    if verdict is Held.NOT_HELD and action:
+        return Command("to take it back", undo or f"zombiescope undo {action} --yes")
+    if verdict is Held.NOT_HELD:
+        return Command("next", "zombiescope doctor")
+    if verdict is Held.INCONCLUSIVE and action is None:
+        return Command("to keep a history to compare with", "zombiescope agent")
+    if verdict is Held.INCONCLUSIVE:
+        return Command("to watch for longer", f"zombiescope verify {action} --window 3600")
+    return Command("to look at the host", "zombiescope scan")
 
 
-def _rate(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:+,.0f}"
+def _name(row: Row) -> str:
+    return row.what if row.unit in ("at the end", "seconds", "share") else f"{row.what} ({row.unit})"
+
+
+def _value(row: Row, measure: Measure) -> str:
+    value = measure.value
+    if value is None:
+        return UNKNOWN
+    if row.unit == "at the end":
+        return f"{value:,.0f}"
+    if row.unit == "seconds":
+        return duration(value)
+    if row.unit == "share":
+        return f"{value:.1%}" + (f" of {measure.number:,}" if measure.number is not None else "")
+    if row.unit == "per hour":
+        around = f" ({measure.low:,.1f} to {measure.high:,.1f})" if measure.low is not None and value else ""
+        return f"{value:,.1f}{around}"
+    return f"{value:.2%}"
+
+
+def _verdict(row: Row) -> str:
+    is_plain = not row.why or row.before.value is None or row.after.value is None
+    return str(row.verdict) if is_plain else f"{row.verdict}: {row.why}"
+
+
+def _watched(rows: Sequence[Row]) -> str:
+    sides = []
+    for name in ("before", "after"):
+        longest = max((getattr(row, name) for row in rows), key=lambda each: each.seconds, default=None)
+        if longest is not None and longest.seconds:
+            sides.append(f"{name}: {duration(longest.seconds)} ({longest.source})")
+    return "; ".join(sides)
+
+
+def _changed(change: ShareChange) -> str:
+    (was, tried), (now, later) = change.before, change.after
+    sides = f"{was / tried:.0%} of {tried:,} before, {now / later:.0%} of {later:,} after"
+    return f"job success changed at {rfc3339(change.at)}: {sides}"
 
 
 _EXAMPLES = 5

@@ -108,6 +108,9 @@ class PollsWatch:
                 continue
             waits = _lengths([length for each in steps for length in each.waits], (each.waited for each in steps))
             polls = _lengths([length for each in steps for length in each.polls], (each.polled for each in steps))
+            since = self._steps[0].at - self._steps[0].seconds
+            if core.waits.longest_at is not None and core.waits.longest_at >= since:
+                waits = waits._replace(longest_seconds=core.waits.longest_seconds, longest_at=core.waits.longest_at)
             is_open = core.waits.open_seconds > waits.longest_seconds
             if is_open:
                 longest = core.waits.open_seconds

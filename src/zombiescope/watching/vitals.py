@@ -34,7 +34,7 @@ class Subject:
     def count(self, host: Host) -> int | None:
         walk = read_zombie_walk(host)
         if isinstance(walk, Gap):
-            return None if self.makers or self.maker or self.below or self.zombie is not None else _all(host)
+            return None if self.makers or self.maker or self.below or self.zombie is not None else all_zombies(host)
         if self.zombie is not None:
             return sum(zombie.id == self.zombie for zombie in walk.zombies)
         name = Makers().of
@@ -50,14 +50,20 @@ class Subject:
 
 
 def watch_vitals(
-    host: Host, subject: Subject, seconds: float, progress: Callable[[float], None] = lambda _: None
+    host: Host,
+    subject: Subject,
+    seconds: float,
+    progress: Callable[[float], None] = lambda _: None,
+    beside: Callable[[], None] = lambda: None,
 ) -> Vitals:
+    """`beside`: called at every look."""
     begin, at = host.monotonic(), host.wall_clock()
-    first, restarts = subject.count(host), _restarts(host, subject.makers)
+    first, restarts = subject.count(host), restarts_of(host, subject.makers)
     throttled = _throttled_seconds(host)
     cores = CoresWatch(host, _LOOK_SECONDS, seconds)
     while (passed := host.monotonic() - begin) < seconds:
         cores.look()
+        beside()
         progress(passed)
         host.wait(min(_LOOK_SECONDS, seconds - passed))
     cores.look()
@@ -66,17 +72,17 @@ def watch_vitals(
     return Vitals(
         at,
         host.monotonic() - begin,
-        _all(host),
+        all_zombies(host),
         first,
         subject.count(host),
-        _moved(restarts, _restarts(host, subject.makers)),
-        _sweep(host),
+        moved(restarts, restarts_of(host, subject.makers)),
+        sweep_seconds(host),
         None if isinstance(seen, Gap) else round(seen.saturated_seconds, 3),
         max(later - throttled, 0.0) if known else None,  # type: ignore[operator]
     )
 
 
-def _restarts(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, bool]] | None:
+def restarts_of(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, bool]] | None:
     """By unit, or by instance of a template: how often systemd restarted it, and whether it waits for the next."""
     if not any(maker.startswith("unit:") for maker in makers):
         return {}
@@ -87,20 +93,20 @@ def _restarts(host: Host, makers: tuple[str, ...]) -> dict[str, tuple[int, bool]
     return {name: (unit.restarts or 0, unit.sub_state == "auto-restart") for name, unit in found.items()}
 
 
-def _moved(before: dict[str, tuple[int, bool]] | None, after: dict[str, tuple[int, bool]] | None) -> int | None:
+def moved(before: dict[str, tuple[int, bool]] | None, after: dict[str, tuple[int, bool]] | None) -> int | None:
     if before is None or after is None:
         return None
     moved = sum(max(count - before.get(name, (0, False))[0], int(waits)) for name, (count, waits) in after.items())
     return max(moved, 0)
 
 
-def _all(host: Host) -> int | None:
+def all_zombies(host: Host) -> int | None:
     hierarchy = read_memory_hierarchy(host)
     look = hierarchy if isinstance(hierarchy, Gap) else read_one_look(host, hierarchy)
     return look.zombies if isinstance(look, Look) else None
 
 
-def _sweep(host: Host) -> float | None:
+def sweep_seconds(host: Host) -> float | None:
     hierarchy = read_memory_hierarchy(host)
     if isinstance(hierarchy, Gap):
         return None

@@ -20,7 +20,7 @@ from zombiescope.cli.main import main
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.node import Identity
 from zombiescope.facts.pressure import vitals_of
-from zombiescope.pipeline.act import Verified
+from zombiescope.pipeline.verify import Verified
 
 Capture = pytest.CaptureFixture[str]
 
@@ -151,6 +151,6 @@ def test_verify_tells_by_its_code_whether_it_held(
 ) -> None:
     after = vitals_of({"at": 1.0, "seconds": 60.0})._replace(ours=ours)
     seen = Verified("one", Outcome(Held(verdict), "why"), after, after, 1, 1.0, Identity(None, None, None, None))
-    monkeypatch.setattr("zombiescope.pipeline.act.verify", lambda *_: seen)
+    monkeypatch.setattr("zombiescope.pipeline.verify.verify", lambda *_: seen)
     assert main(["verify", "--window", "0"]) == code
     assert capsys.readouterr().out.startswith(verdict)

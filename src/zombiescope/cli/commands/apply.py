@@ -16,7 +16,8 @@ from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
 
 if TYPE_CHECKING:
-    from zombiescope.pipeline.act import Applied, Order, Verified
+    from zombiescope.pipeline.act import Applied, Order
+    from zombiescope.pipeline.verify import Verified
     from zombiescope.remedies.plan import Step
 
 EPILOG = """\b
@@ -44,6 +45,12 @@ Examples:
     help="How long to watch services before.",
 )
 @window_option
+@click.option(
+    "--before",
+    type=click.FloatRange(min=1, max=86400),
+    metavar="SECONDS",
+    help="How long to watch before anything is changed, where no agent keeps a history; as long as --window without it.",
+)
 @state_option
 @json_option
 @root_option
@@ -57,6 +64,7 @@ def apply(
     again: bool,
     seconds: float,
     window: float,
+    before: float | None,
     state: bytes,
     as_json: bool,
     root: bytes | None,
@@ -70,7 +78,7 @@ def apply(
     from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
 
     scope = scope_of(maker, below, zombie)
-    order = Order(shown(state), root, scope, seconds, frozenset(consents), again)
+    order = Order(shown(state), root, scope, seconds, frozenset(consents), again, window if before is None else before)
     return _do(order, window, as_json=as_json) if yes else _dry_run(order, as_json=as_json)
 
 
@@ -94,6 +102,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
 def _do(order: Order, window: float, *, as_json: bool) -> Answer:
     from zombiescope.execution.attention import Attention, InterruptedActionError  # noqa: PLC0415
     from zombiescope.pipeline import act  # noqa: PLC0415
+    from zombiescope.pipeline.verify import Asked, verify  # noqa: PLC0415
 
     if order.root is not None and not act.is_folder(order.root):
         raise UsageError("cannot apply there", "only this host and the root folder of an image can be changed", "")
@@ -105,7 +114,7 @@ def _do(order: Order, window: float, *, as_json: bool) -> Answer:
         _say_done(applied, f"watching for {window:g} s whether it holds")
         try:
             with window_shown(window) as progress, attention.at_ease():
-                verified = act.verify(order.state, applied.action, window, progress)
+                verified = verify(Asked(order.state, applied.action, window), progress)
         except InterruptedActionError as interruption:
             _say_done(applied, f"{interruption.what}: whether it holds is not known, and nothing was put back")
             return _answer(applied, None, ActionFailedError.exit_code, as_json=as_json)
@@ -140,7 +149,7 @@ def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_j
     if as_json:
         from zombiescope.presenters.receipt_json import render_receipt, verify_body  # noqa: PLC0415
 
-        held = verified and verify_body(applied.action, verified.outcome, verified.before, verified.after)
+        held = verified and verify_body(verified)
         plan, planned = applied.planned.plan, applied.planned
         return JsonAnswer(render_receipt(applied, plan, planned, planned.gaps, held), exit_code)
     from zombiescope.execution.journal import restore_line, undo_line  # noqa: PLC0415
@@ -149,5 +158,5 @@ def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_j
     lines = undo_line(applied.folder), restore_line(applied.folder)
     parts = render_receipt_text(applied.action, applied.receipts, lines[0], applied.kept, lines[1])
     if verified:
-        parts += ["", *render_verify_text(applied.action, verified.outcome, verified.before, verified.after, lines[0])]
+        parts += ["", *render_verify_text(verified, lines[0])]
     return TextAnswer(parts, exit_code)

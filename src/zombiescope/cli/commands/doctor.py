@@ -47,7 +47,10 @@ Examples:
 @click.option("--html", type=click.Path(path_type=str), metavar="FILE", help="Write a self-contained page to FILE.")
 @click.option("--markdown", is_flag=True, help="Markdown on standard output, for a ticket.")
 @click.option(
-    "--events", type=click.Path(path_type=bytes), metavar="FILE", help="Job failures: one per line, a time and words."
+    "--events",
+    type=click.Path(path_type=bytes),
+    metavar="SOURCE",
+    help="Job failures: a FILE (a time and words per line, the journal, Ray's logs), journal, or a Ray dashboard's address.",
 )
 @click.option("--since", metavar="AGE", help="Take events and growth from the agent's history too: 90s, 15m, 2h, 3d.")
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import os
-import re
-from datetime import UTC, datetime
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, json_option
+from zombiescope.cli.options import AGE, SECONDS_PER, config_option, json_option, moment_of
 from zombiescope.config import load_config
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.opening import open_host
@@ -23,8 +21,6 @@ Examples:
   zombiescope history --at 2026-01-31T14:02 as it was then (UTC, or with +01:00)
   zombiescope history --csv > zombies.csv
 """
-_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @click.command(epilog=EPILOG)
@@ -45,7 +41,7 @@ def history(
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
     configured, host = load_config(config, {}), open_host(None)
     folder = state if state is not None else configured.text("state")
-    at = None if moment is None else _time(moment, host.wall_clock())
+    at = None if moment is None else moment_of(moment, host.wall_clock())
     found = recall(host, os.fsencode(folder), _seconds(last), at, configured.thresholds)
     if as_json:
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
@@ -63,21 +59,9 @@ def history(
 def _seconds(age: str) -> float | None:
     if age == "all":
         return None
-    parsed = _AGE.fullmatch(age.strip())
+    parsed = AGE.fullmatch(age.strip())
     if not parsed:
         raise UsageError(
             f"cannot read the age {age!r}", "it is not a number with s, m, h or d, nor all", "such as --last 2h"
         )
-    return float(parsed[1]) * _SECONDS[parsed[2]]
-
-
-def _time(text: str, now: float) -> float:
-    ago = _AGE.fullmatch(text.strip())
-    if ago:
-        return now - float(ago[1]) * _SECONDS[ago[2]]
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        why = "it is neither a date and time nor an age"
-        raise UsageError(f"cannot read the time {text!r}", why, "such as --at 2026-01-31T14:02, or --at 2h") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return float(parsed[1]) * SECONDS_PER[parsed[2]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zombiescope verify`: did what was applied hold?"""
+"""`zombiescope verify`: did what was applied, or what somebody changed, hold?"""
 
 from __future__ import annotations
 
@@ -8,47 +8,91 @@ from typing import TYPE_CHECKING
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.options import json_option, moment_of
 from zombiescope.cli.planning import state_option, window_option
 from zombiescope.cli.progress import window_shown
-from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError
+from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
 from zombiescope.facts.names import shown
 
 if TYPE_CHECKING:
-    from zombiescope.pipeline.act import Verified
+    from zombiescope.pipeline.verify import Asked, Verified
 
 EPILOG = """\b
 Examples:
-  zombiescope verify                  the last apply, for ten minutes
+  zombiescope verify                           the last apply, for ten minutes
   zombiescope verify --window 60
+  zombiescope verify --since 2h                after a reboot, a new image, a fix by hand
+  zombiescope verify --events http://127.0.0.1:8265   and the jobs of a Ray cluster
+  zombiescope verify --events journal:training.service
+  zombiescope verify --prometheus http://127.0.0.1:9090 --query 'sum(rate(jobs_failed_total[5m]))'
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("action", required=False)
 @window_option
+@click.option("--since", metavar="TIME", help="No apply of ours: when it was changed. 2h, 3d, or 2026-01-31T14:02:00Z.")
+@click.option(
+    "--events",
+    multiple=True,
+    metavar="SOURCE",
+    help="Job failures and successes: a FILE, journal, journal:UNIT, or the address of a Ray dashboard. Repeatable.",
+)
+@click.option("--prometheus", default="", metavar="URL", help="Ask this Prometheus for --query or --success-query.")
+@click.option("--query", default="", metavar="PROMQL", help="A number that should be lower afterwards.")
+@click.option("--success-query", default="", metavar="PROMQL", help="A number that should be higher afterwards.")
 @state_option
 @json_option
-def verify(*, action: str | None, window: float, state: bytes, as_json: bool) -> Answer:
-    """Watch for a window and compare with what was before: the plan's zombies and their growth, restarts, sweep, cores, throttling.
+def verify(**given: object) -> Answer:
+    """Compare before and after: zombies, growth, restarts, sweep, reclaim, pressure, cores, throttling, poll latency, resets, jobs.
 
-    Reads only. The verdict is held, not-held or inconclusive. Exit code 0; 1: not-held; 3: nothing could be compared.
+    Before is what the agent's history remembers of the hours before the change, else what apply watched before it. Each number is
+    judged as a rate with its uncertainty. Reads only. The verdict is held, not-held or inconclusive. Exit code 0; 1: not-held; 3:
+    nothing could be compared.
     """
-    from zombiescope.pipeline import act  # noqa: PLC0415 (--help does not pay for it)
+    asked, as_json = _asked(**given)  # type: ignore[arg-type]
+    from zombiescope.pipeline.verify import verify as look  # noqa: PLC0415 (--help does not pay for it)
 
-    with window_shown(window) as progress:
-        seen = act.verify(shown(state), action, window, progress)
+    with window_shown(asked.window) as progress:
+        seen = look(asked, progress)
     exit_code = _exit_code(seen)
     if as_json:
         from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
 
-        return JsonAnswer(render_verify(seen.action, seen.outcome, seen.before, seen.after, seen), exit_code)
+        return JsonAnswer(render_verify(seen, seen.gaps), exit_code)
     from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
 
-    return TextAnswer(render_verify_text(seen.action, seen.outcome, seen.before, seen.after), exit_code)
+    return TextAnswer(render_verify_text(seen), exit_code)
+
+
+def _asked(
+    *,
+    action: str | None,
+    window: float,
+    since: str | None,
+    events: tuple[str, ...],
+    prometheus: str,
+    query: str,
+    success_query: str,
+    state: bytes,
+    as_json: bool,
+) -> tuple[Asked, bool]:
+    from zombiescope.pipeline.act import now  # noqa: PLC0415
+    from zombiescope.pipeline.verify import Asked  # noqa: PLC0415
+
+    if action and since:
+        raise UsageError("cannot use --since", f"the action {action} says when it was changed", "one of the two")
+    if bool(prometheus) != bool(query or success_query) or (query and success_query):
+        raise UsageError("cannot ask a Prometheus", "it takes --prometheus and one of --query, --success-query", "")
+    moment = None if since is None else moment_of(since, now().taken_at, "--since")
+    wanted = Asked(
+        shown(state), action, window, moment, events, prometheus, query or success_query, bool(success_query)
+    )
+    return wanted, as_json
 
 
 def _exit_code(seen: Verified) -> int:
     if seen.outcome.verdict == "not-held":
         return EXIT_FINDINGS
-    return ObservationError.exit_code if seen.after.ours is None else EXIT_FINE
+    is_counted = seen.after.ours is not None if seen.after else any(row.after.value is not None for row in seen.rows)
+    return EXIT_FINE if is_counted else ObservationError.exit_code
