@@ -8,12 +8,12 @@ PACKAGES := $(VENV)/.packages
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages fuzz-short
+BESIDE   := lint test-unit test-packages test-gate fuzz-short
 # What is made after that, one by one.
 ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-gate test-gate-all test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -60,6 +60,12 @@ test-unit: $(READY) ## the shape of the house and every room alone; no root, no 
 
 test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, against systemctl; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=packages $(BIN)/python -m pytest tests/packages
+
+test-gate: $(READY) $(PACKAGES) ## images: XFS in LVM in qcow2 through libguestfs, the incident's image booted, twelve trees; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=gate $(BIN)/python -m pytest tests/gate -m 'not on_demand'
+
+test-gate-all: $(READY) $(PACKAGES) ## the same, hostile file systems and a clean boot too
+	ZOMBIESCOPE_REQUIRE=gate $(BIN)/python -m pytest tests/gate
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel
