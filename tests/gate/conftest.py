@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,20 +31,17 @@ def need(*programs: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def guestfs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The surroundings in which an unprivileged user starts libguestfs."""
+def guestfs() -> Iterator[dict[str, str]]:
+    """The surroundings in which an unprivileged user starts libguestfs. Not below pytest's folder: every pytest closes that."""
     need("guestfish", "qemu-img", "depmod", "dpkg-deb")
     if os.geteuid() != 0:
         refuse("another user is played by root")
     kernel = _kernel()
     version = next((kernel / "lib/modules").iterdir()).name
     Path("/lib/modules").mkdir(exist_ok=True)  # supermin looks at it, whatever it is told
-    home = tmp_path_factory.mktemp("guestfs", numbered=True)
-    for folder in (home, *home.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
+    home = Path(tempfile.mkdtemp(prefix="zombiescope-gate-", dir="/var/tmp"))
     os.chown(home, NOBODY, NOBODY)
-    return {
+    yield {
         "SUPERMIN_KERNEL": str(kernel / "boot" / f"vmlinuz-{version}"),
         "SUPERMIN_KERNEL_VERSION": version,
         "SUPERMIN_MODULES": str(kernel / "lib/modules" / version),
@@ -53,6 +52,7 @@ def guestfs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "HOME": str(home),
         "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin",
     }
+    shutil.rmtree(home, ignore_errors=True)
 
 
 def _kernel() -> Path:
