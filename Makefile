@@ -11,7 +11,7 @@ OWN    := $(PREFIX)/lib/zombiescope
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs test-strange
+BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs test-strange test-gate
 # What is made after that, one by one.
 ALONE    := test-kernel test-hostile test-browser test-server test-onefile-short test-guides
 # What asks the command of the product, and can so be asked of the one file.
@@ -22,7 +22,7 @@ ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_
 	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -72,6 +72,12 @@ test-packages: $(READY) $(PACKAGES) ## real trees from Debian's packages, agains
 
 test-strange: $(READY) $(PACKAGES) ## every reading command where /proc, /sys, BPF or rights are missing, and under gVisor; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=strange $(BIN)/python -m pytest tests/strange
+
+test-gate: $(READY) $(PACKAGES) ## images: XFS in LVM in qcow2 through libguestfs, the incident's image booted, twelve trees; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=gate $(BIN)/python -m pytest tests/gate -m 'not on_demand'
+
+test-gate-all: $(READY) $(PACKAGES) ## the same, hostile file systems and a clean boot too
+	ZOMBIESCOPE_REQUIRE=gate $(BIN)/python -m pytest tests/gate
 
 test-kernel: $(READY) $(PACKAGES) ## the running kernel, as root; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kernel $(BIN)/python -m pytest tests/kernel

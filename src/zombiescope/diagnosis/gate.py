@@ -51,6 +51,20 @@ class Waiver:
     """A reason, or a pattern of several: `unneeded-agent:snapd*`."""
     reason: str
     expires: date
+    owner: str = ""
+
+    @property
+    def told(self) -> str:
+        return f"{self.reason}; owner: {self.owner or 'nobody is named'}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaiverState:
+    """A waiver, and what it did this time."""
+
+    waiver: Waiver
+    state: str
+    """used, unused or ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,8 @@ class Gate:
     reasons: tuple[Reason, ...]
     not_judged: tuple[str, ...] | None = ()
     """Services that start and of which nobody could say whether they are needed; None: the services were not judged at all."""
+    waivers: tuple[WaiverState, ...] = ()
+    """Every one that was given."""
 
     @property
     def failing(self) -> list[Reason]:
@@ -105,7 +121,11 @@ def judge_gate(
     counted = [reason.verdict for reason in judged]
     verdict = max(counted, key=_ORDER.index) if counted else GateVerdict.UNKNOWN
     ordered = sorted(judged, key=lambda reason: -_ORDER.index(reason.verdict))
-    return Gate(verdict, tuple(ordered), not_judged)
+    used = {reason.waiver for reason in judged if reason.waiver}
+    states = [
+        WaiverState(one, "ended" if one.expires < today else ("used" if one in used else "unused")) for one in waivers
+    ]
+    return Gate(verdict, tuple(ordered), not_judged, tuple(states))
 
 
 def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Reason:
@@ -114,8 +134,8 @@ def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Re
         return reason
     longest = max(matching, key=lambda waiver: waiver.expires)
     if longest.expires < today:
-        return replace(reason, summary=f"{reason.summary} (its waiver ended on {longest.expires})")
-    summary = f"{reason.summary} (waived until {longest.expires}: {longest.reason})"
+        return replace(reason, summary=f"{reason.summary} (its waiver ended on {longest.expires}: {longest.told})")
+    summary = f"{reason.summary} (waived until {longest.expires}: {longest.told})"
     return replace(reason, verdict=GateVerdict.OK, summary=summary, waiver=longest)
 
 

@@ -93,13 +93,13 @@ def from_environment(limits: Limits, variables: Mapping[str, str]) -> Limits:
 @dataclass(frozen=True, slots=True)
 class GateFile:
     limits: Mapping[str, object]
-    waivers: tuple[tuple[str, str, date], ...]
-    """What, reason, end."""
+    waivers: tuple[tuple[str, str, date, str], ...]
+    """What, reason, end, owner."""
     needs: tuple[DeclaredNeed, ...] = ()
 
 
 def parse_gate_file(text: bytes, source: str) -> GateFile:
-    """`[check]` with limits, `[[waiver]]` with what, reason and expires, `[[need]]` with unit and reason."""
+    """`[check]` with limits, `[[waiver]]` with what, reason, expires and owner, `[[need]]` with unit and reason."""
     try:
         data = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -120,7 +120,7 @@ def parse_gate_file(text: bytes, source: str) -> GateFile:
     return GateFile(limits, tuple(_waiver(entry, source) for entry in waivers), needs)
 
 
-def _waiver(entry: object, source: str) -> tuple[str, str, date]:
+def _waiver(entry: object, source: str) -> tuple[str, str, date, str]:
     said = entry if isinstance(entry, dict) else {}
     what, reason, expires = said.get("what"), said.get("reason"), said.get("expires")
     if isinstance(expires, datetime):
@@ -135,4 +135,9 @@ def _waiver(entry: object, source: str) -> tuple[str, str, date]:
     ):
         hint = 'what = "unneeded-agent:snapd*", reason = "needed until the move", expires = 2027-01-31'
         raise UsageError(f"cannot use {source}", "a waiver needs what, reason and expires", hint)
-    return what, reason, expires
+    owner = said.get("owner", "")
+    if not isinstance(owner, str):
+        raise UsageError(
+            f"cannot use {source}", f"the owner of the waiver {what!r} is no text", 'owner = "team Platform"'
+        )
+    return what, reason, expires, owner.strip()

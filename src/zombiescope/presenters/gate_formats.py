@@ -46,6 +46,11 @@ def render_text(gate: Gate, source: str) -> str:
         limit = f" (limit {_figure(reason.threshold)})" if is_compared else ""
         where = f" [{reason.source}]" if reason.source else ""
         lines.append(f"  {reason.verdict:<8} {clean(reason.what)}: {clean(reason.summary)}{limit}{where}")
+    lines += [
+        f"  waiver   {clean(one.waiver.what)}: {one.state}, until {one.waiver.expires}; {clean(one.waiver.told)}"
+        for one in gate.waivers
+        if one.state != "used"
+    ]
     return "\n".join(lines)
 
 

@@ -53,6 +53,16 @@ def render_check(gate: Gate) -> Json:
         "not_judged": None if names is None else len(names),
         "not_judged_units": None if names is None else [shown(name.encode()) for name in names],
         "reasons": [_reason(reason) for reason in gate.reasons],
+        "waivers": [
+            {
+                "what": one.waiver.what,
+                "reason": one.waiver.reason,
+                "owner": one.waiver.owner,
+                "expires": one.waiver.expires.isoformat(),
+                "state": one.state,
+            }
+            for one in gate.waivers
+        ],
     }
 
 
@@ -74,7 +84,9 @@ def _reason(reason: Reason) -> Json:
         "verdict": reason.verdict,
         "summary": clean(reason.summary),
         "source": reason.source,
-        "waiver": {"reason": waiver.reason, "expires": waiver.expires.isoformat()} if waiver else None,
+        "waiver": {"reason": waiver.reason, "expires": waiver.expires.isoformat(), "owner": waiver.owner}
+        if waiver
+        else None,
     }
 
 

@@ -111,7 +111,7 @@ def test_the_order_of_sources() -> None:
     limits = from_environment(limits, {"ZOMBIESCOPE_CHECK_RATIO_WARNING": "4", "PATH": "/bin"})
     limits = with_values(limits, {"zombies_critical": 700.0}, "flags")
     assert (limits.zombies_warning, limits.ratio_warning, limits.zombies_critical) == (500, 4, 700)
-    assert file.waivers == (("x", "r", date(2027, 1, 31)),)
+    assert file.waivers == (("x", "r", date(2027, 1, 31), ""),)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.exports.agent_files import dashboard, rules, unit
-from zombiescope.cli.exports.shipped import kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
+from zombiescope.cli.exports.shipped import audit_schedule, kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
 
 EPILOG = """\b
 Examples:
@@ -17,6 +17,7 @@ Examples:
   zombiescope export npd > /etc/node-problem-detector/zombiescope.json
   zombiescope export sh | ssh node sh
   zombiescope export stop-hook --unit ecs.service
+  zombiescope export audit-schedule --for github > .github/workflows/zombiescope-audit.yml
 """
 
 
@@ -25,5 +26,5 @@ def export() -> None:
     """Print a file for others to use: rules, a dashboard, units and drop-ins, a policy, a plugin, a kubelet fragment, a script."""
 
 
-for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit):
+for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit, audit_schedule):
     export.add_command(kind)

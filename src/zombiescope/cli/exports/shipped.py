@@ -83,6 +83,40 @@ def reap_unit(*, program: str) -> Answer:
     return PlainAnswer(render_reaper_unit(program).rstrip("\n"))
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
+
+
+@click.command("audit-schedule")
+@click.option(
+    "--for",
+    "kind",
+    type=click.Choice(("systemd", "github", "gitlab")),
+    default="systemd",
+    show_default=True,
+    help="Who runs it.",
+)
+@click.option(
+    "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
+)
+@click.option("--accepted", metavar="FILE", help="The audit that was accepted (audit --json).")
+@click.option("--config", metavar="FILE", help="Limits, waivers and declared needs of the gate.")
+@click.option(
+    "--image", default="image.qcow2", show_default=True, metavar="FILE", help="In a pipeline: what is audited."
+)
+def audit_schedule(*, kind: str, program: str, accepted: str | None, config: str | None, image: str) -> Answer:
+    """The quarterly audit without people: a systemd service and timer, or a scheduled job of a pipeline."""
+    from zombiescope.presenters.audit_schedule import render_schedule  # noqa: PLC0415 (only when it is drawn)
+
+    folder = "/etc/zombiescope/" if kind == "systemd" else ""
+    words = (program, accepted or f"{folder}accepted.json", config or f"{folder}gate.toml", image)
+    for word in words:
+        if not _PLAIN.fullmatch(word):
+            raise UsageError(
+                f"cannot write {word!r} into a schedule", "only plain names are taken", "--accepted accepted.json"
+            )
+    return PlainAnswer(render_schedule(kind, *words).rstrip("\n"))
+
+
 def _checked(unit: str) -> str:
     if not _UNIT.fullmatch(unit):
         raise UsageError(

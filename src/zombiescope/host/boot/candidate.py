@@ -90,6 +90,9 @@ def prepare(image: bytes, given: Given, unit: str, folder: str) -> Candidate:
     with open(image, "rb") as file:
         disk = disk_of(file, image)
         layout = None if disk else layout_of(file)
+    given = given._replace(
+        kernel=_copied(given.kernel, folder, "kernel"), initrd=_copied(given.initrd, folder, "initrd")
+    )
     unit_file = os.path.join(folder, "unit")
     with open(unit_file, "w", encoding="ascii") as out:
         out.write(unit)
@@ -101,6 +104,11 @@ def prepare(image: bytes, given: Given, unit: str, folder: str) -> Candidate:
     if not is_installed():
         raise cannot(image, "our program is put into such a disk by libguestfs, and guestfish is not installed")
     return _with_guestfs(image, disk or Disk("raw disk", "raw"), given, folder)
+
+
+def _copied(path: bytes | None, folder: str, name: str) -> bytes | None:
+    """Into our own folder: the machine may run as somebody who cannot read it where it is."""
+    return None if path is None else os.fsencode(shutil.copyfile(path, os.fsencode(os.path.join(folder, name))))
 
 
 def _with_debugfs(image: bytes, offset: int, given: Given, folder: str) -> Candidate:

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.host.boot.candidate import Candidate, cannot
+from zombiescope.host.images.guestfish import nobody, user_for
 
 _MEGABYTES = 1024
 _CPUS = 2
-_NOBODY = 65534
 _FILE_BYTES = 16 << 30
 _HEARD_BYTES = 8 << 20
 """Of each serial port."""
@@ -50,9 +50,11 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
     for path in ports:
         with open(path, "wb"):
             pass
-    user = _NOBODY if os.geteuid() == 0 and accel == "tcg" else None
-    if user is not None:
-        _hand_over(folder, candidate, user)
+    user = user_for(os.path.realpath(image)) if candidate.format == "qcow2" else nobody()
+    if user is not None and accel == "tcg":
+        _hand_over(folder, user)
+    else:
+        user = None
     began = time.monotonic()
     machine = subprocess.Popen(
         _command(program, candidate, accel, ports),
@@ -83,12 +85,11 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
     return Heard(_tail(ports[0]), _tail(ports[1]), time.monotonic() - began, has_ended)
 
 
-def _hand_over(folder: str, candidate: Candidate, user: int) -> None:
+def _hand_over(folder: str, user: int) -> None:
     """What the machine reads and writes is in our own folder: it becomes nobody's."""
     os.chown(folder, user, user)
     for name in os.listdir(folder):
         os.chown(os.path.join(folder, name), user, user)
-    del candidate
 
 
 def _is_flooded(ports: list[str]) -> bool:

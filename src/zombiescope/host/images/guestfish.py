@@ -147,7 +147,7 @@ class Stream:
 @contextmanager
 def guestfish(path: bytes, disk: Disk, what: str, *, is_written: bool = False) -> Iterator[Guest]:
     place = os.path.realpath(path)
-    user = None if is_written else _user(place)
+    user = None if is_written else user_for(place)
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
     surroundings |= {"LIBGUESTFS_BACKEND": "direct", "LC_ALL": "C"}
     surroundings.setdefault("LIBGUESTFS_MEMSIZE", _MACHINE_MEGABYTES)
@@ -192,15 +192,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stderr.close()
 
 
-def _user(place: bytes) -> int | None:
+def nobody() -> int | None:
+    """Whom root plays; None for everybody else."""
+    return _NOBODY if os.geteuid() == 0 else None
+
+
+def user_for(place: bytes) -> int | None:
     """nobody, if we are root and nobody can read the disk; else whoever we are."""
-    if os.geteuid() != 0:
+    user = nobody()
+    if user is None:
         return None
     try:
-        asked = subprocess.run([b"test", b"-r", place], user=_NOBODY, group=_NOBODY, extra_groups=[], check=False)
+        asked = subprocess.run([b"test", b"-r", place], user=user, group=user, extra_groups=[], check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    return _NOBODY if asked.returncode == 0 else None
+    return user if asked.returncode == 0 else None
 
 
 def _limited() -> None:
