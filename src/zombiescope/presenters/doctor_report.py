@@ -79,7 +79,7 @@ def told_first(diagnosis: Diagnosis, plan: Plan | Gap) -> str:
     whom = diagnosis.maker.removeprefix("unit:")
     told = _FIRST.get(remedy, remedy)
     if "{whom}" in told:
-        return told.format(whom=whom or "it")
+        return told.format(whom=whom or "the unit that is restarted")
     return f"{told} ({whom})" if whom else told
 
 

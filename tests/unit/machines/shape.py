@@ -45,23 +45,17 @@ def drawn(parts: Sequence[RenderableType], width: int) -> str:
 
 def check_shape(parts: Sequence[RenderableType], what: object) -> None:
     """Nothing past the edge, no word broken, the first line says something, the last is what to type next."""
+    whole = [Counter(_pieces(drawn([part], _WIDE))) for part in parts]
     for width in WIDTHS:
-        text = drawn(parts, width)
-        too_wide = [line for line in text.splitlines() if cell_len(line) > width]
-        assert not too_wide, (what, width, too_wide)
-        assert not [line for line in text.splitlines() if line != line.rstrip()], (what, width)
-        assert text[0] not in " \n", (what, width)
-    for part in parts:
-        if not isinstance(part, Row):
-            _check_words(part, what)
+        texts = [drawn([part], width) for part in parts]
+        lines = "".join(texts).splitlines()
+        assert not [line for line in lines if cell_len(line) > width or line != line.rstrip()], (what, width)
+        assert texts[0][0] not in " \n", (what, width)
+        for part, pieces, text in zip(parts, whole, texts, strict=True):
+            missing = pieces - Counter(_pieces(text))
+            is_picture = isinstance(part, Row)
+            assert is_picture or all(cell_len(each) > width - _MARGIN for each in missing), (what, width, missing)
     _check_last(parts, what)
-
-
-def _check_words(part: RenderableType, what: object) -> None:
-    whole = Counter(_pieces(drawn([part], _WIDE)))
-    for width in WIDTHS:
-        missing = whole - Counter(_pieces(drawn([part], width)))
-        assert not [word for word in missing if cell_len(word) <= width - _MARGIN], (what, width, missing)
 
 
 def _pieces(text: str) -> list[str]:
