@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from zombiescope.presenters.plan_text import Asked
 
 
+WATCHING = "watching services and zombies"
+THEN = "looking at each zombie, choosing steps"
+
+
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--below", metavar="PATH", help="Only zombies whose nearest live parent is this cgroup or lies below it."

@@ -103,7 +103,7 @@ def _not_seen(audit: Audit, at: float, name: str, title: str, summary: str) -> F
 def _how(unit: UnitAudit) -> str:
     rate = unit.policy.restarts_per_day
     if rate is not None:
-        return f"{unit.policy.why}: up to {rate:,.0f} restarts, and as many memory cgroups, a day"
+        return f"{unit.policy.why}: up to {rate:,.0f} restarts per day, and as many memory cgroups"
     return "it restarts its child inside one unit, where no start limit counts"
 
 

@@ -243,7 +243,7 @@ def _step(step: Step) -> str:
         facts.append(f"needs --consent {step.name}")
     typed = ""
     if isinstance(step.change, AskHuman):
-        facts = ["for people"]
+        facts = ["you do this by hand"]
         typed = f"<pre>{escape(chr(10).join(step.change.commands))}</pre>" if step.change.commands else ""
     return (
         f'<li><b>{escape(step.title)}</b> <span class="faint">{escape("; ".join(facts))}</span>'

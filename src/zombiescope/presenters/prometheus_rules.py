@@ -106,13 +106,13 @@ OTHERS_RECORDS = (
 )
 OTHERS_ALERTS = (
     Alert("DirectReclaimStalls", f"{RECLAIM} > 1000", "10m", "warning",
-          "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages a second themselves (node_exporter)"),
+          "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages per second themselves (node_exporter)"),
     Alert("CpuThrottledByQuota", _USUALLY["CpuThrottledByQuota"], "15m", "info",
           "{{ $labels.instance }}: a container is held by its cpu.max in {{ $value | humanizePercentage }} of periods (cAdvisor)"),
     Alert("NodeMemcgCounted", 'node_cgroups_cgroups{subsys_name="memory"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} memory cgroups counted; compare with the directories (node_exporter)"),
     Alert("NodeMemcgGrowing", _USUALLY["NodeMemcgGrowing"], "1h", "warning",
-          "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups more an hour (node_exporter)"),
+          "{{ $labels.instance }}: {{ $value | humanize }} more memory cgroups per hour (node_exporter)"),
     Alert("NodeMemcgObjects", 'node_slabinfo_active_objects{slab="mem_cgroup"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} mem_cgroup objects in the slab: a second witness (node_exporter)"),
 )  # fmt: skip

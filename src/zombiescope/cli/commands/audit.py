@@ -17,7 +17,7 @@ from zombiescope.watching.services import ServicesWindow
 EPILOG = """\b
 Examples:
   zombiescope audit                       this host: what loops, what nothing needs
-  zombiescope audit --root /mnt           the root of another system, from its files alone
+  zombiescope audit --root /mnt           the root of another system, from its files only
   zombiescope audit --image disk.raw      an image: tar, OCI layout, docker save, raw ext4
   zombiescope audit --knowledge ours.toml --json
   zombiescope audit --against accepted.json   what changed since an audit that was accepted
@@ -37,7 +37,7 @@ Examples:
     type=click.FloatRange(min=0, max=86400),
     default=5.0,
     show_default=True,
-    help="How long to watch a live host.",
+    help="How many seconds to watch a live host.",
 )
 @click.option(
     "--against",
@@ -80,8 +80,8 @@ def _audit(
     accepted = None if against is None else auditing.accepted_audit(against)
     is_watched = root is None and image is None
     with (
-        window_shown(seconds if is_watched else 0) as window,
-        bytes_shown("reading", shown=image is not None) as reading,
+        window_shown(seconds if is_watched else 0, "watching services", "reading unit files") as window,
+        bytes_shown("reading the image", shown=image is not None) as reading,
     ):
         found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(seconds, window), reading)
     return found, None if accepted is None else compare(accepted, found.audit)

@@ -26,19 +26,19 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[Complet
 
 
 @click.command(epilog=EPILOG)
-@click.argument("word", required=False, metavar="[FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
-def explain(*, word: str | None) -> Answer:
+@click.argument("words", nargs=-1, metavar="[FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
+def explain(*, words: tuple[str, ...]) -> Answer:
     """Say what a finding, a kind of pin, a metric or a gap means, why it matters and what to do. Works offline.
 
-    Without a word it lists every word there is. Exit code 0, or 2 for a word that it does not know.
+    Without a word it lists all of them. Exit code 0, or 2 for a word that it does not know.
     """
     from zombiescope.pipeline.explain import Library  # noqa: PLC0415
     from zombiescope.presenters.explain_text import render_list, render_page  # noqa: PLC0415
 
     library = Library()
-    if word is None:
+    if not words:
         return TextAnswer(render_list(library.words()))
-    first, *rest = library.pages(word)
+    first, *rest = library.pages(" ".join(words))
     parts = render_page(first)
     for page in rest:
         parts += ["", *render_page(page)]

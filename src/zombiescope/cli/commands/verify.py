@@ -30,13 +30,13 @@ Examples:
 @state_option
 @json_option
 def verify(*, action: str | None, window: float, state: bytes, as_json: bool) -> Answer:
-    """Watch for a window and compare with what was before: the plan's zombies and their growth, restarts, sweep, cores, throttling.
+    """Watch for a while and compare with before: the plan's zombies and their growth, restarts, sweep, cores, throttling.
 
     Reads only. The verdict is held, not-held or inconclusive. Exit code 0; 1: not-held; 3: nothing could be compared.
     """
     from zombiescope.pipeline import act  # noqa: PLC0415 (--help does not pay for it)
 
-    with window_shown(window) as progress:
+    with window_shown(window, "watching whether it holds") as progress:
         seen = act.verify(shown(state), action, window, progress)
     exit_code = _exit_code(seen)
     if as_json:

@@ -35,7 +35,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 @capture_argument
 @range_options
 @filter_options
-@click.option("--per-core/--summed", default=True, show_default=True, help="A strip a core, or one for all.")
+@click.option("--per-core/--summed", default=True, show_default=True, help="One strip per core, or one for all.")
 @click.option("--rows", type=click.IntRange(1, 1000), help="Parts of a column; 50 in pictures, 10 in the terminal.")
 @svg_option
 @png_option
@@ -54,7 +54,7 @@ def heatmap(
     as_json: bool,
     **given: Any,
 ) -> Answer:
-    """Samples by time: a column a second, upwards within it, a strip a core.
+    """Samples by time: one column per second, read upwards, and one strip per core.
 
     Idle samples are left out: those whose innermost function is an idle routine. Interrupt work on an idle core stays.
     """

@@ -146,7 +146,7 @@ class Recording:
             source.close()
 
     def _last(self) -> list[Segment]:
-        """What the segment has that could not go on, for want of room or of perf."""
+        """What the segment has that could not go on, for lack of room or of perf."""
         begun = [path for path in claimed()[:1] if os.path.dirname(path) == self.order.folder]
         return [one for path in begun for one in self._stored(path, os.path.basename(path)[: -len(GROWING)])]
 
