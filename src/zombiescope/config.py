@@ -44,9 +44,14 @@ KEYS = (
         "hosts",
         "",
         "names, by commas",
-        "Further names under which it is asked. Known without: its address, localhost, beyond loopback the host's own name.",
+        "More names that it answers to, besides its address, localhost and, beyond loopback, the host's own name.",
     ),
-    Key("token_file", "", "file", "Readers must show what it holds (Authorization: Bearer ...); empty: nobody must."),
+    Key(
+        "token_file",
+        "",
+        "file",
+        "Readers must send what it holds (Authorization: Bearer ...); empty: no token is needed.",
+    ),
     Key("state", DEFAULT_STATE, "folder", "Where the history is kept; empty: nowhere."),
     Key("textfile", "", "file", "Also written here, for node_exporter's textfile collector; empty: nowhere."),
     Key("interval_seconds", 10.0, "seconds", "Between two looks.", 1, 3600),
@@ -137,7 +142,7 @@ def read_safely(path: str) -> bytes:
             _refuse_strangers(path, status)
             text = file.read(_MOST_BYTES + 1)
     except NotRegularError as error:
-        raise UsageError(f"cannot use the configuration {path}", "it is no plain file", "--config FILE") from error
+        raise UsageError(f"cannot use the configuration {path}", "it is not a regular file", "--config FILE") from error
     except OSError as error:
         raise UsageError(
             f"cannot read the configuration {path}", (error.strerror or str(error)).lower(), "--config FILE"
@@ -153,9 +158,11 @@ def _refuse_strangers(path: str, about: os.stat_result) -> None:
     if os.geteuid() != 0:
         return
     if about.st_uid != 0:
-        raise UsageError(what, f"it belongs to user {about.st_uid}, and root obeys only root", f"chown root: {path}")
+        raise UsageError(
+            what, f"it belongs to user {about.st_uid}, and root trusts only its own files", f"chown root: {path}"
+        )
     if about.st_mode & _OTHERS_WRITE:
-        raise UsageError(what, "others than root may write it", f"chmod go-w {path}")
+        raise UsageError(what, "users other than root can write to it", f"chmod go-w {path}")
 
 
 def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
@@ -168,7 +175,7 @@ def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, list if name in _LISTS else dict):
             known = "[agent], [thresholds], [check], [[waiver]], [[need]]"
-            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is no table we know", known)
+            raise UsageError(f"cannot use the configuration {path}", f"{name!r} is not a table we know", known)
     return tables
 
 
@@ -185,14 +192,14 @@ def _checked(key: Key, value: object, origin: str) -> Value:
     what = f"cannot use {key.name} ({origin})"
     if isinstance(key.default, str):
         if not isinstance(value, str) or "\0" in value:
-            raise UsageError(what, f"{value!r} is no text", f'{key.name} = "{key.default}"')
+            raise UsageError(what, f"{value!r} is not text", f'{key.name} = "{key.default}"')
         if key.name == "events" and value not in EVENT_CHOICES:
-            raise UsageError(what, f"{value!r} is none of {', '.join(EVENT_CHOICES)}", 'events = "auto"')
+            raise UsageError(what, f"{value!r} is not one of {', '.join(EVENT_CHOICES)}", 'events = "auto"')
         return value
     number = _number(value)
     if number is None or not key.least <= number <= key.most:
         raise UsageError(
-            what, f"{value!r} is no number from {key.least:g} to {key.most:g}", f"{key.name} = {key.default:g}"
+            what, f"{value!r} is not a number from {key.least:g} to {key.most:g}", f"{key.name} = {key.default:g}"
         )
     return number
 
@@ -205,7 +212,9 @@ def _with_thresholds(
             raise _unknown(name, list(_THRESHOLDS), origin)
         number = _number(value)
         if number is None or number < 0:
-            raise UsageError(f"cannot use {name} ({origin})", f"{value!r} is no number of at least 0", f"{name} = 1000")
+            raise UsageError(
+                f"cannot use {name} ({origin})", f"{value!r} is not a number of at least 0", f"{name} = 1000"
+            )
         whole = isinstance(getattr(thresholds, name), int)
         changed: dict[str, Any] = {name: int(number) if whole else number}
         thresholds = thresholds._replace(**changed)

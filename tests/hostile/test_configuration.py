@@ -42,7 +42,7 @@ def test_a_configuration_that_others_may_write_is_refused(mode: int, tmp_path: P
     file.chmod(mode)
     done = zombiescope("agent", "--show-config", "--config", str(file))
     assert done.returncode == 2
-    assert "others than root may write it" in done.stderr
+    assert "users other than root can write to it" in done.stderr
 
 
 @pytest.mark.attack(
@@ -54,7 +54,11 @@ def test_a_configuration_that_is_no_plain_file_is_refused(neighbour: Neighbour) 
     assert neighbour.do(lambda: os.mkfifo(pipe)) == 0
     assert neighbour.do(lambda: mine.write_text(_ALL_WELL)) == 0
     assert neighbour.do(lambda: link.symlink_to(mine)) == 0
-    for file, why in ((pipe, "it is no plain file"), (Path("/dev/zero"), "it is no plain file"), (link, "belongs to")):
+    for file, why in (
+        (pipe, "it is not a regular file"),
+        (Path("/dev/zero"), "it is not a regular file"),
+        (link, "belongs to"),
+    ):
         done = zombiescope("agent", "--show-config", "--config", str(file))
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
 

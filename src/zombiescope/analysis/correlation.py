@@ -33,7 +33,7 @@ class Correlation(NamedTuple):
     chance: float | None
     """Share of control moments that had the cause before them; None where nothing was to be compared."""
     lift: float | None
-    """How many times more often than by chance; None where chance is nought."""
+    """How many times more often than by chance; None where chance is zero."""
     p_value: float | None
     """None with fewer than five cases: then nothing is said."""
 
@@ -86,7 +86,7 @@ def common(one: Iterable[Interval], other: Iterable[Interval]) -> tuple[Interval
 
 
 class _Axis:
-    """Watched time end to end, beginning at nought."""
+    """Watched time end to end, beginning at zero."""
 
     def __init__(self, watched: Sequence[Interval]) -> None:
         self._pieces: list[tuple[Interval, float]] = []

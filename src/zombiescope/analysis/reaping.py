@@ -217,7 +217,7 @@ def harmed(rate: float | None, usual: float | None, budget: Budget) -> str | Non
     limit = 2 * (usual or 0.0) + budget.refaults_per_second
     if rate <= limit:
         return None
-    return f"{rate:,.0f} pages a second were read again after the last pass, {limit:,.0f} are allowed"
+    return f"{rate:,.0f} pages per second were read again after the last pass, {limit:,.0f} are allowed"
 
 
 def wait_seconds(cost_seconds: float, idle_passes: int, budget: Budget) -> float:

@@ -27,7 +27,7 @@ class ReclaimPass(NamedTuple):
 
 
 def derive_reclaim_pass(seen: ReclaimSeen | Gap, at: float) -> ReclaimPass | Gap:
-    """A window in which nobody reclaimed has no pass to tell of: not known, and not nought."""
+    """A window in which nobody reclaimed has no pass to tell of: not known, and not zero."""
     if isinstance(seen, Gap):
         return seen.about(FACT)
     if not seen.calls:

@@ -14,7 +14,7 @@ from zombiescope.facts.gap import Gap
 _NO_BYTES = Gap(
     "parents",
     "no live cgroup shows bytes of dead ones: what keeps these zombies is not pages, or too few to be seen",
-    "zombiescope scan --exact (as root)",
+    "sudo zombiescope scan --exact",
 )
 
 

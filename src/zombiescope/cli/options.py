@@ -34,6 +34,15 @@ manifests_option = click.option(
 )
 
 
+class Listed(click.Group):
+    """Lists its commands with their first sentence in full."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(limit=300)) for name, each in found if each])
+
+
 def same_place(root: bytes | None, image: bytes | None = None) -> str:
     """The options that name the same machine, folder or image once more, for a line to paste."""
     from shlex import quote  # noqa: PLC0415

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from zombiescope.presenters.commands import Asked
 
 
+WATCHING = "watching services and zombies"
+THEN = "looking at each zombie, choosing steps"
+
+
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--zombie", type=click.IntRange(min=0), metavar="ID", help="Only this one, by its id in autopsy or on the page."

@@ -18,12 +18,25 @@ def tell(line: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write((_folded(line) if sys.stderr.isatty() else line) + "\n")
         sys.stderr.flush()
     except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
         from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
 
         os.dup2(open_nothing(), 2)
+
+
+def _folded(text: str) -> str:
+    """Between words, below the first letter of each line: a terminal would break them anywhere."""
+    from shutil import get_terminal_size  # noqa: PLC0415 (only for a person)
+
+    from zombiescope.presenters.layout import spans  # noqa: PLC0415
+
+    width, lines = get_terminal_size().columns or 80, []
+    for line in text.split("\n"):
+        margin = " " * (len(line) - len(line.lstrip(" ")))
+        lines += [margin + line[begin:end] for begin, end in spans(line, max(width - len(margin), 20))] or [""]
+    return "\n".join(lines)
 
 
 class Stage:
@@ -82,8 +95,8 @@ def _is_watched() -> bool:
 
 
 @contextmanager
-def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
-    """A bar for a window of known length; the callable is told how much of it is over."""
+def window_shown(seconds: float, what: str, then: str = "") -> Iterator[Callable[[float], None]]:
+    """A bar for a window of known length; the callable is told how much of it is over. `what` is done in it, `then` after it."""
     if not _is_watched() or seconds <= 0:
         yield lambda _: None
         return
@@ -92,8 +105,19 @@ def window_shown(seconds: float) -> Iterator[Callable[[float], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("watching", total=seconds)
-        yield lambda done: bar.update(task, completed=done)
+        task = bar.add_task(what, total=seconds)
+        yield lambda done: bar.update(task, completed=done, description=then if then and done >= seconds else what)
+
+
+@contextmanager
+def running_shown(what: str, seconds: float | None) -> Iterator[Callable[[float], None]]:
+    """For what may go on until it is interrupted: a bar where its length is known, else how long it has run."""
+    if seconds is not None:
+        with window_shown(seconds, what) as progress:
+            yield progress
+        return
+    with stage_shown() as stage:
+        yield lambda done: stage(f"{what} for {done:.0f} s; Ctrl-C ends it")
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def _workload_evidence(one: WorkloadAudit, at: float) -> Evidence:
 def _how(unit: UnitAudit) -> str:
     rate = unit.policy.restarts_per_day
     if rate is not None:
-        return f"{unit.policy.why}: up to {rate:,.0f} restarts, and as many memory cgroups, a day"
+        return f"{unit.policy.why}: up to {rate:,.0f} restarts per day, and as many memory cgroups"
     return unit.loop_why
 
 

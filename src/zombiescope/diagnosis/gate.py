@@ -218,7 +218,7 @@ def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
         return unknown("growth", growth)
     reason = _compared("growth", round(growth.per_hour, 1), limits.growth_warning, limits.growth_critical)
     grown = growth.highest - growth.first
-    summary = f"{growth.per_hour:+,.0f} zombies an hour over {growth.seconds:.0f} s"
+    summary = f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s"
     summary += f" (from {growth.first:,}, at most {growth.highest:,})"
     if grown < limits.growth_least and reason.verdict is not GateVerdict.OK:
         reason = replace(reason, verdict=GateVerdict.OK)
@@ -334,7 +334,7 @@ def _declared_reason(unit: UnitAudit) -> Reason:
 
 def _how(unit: UnitAudit) -> str:
     rate = unit.policy.restarts_per_day
-    return unit.loop_why + (f": up to {rate:,.0f} restarts a day" if rate else "")
+    return unit.loop_why + (f": up to {rate:,.0f} restarts per day" if rate else "")
 
 
 def _compared(what: str, value: float, warning: float, critical: float) -> Reason:

@@ -51,7 +51,9 @@ def judge_pins(case: Case, rule: PinRule) -> Finding:
     if severity is Severity.OK:
         return _finding(rule, Verdict.ABSENT, Severity.OK, f"{population.zombies:,} zombies are too few to matter")
     if isinstance(remains, Gap):
-        return _finding(rule, Verdict.UNKNOWN, Severity.UNKNOWN, f"what holds them is not known: {remains.reason}")
+        return _finding(
+            rule, Verdict.UNKNOWN, Severity.UNKNOWN, f"what holds the zombies is not known: {remains.reason}"
+        )
     held = remains.with_pins(rule.kinds)
     if held < case.thresholds.pin_share * remains.zombies or held == 0:
         summary = f"{held:,} of {remains.zombies:,} zombies are held by {rule.words}"

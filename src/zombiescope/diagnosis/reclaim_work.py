@@ -92,7 +92,7 @@ def longest(seen: ReclaimSeen, work: ReclaimWork) -> float:
 def told(seen: ReclaimSeen, work: ReclaimWork) -> str:
     times = "once" if work.calls == 1 else f"{work.calls:,} times"
     return (
-        f"reclaim ({work.kind}) ran {times}, {span(work.call_seconds)} on a core each (longest {span(longest(seen, work))}), took "
+        f"reclaim ({work.kind}) ran {times}, {span(work.call_seconds)} of CPU each (longest {span(longest(seen, work))}), took "
         f"{core_share(seen, work):.0%} of a core and gave back {work.pages:,} pages"
     )
 

@@ -22,7 +22,7 @@ _DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
 _FOLLOWS = {
     "costly-sweep": "reading all statistics has become slow",
     "costly-reclaim-walk": "each reclaim walks over them",
-    "saturated-core": "a core is held in the kernel",
+    "saturated-core": "a core is stuck in the kernel",
     "starved-softirq": "network work waits",
     "nic-reset": "the network card was reset",
     "reclaim-pressure": "tasks wait for memory",
@@ -132,7 +132,7 @@ def _unseen(case: Case, suspect: Suspect) -> str:
     elif isinstance(case.flows, Gap):
         then = "whether its deaths are released could not be watched"
     else:
-        then = "no death of its was seen to be released"
+        then = "none of its deaths was seen to be released"
     return (
         f"{stock}, and most likely they are its own: it was restarted {suspect.loop.restarts:,} times, and {then} (the zombies "
         f"themselves could not be seen: {case.remains.reason})"
@@ -155,7 +155,7 @@ def _growing(case: Case, present: Mapping[str, Finding]) -> str:
 
 
 def _undecided(case: Case) -> str:
-    """Reclaim that is dear for one of two causes, which nothing here tells apart: both, and what would."""
+    """Reclaim that is expensive for one of two causes, which nothing here tells apart: both, and what would."""
     if harmful_walk(case, Walking.YES):
         return ""
     shortage = judge_memory_shortage(case)

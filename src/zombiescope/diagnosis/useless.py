@@ -28,21 +28,21 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], Useless], ...] = (
     (
         _ZOMBIES,
         _NOT_CACHE,
-        Useless("drop_caches", "it drops clean file pages alone: shared memory and swap stay, and so do their zombies"),
+        Useless("drop_caches", "it drops only clean file pages: shared memory and swap stay, and so do their zombies"),
     ),
     (
         _ZOMBIES,
         frozenset({"pinned-shared-memory"}),
         Useless(
             "reclaim (memory.reclaim, memory.high, force_empty)",
-            "of shared memory it frees nothing without swap, and with swap only moves it there: it fills the swap, and what is "
-            "paged out before its cgroup dies makes zombies that no reclaim frees",
+            "without swap it frees no shared memory; with swap it only moves it there and fills the swap, and what is paged out "
+            "before its cgroup dies makes zombies that no reclaim frees",
         ),
     ),
     (
         _ZOMBIES,
         _WALKS,
-        Useless("huge pages", "the time goes into walking cgroups, not pages: a zombie costs the same with large ones"),
+        Useless("huge pages", "the time goes into walking cgroups, not pages: huge pages change nothing"),
     ),
     (
         _ZOMBIES,
@@ -59,12 +59,12 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], Useless], ...] = (
     (
         _ZOMBIES | {"image-risk"},
         _LOOPS,
-        Useless("adding nodes", "a node from the same image starts the same loop: it is only younger"),
+        Useless("adding nodes", "a new node from the same image starts the same loop"),
     ),
     (
         frozenset({"cpu-throttling"}),
         frozenset({"cpu-throttling"}),
-        Useless("freeing memory against throttling", "cpu.max throttles by its own clock: reclaim does not cause it"),
+        Useless("freeing memory to stop throttling", "cpu.max throttles by its own clock: reclaim does not cause it"),
     ),
 )
 

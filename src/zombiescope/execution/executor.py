@@ -126,7 +126,7 @@ class Executor:
                 self._hands.writer.sync()
                 return self._freeing.set_trigger(path, b"1")
             case AskHuman():
-                raise SurpriseError("cannot do people's work", "a bug in the plan")
+                raise SurpriseError("cannot do a step that you do by hand", "a bug in the plan")
             case _:
                 assert_never(change)
 

@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     """What a light probe tells at one moment. Counters count since the agent began."""
 
     samples: tuple[MetricSample, ...] = ()
-    """What could not be had is left out."""
+    """What is not available is left out."""
     remembered: Mapping[str, float] = MappingProxyType({})
     """Series of the history by name: raw numbers."""
     gap: Gap | None = None
@@ -84,7 +84,7 @@ class Moment(NamedTuple):
     """The lower of the last two looks."""
     tier: EventTier | None
     total: Counts | None
-    """Births, deaths and releases since the agent began; None where no tier could be had."""
+    """Births, deaths and releases since the agent began; None where no tier was available."""
     has_releases: bool
     lost: int | None
     makers: Mapping[str, int] | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fact that could not be had: which one, why, and what would help. Absent is never zero."""
+"""A fact that is not available: which one, why, and what would help. Absent is never zero."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     """Seconds since the epoch."""
     boot: str
     values: Mapping[str, float]
-    """By series; a number that was not to be had is left out."""
+    """By series; a number that was not available is left out."""
 
 
 class Happening(NamedTuple):
@@ -36,7 +36,7 @@ class Happening(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Why something of the store cannot be had or kept."""
+    """Why something of the store cannot be read or kept."""
 
     what: str
     why: str

@@ -81,7 +81,7 @@ class Lifecycle(NamedTuple):
     zombie_times: Histogram = Histogram()
     """From death to release."""
     gaps: tuple[Gap, ...] = ()
-    """Why no better tier was to be had, and what this one cannot tell."""
+    """Why no better tier was available, and what this one cannot tell."""
 
 
 class Dead(NamedTuple):

@@ -55,7 +55,9 @@ MAKER_ZOMBIES = _metric(
     "Zombies by maker: the ten with most, and other. Ids of pods and sessions are folded.",
     "maker",
 )
-GROWTH = _metric("memcg_growth_per_second", _G, "Zombies more a second: a robust slope over the last ten minutes.")
+GROWTH = _metric(
+    "memcg_growth_per_second", _G, "Growth in zombies per second: a robust slope over the last ten minutes."
+)
 THRESHOLD = _metric(
     "memcg_threshold_seconds", _G, "Seconds until the next threshold is reached; absent while nothing grows."
 )

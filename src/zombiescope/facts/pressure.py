@@ -102,7 +102,7 @@ def _share(told: list[tuple[float, Stalls]], name: str) -> float | None:
 
 
 class Vitals(NamedTuple):
-    """None: it could not be had; `gaps` of the document say why."""
+    """None: it is not available; `gaps` of the document say why."""
 
     at: float
     seconds: float

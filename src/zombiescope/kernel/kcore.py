@@ -29,7 +29,7 @@ class UnreadableError(Exception):
 
 
 class KcoreError(ObservationError):
-    """/proc/kcore or /proc/kallsyms is not to be had."""
+    """/proc/kcore or /proc/kallsyms is not available."""
 
 
 class KernelMemory:

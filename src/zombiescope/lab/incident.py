@@ -174,7 +174,7 @@ class Incident:
         return f"{freed:,} zombies freed, {foreseen:,} foreseen", {"freed": freed, "foreseen": foreseen}, outputs
 
     def _ended_steps(self) -> list[dict[str, Any]]:
-        """From the journal of the action, whose form is promised: the text is for people."""
+        """From the journal of the action, whose form is promised: the text is for a person."""
         (journal,) = Path(self._state, "actions").glob("*/journal.jsonl")
         entries = [json.loads(line) for line in journal.read_text().splitlines()]
         return [entry for entry in entries if entry["entry"] == "step-end" and entry["status"] == "done"]
@@ -227,7 +227,7 @@ def _by_rate(pace: Pace) -> float:
 
 def _pace(pace: Pace) -> str:
     return (
-        f"{pace.megabytes_per_second:,.0f} MB/s, {pace.megabytes_per_cpu_second:,.0f} MB for a second of CPU,"
+        f"{pace.megabytes_per_second:,.0f} MB/s, {pace.megabytes_per_cpu_second:,.0f} MB per second of CPU,"
         f" worst MiB {1000 * pace.worst_seconds:,.0f} ms, {100 * pace.system_share:.0f} % of its core in the kernel"
     )
 

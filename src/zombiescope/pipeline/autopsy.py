@@ -209,7 +209,7 @@ def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: Non
 def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
     """What a choice could not decide."""
     if wanted.totals.zombies is None:
-        why = f"{every.totals.zombies:,} zombies could not be seen one by one: which are of that choice is not known"
+        why = f"{every.totals.zombies:,} zombies could not be seen one by one: how many of them match is not known"
         hint = "run as root, where BPF or /proc/kcore may be read"
         return [Gap(f"totals.{name}", why, hint) for name in ("zombies", "pages")]
     ageless = sum(body.zombie.born_at is None for body in every.bodies)

@@ -80,7 +80,7 @@ class Examination(Filling):
         if found.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
             gap = next((gap for gap in found.walk.gaps if gap.fact == "zombies"), None)
             why = gap.reason if gap else "no tier saw the zombies one by one"
-            return {"gap": [FACT, why, gap.hint if gap else "zombiescope autopsy (as root)"]}
+            return {"gap": [FACT, why, gap.hint if gap else "sudo zombiescope autopsy"]}
         self.dissected = found
         remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
         return plain_remains(remains)

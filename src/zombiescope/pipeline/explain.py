@@ -66,8 +66,9 @@ class Library:
         if found:
             return found
         near = nearest(word, [each.removeprefix(PREFIX) for kind in self.words().values() for each in kind])
-        hint = f"zombiescope explain {quote(near)}" if near else "zombiescope explain lists every word"
-        raise UsageError(f"nothing is known about {word!r}", "it is no page, finding, pin, metric or gap", hint)
+        hint = f"zombiescope explain {quote(near)}" if near else "zombiescope explain"
+        why = "it is not a page, a finding, a kind of pin, a metric or a gap"
+        raise UsageError(f"nothing is known about {word!r}", why, hint)
 
     def _findings(self, word: str) -> Iterator[Page]:
         title = _titles().get(word)
@@ -84,7 +85,7 @@ class Library:
         yield Page(word, "finding", title, tuple(rows), told["next"])
 
     def _pins(self, word: str) -> Iterator[Page]:
-        name = word.replace("-", "_")
+        name = word.replace("-", "_").replace(" ", "_")
         if name not in set(PinKind):
             return
         told, kind = self._told["pin"][name], PinKind(name)

@@ -50,9 +50,9 @@ def open_action(state: str, name: str | None) -> Opened:
     names = actions.names()
     chosen = name or (names[-1] if names else None)
     if chosen is None or chosen not in names:
-        known = ", ".join(names[-5:]) or "there is none"
-        hint = "zombiescope actions lists them" if names else "zombiescope apply makes one"
-        raise UsageError(f"no such action: {name or 'the last'}", f"in {actions.place}: {known}", hint)
+        if not names:
+            raise UsageError("nothing was applied yet", f"no action is recorded in {actions.place}", "zombiescope plan")
+        raise UsageError(f"no such action: {name}", f"the latest are {', '.join(names[-5:])}", "zombiescope actions")
     folder = actions.folder(chosen)
     try:
         return Opened(chosen, folder, read_entries(folder))

@@ -161,7 +161,7 @@ def _autopsy(
         return None, (Gap("zombies", error.why, error.hint),)
     if not every.bodies and every.totals.zombies:
         why = "the zombies could not be seen one by one, so no step that frees them is proposed"
-        unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which tier was had and why")
+        unseen = Gap("steps[].expected", why, "run as root; zombiescope autopsy says which view was available and why")
         return None if scope.is_narrow else every, (unseen.about("zombies"), unseen)
     refuse_maker(scope.maker, every.bodies, others)
     refuse_below(scope.below, every.bodies, host, hierarchy)

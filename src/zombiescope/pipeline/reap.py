@@ -122,7 +122,7 @@ class Reaper:
         if harm and self._harmful >= HARMFUL_PASSES:
             return State.STOPPED, harm, _NOTHING, ()
         if zombies <= self._budget.leave:
-            return State.FEW, f"{zombies:,} zombies, {self._budget.leave:,} are left alone", _NOTHING, ()
+            return State.FEW, f"up to {self._budget.leave:,} are left alone", _NOTHING, ()
         why = harm or pressed(health, self._budget)
         if why:
             return State.PRESSED, why, _NOTHING, ()
@@ -162,7 +162,7 @@ class Reaper:
             return State.WOULD_EVICT, f"{hoped:,} zombies would go; --yes does it", choice, ()
         self._log.write(_journalled(self._host.wall_clock(), choice))
         done = tuple(evict(order, self._hierarchy.mount_point) for order in choice.orders)
-        return State.EVICTED, f"{hoped:,} zombies asked for", choice, done
+        return State.EVICTED, f"{hoped:,} should go", choice, done
 
     def _bodies(self) -> tuple[Body, ...]:
         walk = read_zombie_walk(self._host)

@@ -11,7 +11,7 @@ from rich.text import Text
 from zombiescope.facts.cores import Blame, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.layout import Command, Prose, wrapped
 from zombiescope.presenters.unknown_text import unknown_block
 
 LEGEND = (
@@ -123,15 +123,20 @@ class Row:
         self._rows, self._seen = rows, seen
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
         names = max(len(name) for name, _, _ in self._rows)
         tails = max(len(tail) for _, _, tail in self._rows)
-        room = options.max_width - names - tails - 4
-        windows = max(len(windows) for _, windows, _ in self._rows)
-        columns = max(min(room, windows), _LEAST_COLUMNS)
+        is_below = options.max_width - names - tails - 4 < _LEAST_COLUMNS
+        room = options.max_width - names - (2 if is_below else tails + 4)
+        columns = max(min(room, max(len(windows) for _, windows, _ in self._rows)), 1)
         for name, windows_of_row, tail in self._rows:
-            line = Text(f"{name:>{names}}  ", no_wrap=True, overflow="crop")
+            line = Text(f"{name:>{names}}  ")
             for letter in strip(windows_of_row, self._seen.began_at, self._seen.seconds, columns):
                 line.append(letter, style=STYLES[letter])
+            if is_below:
+                yield line
+                yield from (Text(f"{'':{names}}  ").append_text(each) for each in _tail_below(tail, room))
+                continue
             yield line.append(f"  {tail}", style="dim")
         yield Text(" " * (names + 2) + _time_axis(self._seen.seconds, columns), style="dim", no_wrap=True)
 
@@ -148,6 +153,10 @@ def _time_axis(seconds: float, columns: int) -> str:
         line = line.ljust(place) + f"{at:g}"
         at += step
     return line + last.rjust(columns - len(line)) if len(line) + len(last) < columns else line
+
+
+def _tail_below(tail: str, room: int) -> list[Text]:
+    return wrapped(Text(" ".join(tail.split()), style="dim"), room)
 
 
 def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:

@@ -20,7 +20,7 @@ from zombiescope.presenters.scan_json import handed_on_gaps, render_handed_on, s
 
 _RATES = ("direct_pages", "kswapd_pages", "limit_pages", "major_faults")
 _NO_RATE = "the counters in /proc/vmstat do not tell it on this kernel"
-_NO_KSWAPD = "no kswapd is to be seen"
+_NO_KSWAPD = "no kswapd is visible"
 
 
 def render_pressure(seen: PressureSeen | Gap) -> Json | None:

@@ -18,26 +18,26 @@ from zombiescope.remedies.plan import Plan, Step
 _FIRST = {
     "stop-unit": "stop {whom} and keep it from starting again",
     "stop-maker": "stop {whom}, which makes more of them now",
-    "look-closer": "look where they can be seen one by one, as root with BPF or /proc/kcore: zombiescope autopsy says why not here",
+    "look-closer": "look where each can be seen: as root, with BPF or /proc/kcore (zombiescope autopsy says why not here)",
     "watch-longer": "watch longer, to tell a wave from a leak: zombiescope doctor --seconds 180",
     "limit-restarts": "limit the restarts of {whom}",
-    "reclaim-parent": "let the cached pages go that hold them",
+    "reclaim-parent": "release the cached pages that hold them",
     "flush": "write everything back, then let one cgroup die",
     "delete-file": "rewrite the files in memory that hold them, which keeps their data, or delete them",
     "remove-segment": "remove the System V segments that hold them",
     "restart-process": "restart the process that holds their memory",
-    "reap-process": "have the dead processes waited for",
-    "close-socket": "have the sockets closed that hold them",
-    "unmount": "let the namespaces go that hold them",
+    "reap-process": "make the parents of the dead processes wait for them",
+    "close-socket": "close the sockets that hold them",
+    "unmount": "release the namespaces that hold them",
     "swap-in": "bring their memory back from swap",
-    "wait": "wait: the kernel lets them go by itself",
-    "reboot": "drain and reboot: no lever of ours reaches them",
+    "wait": "wait: the kernel frees them by itself",
+    "reboot": "drain and reboot: nothing else frees them",
     "remove-directories": "remove the empty directories, and find who makes them",
     "give-memory": "give more memory, or a higher limit, to what is short of it",
     "raise-cpu-limit": "raise the CPU limit that is used up",
-    "find-cpu": "find what uses the CPUs: it is no matter of cgroups",
+    "find-cpu": "find out what uses the CPUs: cgroups are not the cause",
     "lower-priority": "lower the real-time priority",
-    "move-host": "move away from this hypervisor: it takes the CPUs",
+    "move-host": "move to another hypervisor: this one takes the CPUs away",
     LOOK_FROM_THE_HOST: "look from the host, not from inside a container",
 }
 """What each remedy means, where no plan says it better."""
@@ -79,7 +79,7 @@ def told_first(diagnosis: Diagnosis, plan: Plan | Gap) -> str:
     whom = diagnosis.maker.removeprefix("unit:")
     told = _FIRST.get(remedy, remedy)
     if "{whom}" in told:
-        return told.format(whom=whom or "it")
+        return told.format(whom=whom or "the unit that is restarted")
     return f"{told} ({whom})" if whom else told
 
 

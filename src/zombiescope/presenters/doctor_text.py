@@ -31,7 +31,10 @@ _MOST_FACTS = 3
 _MOST_STEPS = 5
 _MOST_CHAINS = 3
 _DECIDES = ("zombie-population", "visible-leak", "zombie-growth")
+_NEED_A_TITLE = ("nic-reset", "oom-dumps", "zombie-growth")
+"""Findings whose summary says how often, and not what."""
 _REFUSED = ("permitted", "permission denied", "needs root", "as root", "eperm", "eacces")
+_WHAT_HOLDS = "what holds the zombies is not known: "
 _COUNTED = {Severity.CRITICAL: "critical", Severity.WARNING: "warning"}
 
 
@@ -89,14 +92,13 @@ def _counted(diagnosis: Diagnosis) -> Prose:
         for each in diagnosis.findings
     )
     told = ", ".join(f"{found[word]} {word}" for word in ("critical", "warning", "fine", "unknown") if found[word])
+    told = told if found["warning"] == 1 else told.replace(" warning", " warnings")
     return Prose(f"severity {diagnosis.worst} · {len(diagnosis.findings)} checks: {told}", "dim")
 
 
 def _chains(case: Case, diagnosis: Diagnosis) -> list[str]:
     """From the cause to what hurts."""
-    population = case.last.scan.population
-    zombies = None if isinstance(population, Gap) else population.zombies
-    told = [" -> ".join(link_words(diagnosis, name, zombies) for name in reversed(chain)) for chain in diagnosis.chains]
+    told = [" -> ".join(link_words(case, name) for name in reversed(chain)) for chain in diagnosis.chains]
     more = [f"and {len(told) - _MOST_CHAINS} more (--explain)"] if len(told) > _MOST_CHAINS else []
     return told[:_MOST_CHAINS] + more
 
@@ -109,8 +111,12 @@ def _facts(diagnosis: Diagnosis) -> list[str]:
     wanted = [chain[-1], *(name for name in chain if name in _DECIDES), chain[0], *chain[1:-1]]
     names = list(dict.fromkeys(wanted))[:_MOST_FACTS]
     ordered = [name for name in reversed(chain) if name in names]
-    summaries = [diagnosis.finding(name).summary for name in ordered]
-    return [summary for summary in summaries if summary not in diagnosis.verdict]
+    found = [diagnosis.finding(name) for name in ordered]
+    return [
+        f"{each.title}: {each.summary}" if each.id in _NEED_A_TITLE else each.summary
+        for each in found
+        if each.summary not in diagnosis.verdict
+    ]
 
 
 def _to_do(report: Report) -> list[str]:
@@ -153,7 +159,12 @@ def _by_reason(findings: Iterable[Finding]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for finding in findings:
         reasons.setdefault(finding.summary, []).append(FINDINGS[finding.id].thing)
-    return [f"cannot rule out {listed(things)}: {reason}" for reason, things in reasons.items()]
+    return [
+        f"{reason[0].lower()}{reason[1:]}"
+        if reason.startswith(_WHAT_HOLDS)
+        else f"cannot rule out {listed(things)}: {reason}"
+        for reason, things in reasons.items()
+    ]
 
 
 def _explained(diagnosis: Diagnosis) -> list[RenderableType]:

@@ -126,6 +126,8 @@ class Fitting:
             yield line
 
     def _lines(self, width: int) -> Iterator[Text]:
+        if self._is_headed and self._columns[self._about].name:
+            yield from wrapped(Text(self._columns[self._about].name, style="bold"), width)
         for row in self._rows:
             if not self._is_headed:
                 yield from _below("  ", Text(" ").join(cell for cell in row if cell), width)

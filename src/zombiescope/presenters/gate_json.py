@@ -18,7 +18,7 @@ RULES = {
     "harm": "Zombies that reclaim was seen to pay for",
     "directories": "Empty directories of memory cgroups that nobody removed",
     "expected": "Memory cgroups counted, against the live ones that are expected",
-    "growth": "Zombies an hour while the candidate was watched",
+    "growth": "Zombies per hour while the candidate was watched",
     "looping-unit": "A service or container is restarted over and over",
     "unneeded-agent": "A service is enabled that has nothing to serve",
     "image-risk": "A service that nothing needs may be restarted for ever",

@@ -37,7 +37,7 @@ PANELS = (
             for metric, word in ((names.BIRTHS, "births"), (names.DEATHS, "deaths"), (names.RELEASES, "releases"))
         ),
     ),
-    Panel("Growth an hour", "short", ((f"{_here(names.GROWTH)} * 3600", "zombies an hour"),)),
+    Panel("Growth per hour", "short", ((f"{_here(names.GROWTH)} * 3600", "zombies per hour"),)),
     Panel("Time to the next threshold", "s", ((_here(names.THRESHOLD), "seconds"),)),
     Panel(
         "Bytes that zombies hold",

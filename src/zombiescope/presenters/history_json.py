@@ -136,7 +136,7 @@ def _onset(growth: Growth | Gap) -> Json | None:
 
 
 def render_history_csv(samples: Sequence[Sample]) -> str:
-    """One line a sample and one column a series; an empty cell is a number that was not to be had."""
+    """One line a sample and one column a series; an empty cell is a number that was not available."""
     names = list(dict.fromkeys(name for sample in samples for name in sample.values))
     lines = [",".join(["at", "boot_id", *map(_quoted, names)])]
     for sample in samples:

@@ -22,10 +22,10 @@ def _quantiles(times: Histogram) -> Json:
 
 
 def _of_events(moment: Moment) -> Iterator[Gap]:
-    """Why no better tier was to be had, and what this one cannot tell."""
+    """Why no better tier was available, and what this one cannot tell."""
     if moment.total is None:
         for fact in ("tier", "total", "lost"):
-            yield Gap(fact, "no way to see events was to be had")
+            yield Gap(fact, "no way to see events is available")
         return
     better = [gap for gap in moment.event_gaps if gap.fact.startswith(_REFUSED)]
     if better:

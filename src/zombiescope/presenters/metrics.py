@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A moment of the agent as metric families. What could not be had has no sample: absent is never zero."""
+"""A moment of the agent as metric families. What is not available has no sample: absent is never zero."""
 
 from __future__ import annotations
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.spoken import maker_of
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
 
 
@@ -167,15 +168,15 @@ def gap_subject(fact: str) -> str:
     return fact.replace("_", " ").replace("[]", "")
 
 
-def link_words(diagnosis: Diagnosis, name: str, zombies: int | None) -> str:
-    whom = diagnosis.maker.removeprefix("unit:") if diagnosis.maker and name in _named(diagnosis) else ""
-    stock = "zombies" if zombies is None else zombies_said(zombies)
-    return FINDINGS[name].link.format(who=whom or "something", stock=stock)
+def link_words(case: Case, name: str) -> str:
+    """A link of the chain, with who is behind it and how many there are."""
+    population = case.last.scan.population
+    stock = "zombies" if isinstance(population, Gap) else zombies_said(population.zombies)
+    whom = maker_of(case, name).removeprefix("unit:")
+    return FINDINGS[name].link.format(who=whom or _SOMEBODY.get(name, "something"), stock=stock)
 
 
-def _named(diagnosis: Diagnosis) -> Sequence[str]:
-    """Those of the findings whose maker is the one that the diagnosis names."""
-    return (diagnosis.origin, "zombie-growth", "image-risk", "unneeded-agent")
+_SOMEBODY = {"crash-looping-unit": "a unit", "unneeded-agent": "an agent"}
 
 
 def fact_label(fact: str) -> str:

@@ -12,12 +12,12 @@ from zombiescope.remedies.plan import KINDS, Change, Expected, NamedFile, PlaceF
 
 _NOT_OF_ZOMBIES = Gap(
     "steps[].expected",
-    "this step frees no zombie by itself, stands in for a later one, or people do it: nothing is predicted",
+    "this step frees no zombie by itself, stands in for a later one, or is done by hand: nothing is predicted",
 )
 _UNSEEN = Gap(
     "zombies",
     "the zombies could not be seen one by one",
-    "run as root; zombiescope autopsy says which tier was had and why",
+    "run as root; zombiescope autopsy says which view was available and why",
 )
 
 

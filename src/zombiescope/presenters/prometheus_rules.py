@@ -156,7 +156,7 @@ OTHERS_RECORDS = (
 )
 OTHERS_ALERTS = (
     Alert("DirectReclaimStalls", f"{RECLAIM} > 1000", "10m", "warning",
-          "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages a second themselves (node_exporter)", "reclaim"),
+          "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages per second themselves (node_exporter)", "reclaim"),
     Alert("CpuThrottledByQuota", _USUALLY["CpuThrottledByQuota"], "15m", "info",
           "{{ $labels.instance }}: a container is held by its cpu.max in {{ $value | humanizePercentage }} of periods (cAdvisor)",
           "throttling"),
@@ -180,7 +180,7 @@ OTHERS_ALERTS = (
     Alert("NodeMemcgCounted", 'node_cgroups_cgroups{subsys_name="memory"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} memory cgroups counted; compare with the directories (node_exporter)", "stock"),
     Alert("NodeMemcgGrowing", _USUALLY["NodeMemcgGrowing"], "1h", "warning",
-          "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups more an hour (node_exporter)", "growth"),
+          "{{ $labels.instance }}: {{ $value | humanize }} more memory cgroups per hour (node_exporter)", "growth"),
     Alert("NodeMemcgObjects", 'node_slabinfo_active_objects{slab="mem_cgroup"} > 5000', "15m", "warning",
           "{{ $labels.instance }}: {{ $value }} mem_cgroup objects in the slab: a second witness (node_exporter)", "stock"),
 )  # fmt: skip

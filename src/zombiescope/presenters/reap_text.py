@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, Tally
+from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, State, Tally
 from zombiescope.facts import metric_names as names
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.reaping import Done, Lever, Order
 from zombiescope.presenters.document import Json, document
+from zombiescope.presenters.layout import Command
 from zombiescope.presenters.metrics import Family
 
 _EXAMPLES = 3
@@ -19,7 +20,7 @@ _WHY = {
     NOT_CACHED: "nothing of it is in the page cache",
     DIRTY: "its pages are not written back yet; the kernel does that by itself",
     MAPPED: "a process maps its pages; they are left to it",
-    NO_LEVER: "its file has no name here, and reclaim on the parent would take live caches or is not to be had",
+    NO_LEVER: "its file has no name here, and reclaim on the parent would take live caches or is not available",
 }
 
 
@@ -27,9 +28,30 @@ def why_left(reason: str) -> str:
     return _WHY.get(reason, f"pinned by {reason}, which eviction cannot free (zombiescope autopsy names it)")
 
 
-def render_pass(state: str, why: str, zombies: int, freed: int) -> str:
+_STATES = {
+    State.FEW: "nothing to do",
+    State.RESTING: "resting",
+    State.PRESSED: "waiting: the host is under pressure",
+    State.EVICTED: "evicted",
+    State.WOULD_EVICT: "dry run, nothing was changed",
+    State.NOTHING_EVICTABLE: "nothing can be evicted",
+    State.STOPPED: "stopped: it did harm",
+}
+
+
+def render_pass(state: State, why: str, zombies: int, freed: int) -> str:
     went = f"; the pass before freed {freed:,}" if freed else ""
-    return f"{state.replace('_', ' ')}: {zombies:,} zombies on this machine; {why}{went}"
+    return f"{_STATES[state]}: {zombies_said(zombies)} on this host; {why}{went}"
+
+
+def reap_next(state: State) -> Command:
+    match state:
+        case State.WOULD_EVICT:
+            return Command("to do it", "zombiescope reap --yes")
+        case State.EVICTED:
+            return Command("to keep the number down", "zombiescope reap --watch --yes")
+        case _:
+            return Command("to see what holds them", "zombiescope autopsy")
 
 
 def render_orders(orders: Sequence[Order]) -> Iterator[str]:

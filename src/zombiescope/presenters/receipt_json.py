@@ -18,7 +18,7 @@ from zombiescope.remedies.plan import Plan, Step
 _UNTOLD = "it could not be measured on this host"
 _REASONS = {
     "steps[].freed.zombies": "this step frees no zombie by itself, was not done, or the zombies could not be counted",
-    "steps[].expected": "this step frees no zombie by itself, or people do it: nothing is predicted",
+    "steps[].expected": "this step frees no zombie by itself, or is done by hand: nothing is predicted",
     "verify": "the window was left out (--window 0)",
     "action": "a dry run, or no action of ours: nothing was changed",
     "before": "no action of ours: the rows say what was before",

@@ -95,14 +95,14 @@ def handed_on_lines(found: HandedOn | Gap) -> list[RenderableType]:
     happens = "this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie"
     if not found.by_parent:
         parents = f"{found.unsplit:,} live parents" if found.unsplit > 1 else "one live parent"
-        text = f"{happens}: how much of the dead was left to {parents} cannot be told from the memory of the living"
+        text = f"{happens}: how much of the memory of {parents} came from the dead is not known"
         return [Text(), Block("handed on", [text])]
     path, most = max(found.by_parent.items(), key=lambda each: (each[1].bytes_held, each[0]))
     where = f"{len(found.by_parent):,} live parents, most to" if len(found.by_parent) > 1 else "one live parent,"
-    untold = f"; of {found.unsplit:,} more parents it cannot be told" if found.unsplit else ""
+    untold = f"; for {found.unsplit:,} more parents this is not known" if found.unsplit else ""
     text = (
         f"{happens}: {size(found.total)} are charged to {where} {shown(path)} ({size(most.bytes_held)}), and to none of the "
-        f"cgroups that live below{untold}"
+        f"live cgroups below{untold}"
     )
     return [Text(), Block("handed on", [text])]
 

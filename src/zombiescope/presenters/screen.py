@@ -10,7 +10,7 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import count
+from zombiescope.presenters.figures import count, duration
 
 
 class _Signs(Protocol):
@@ -53,7 +53,7 @@ def sweep_words(sweep: Sweep | Gap) -> str:
     if isinstance(sweep, Gap):
         return f"sweep: {sweep.reason}"
     about = "" if sweep.cgroups_read >= sweep.cgroups else "about "
-    return f"sweep {about}{sweep.seconds:.3g} s of {sweep.cgroups:,}"
+    return f"sweep {about}{duration(sweep.seconds)} over {sweep.cgroups:,}"
 
 
 def resets_words(resets: tuple[tuple[str, str, int], ...] | Gap) -> str:

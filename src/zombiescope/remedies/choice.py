@@ -157,6 +157,6 @@ class Reckoning:
             sure, unsure = sure + certain, unsure + (not certain)
             pages += pages_of(held.body.zombie)
         if unsure > _UNSURE_ALLOWED * (sure + unsure):
-            why = "how much goes of memory that is mapped, dirty, in swap, attached or only sampled is not known before"
+            why = "how much mapped, dirty, swapped, attached or only sampled memory will go cannot be predicted"
             return Expected(None, None, sure + unsure, why)
         return Expected(sure, pages * self._page_bytes, sure + unsure)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the cores: who had no time but for the kernel. The agent, `top` and `verify` keep the stretches of the last minutes;
-`doctor` and `cores` look ten times a second, keep a strip per core, and sample who burnt the saturated ones."""
+`doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def live_between(
     births: Mapping[bytes, int] | None,
     gaps: list[Gap] | None = None,
 ) -> Live:
-    """The end of a window: what moved since `before`. What could not be had is added to `gaps`."""
+    """The end of a window: what moved since `before`. What is not available is added to `gaps`."""
     told: list[Gap] = [] if gaps is None else gaps
     programs, processes, running = _processes(host)
     live = Live(

@@ -122,7 +122,7 @@ def test_without_events_and_a_walk_a_loop_in_step_with_the_count_is_named_as_lik
     said = diagnose(blind_loop(2.0, grown=5)).verdict
     assert "most likely they are its own" in said
     assert "their number rose by 5 while we looked" in said
-    assert "by whom is not known" not in diagnose(blind_loop(0.5, grown=20)).verdict, (
+    assert "the maker is not known" not in diagnose(blind_loop(0.5, grown=20)).verdict, (
         "above the noise it is the same unit"
     )
 

@@ -94,7 +94,7 @@ def test_an_image_is_blamed_for_what_its_vendor_put_there() -> None:
     theirs = services(unneeded=(unneeded(),))
     found = finding("image-risk", case(services=theirs))
     assert found.verdict is Verdict.PRESENT
-    assert "8,640 restarts a day" in found.summary
+    assert "8,640 restarts per day" in found.summary
     assert found.explained_by == ("unneeded-agent",)
 
 

@@ -78,8 +78,8 @@ def test_a_walk_is_long_on_a_core_for_hardly_a_page() -> None:
     finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=WALK))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
     assert finding.summary == (
-        "reclaim (limit) ran 16 times, 0.25 s on a core each (longest 0.40 s), took 40% of a core and gave back 0 pages, over "
-        "19,800 zombies: 12.6 us for each of them, each time, for 0 pages"
+        "reclaim (limit) ran 16 times, 0.25 s of CPU each (longest 0.40 s), took 40% of a core and gave back 0 pages, over "
+        "19,800 zombies: 12.6 us per zombie and call, for 0 pages"
     )
     long = reclaim(2, 0, 6.1, 3.2)
     assert judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=long)).severity is Severity.CRITICAL

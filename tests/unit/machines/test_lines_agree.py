@@ -27,8 +27,8 @@ _FIRST_WORDS: dict[str, str | tuple[str, ...]] = {
     "rewrite_files": "rewrite ",
     "delete_files": "delete ",
     "remove_segments": "remove ",
-    "drop_files": ("let the cached pages go", "drop "),
-    "reclaim": ("let the cached pages go", "reclaim "),
+    "drop_files": ("release the cached pages", "drop "),
+    "reclaim": ("release the cached pages", "reclaim "),
     "swap_in": "bring ",
     "flush": "write ",
 }
@@ -345,7 +345,7 @@ def the_doctor_does_not_contradict_itself(said: Answers) -> None:
         assert not any(left), left
     growth = [chain for chain in document["chains"] if chain[0] == "zombie-growth" and len(chain) > 1]
     if growth:
-        assert "by whom is not known" not in whole, growth
+        assert "the maker is not known" not in whole, growth
     for each in present:
         makers = [item["value"] for item in each["evidence"] if re.fullmatch(r"maker\[[^\]]+\]", item["fact"])]
         assert makers == sorted(makers, reverse=True), each["id"]

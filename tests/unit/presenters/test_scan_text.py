@@ -47,7 +47,7 @@ def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -
     seen = snapshot(0, live=100)._replace(handed_on=HandedOn(True, {b"/a": use, b"/b\n": use._replace(file=0)}, 2))
     told = (
         "handed on this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: 5 MiB are charged to 2 live "
-        "parents, most to /a (4 MiB), and to none of the cgroups that live below; of 2 more parents it cannot be told"
+        "parents, most to /a (4 MiB), and to none of the live cgroups below; for 2 more parents this is not known"
     )
     assert told in text_of(seen, 400)
     assert "handed on " in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
@@ -62,13 +62,13 @@ def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -
 def test_that_memory_is_handed_on_is_said_where_it_cannot_be_told_how_much() -> None:
     seen = snapshot(0, live=100)._replace(handed_on=HandedOn(True, {}, 2))
     told = (
-        "handed on this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: how much of the dead "
-        "was left to 2 live parents cannot be told from the memory of the living"
+        "handed on this kernel gives a dead cgroup's memory to its parent instead of keeping a zombie: how much of the memory "
+        "of 2 live parents came from the dead is not known"
     )
     assert told in text_of(seen, 400)
     assert told in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
     one = seen._replace(handed_on=HandedOn(True, {}, 1))
-    assert "left to one live parent cannot be told" in text_of(one, 400)
+    assert "of the memory of one live parent came from the dead" in text_of(one, 400)
     assert "handed on" not in text_of(seen._replace(handed_on=HandedOn(True, {})), 400)
 
 

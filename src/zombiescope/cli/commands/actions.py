@@ -20,7 +20,11 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The newest so many; 0 lists all."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many to list, newest first; 0 lists all.",
 )
 @state_option
 @json_option

@@ -27,11 +27,13 @@ Examples:
     metavar="ADDR:PORT|unix:PATH",
     help="Where to serve /metrics, /healthz and /api/v1; '' serves nowhere; a path is a socket that only its owner can open.",
 )
-@click.option("--token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
+@click.option("--token-file", metavar="FILE", help="Readers must send what it holds: Authorization: Bearer TOKEN.")
 @click.option("--state", metavar="DIR", help="Where to keep the history; '' keeps none.")
 @click.option("--textfile", metavar="FILE", help="Also write the metrics here, for node_exporter's textfile collector.")
 @click.option("--config", "file", metavar="FILE", help="Configuration in TOML.")
-@click.option("--show-config", is_flag=True, help="Print every value with its origin, as such a file, and end.")
+@click.option(
+    "--show-config", is_flag=True, help="Print every value and where it comes from, as a configuration file, and exit."
+)
 @root_option
 def agent(
     *,

@@ -10,7 +10,16 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import asked_of, scope_of, scope_options, state_option, tell_unfinished, window_option
+from zombiescope.cli.planning import (
+    THEN,
+    WATCHING,
+    asked_of,
+    scope_of,
+    scope_options,
+    state_option,
+    tell_unfinished,
+    window_option,
+)
 from zombiescope.cli.progress import Stage, stage_shown, tell, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
@@ -32,17 +41,17 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @scope_options
-@click.option("--yes", is_flag=True, help="Really do it.")
+@click.option("--yes", is_flag=True, help="Make the changes. Without it: a dry run.")
 @click.option(
     "--consent", "consents", multiple=True, metavar="NAME", help="Allow one step that needs consent, by name."
 )
-@click.option("--again", is_flag=True, help="Also what was done three times within a day and did not hold.")
+@click.option("--again", is_flag=True, help="Also do what was done three times within a day and did not hold.")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, max=86400),
     default=5.0,
     show_default=True,
-    help="How long to watch services before.",
+    help="How many seconds to watch services first.",
 )
 @window_option
 @click.option(
@@ -69,10 +78,10 @@ def apply(
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
-    """Stop what makes zombies, free what it left, and look whether it holds.
+    """Stop what makes zombies, free what it left, and check that it holds.
 
     Without --yes nothing is changed. Every change is in a journal before it is made; it stops at the first surprise and puts
-    everything back, and so it does at SIGINT, SIGTERM and SIGHUP. Exit code 0; 4: it failed and everything was put back; 5: it
+    everything back, as it does on SIGINT, SIGTERM and SIGHUP. Exit code 0; 4: it failed and everything was put back; 5: it
     failed and something was not.
     """
     from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
@@ -87,7 +96,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
 
     if order.root is None:
         tell_unfinished(order.state)
-    with window_shown(order.seconds if order.root is None else 0) as progress:
+    with window_shown(order.seconds if order.root is None else 0, WATCHING, THEN) as progress:
         planned = rehearse(order, progress)
     if as_json:
         from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
@@ -113,7 +122,7 @@ def _do(order: Order, window: float, *, as_json: bool) -> Answer:
             return _answer(applied, None, EXIT_FINE, as_json=as_json)
         _say_done(applied, f"watching for {window:g} s whether it holds")
         try:
-            with window_shown(window) as progress, attention.at_ease():
+            with window_shown(window, "watching whether it holds") as progress, attention.at_ease():
                 verified = verify(Asked(order.state, applied.action, window), progress)
         except InterruptedActionError as interruption:
             _say_done(applied, f"{interruption.what}: whether it holds is not known, and nothing was put back")

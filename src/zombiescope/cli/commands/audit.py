@@ -17,7 +17,7 @@ from zombiescope.watching.services import ServicesWindow
 EPILOG = """\b
 Examples:
   zombiescope audit                       this host: what loops, what nothing needs
-  zombiescope audit --root /mnt           the root of another system, from its files alone
+  zombiescope audit --root /mnt           the root of another system, from its files only
   zombiescope audit --image disk.qcow2    an image: tar, docker save, OCI, ext4; with libguestfs XFS, LVM, qcow2, VMDK …
   zombiescope audit --image /dev/nvme1n1  a disk that is attached, such as an EBS snapshot
   zombiescope audit --image docker://registry.example/node:2   in a registry, through skopeo
@@ -44,7 +44,7 @@ Examples:
     type=click.FloatRange(min=0, max=86400),
     default=5.0,
     show_default=True,
-    help="How long to watch a live host.",
+    help="How many seconds to watch a live host.",
 )
 @click.option(
     "--against",
@@ -94,8 +94,8 @@ def _audit(
     target = auditing.Target(root, image, manifests)
     is_watched = root is None and image is None and manifests is None
     with (
-        window_shown(seconds if is_watched else 0) as window,
-        bytes_shown("reading", shown=image is not None) as reading,
+        window_shown(seconds if is_watched else 0, "watching services", "reading unit files") as window,
+        bytes_shown("reading the image", shown=image is not None) as reading,
     ):
         found = auditing.audit(target, base, ServicesWindow(seconds, window), reading)
     return found, None if accepted is None else compare(accepted, found.audit)

@@ -34,7 +34,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, None: 1}
     "--by",
     "group",
     type=click.Choice(["maker", "pin", "file", "parent"]),
-    help="One table by this instead of the totals.",
+    help="One table, grouped by this, instead of the totals.",
 )
 @click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'.")
 @click.option("--older-than", metavar="AGE", help="Only zombies born at least this long ago: 90s, 15m, 2h, 3d.")
@@ -58,8 +58,8 @@ def autopsy(
 ) -> Answer:
     """Every zombie memory cgroup: former path, maker, age, what pins it, the file that does, and what would free it.
 
-    Reads only. Needs root, or CAP_BPF and CAP_PERFMON; where the kernel refuses, a plainer tier answers and says why. Totals
-    always cover all. Exit code 0, or 3 when no tier could see anything.
+    Reads only. Needs root, or CAP_BPF and CAP_PERFMON; where the kernel refuses, a simpler view answers and says why. Totals
+    always cover all. Exit code 0, or 3 when nothing could be seen.
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")

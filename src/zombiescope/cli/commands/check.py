@@ -24,7 +24,7 @@ EPILOG = """\b
 Examples:
   zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN
   zombiescope check --image disk.raw              before an image is published
-  zombiescope check --for 10m                     a booted candidate: count and slope stay below the limits
+  zombiescope check --for 10m                     a booted candidate must stay below the limits
   zombiescope check --boot disk.qcow2 --for 2m    boot it in QEMU, watch it from inside: what it would leak per day
   zombiescope check --limit zombies_warning=500 --format nagios
   zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs
@@ -93,7 +93,7 @@ class _Gate(click.Command):
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
 )
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help=f"One of {', '.join(NAMES)}.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="How to say it.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Output format.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @root_option
 def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
@@ -143,7 +143,10 @@ def _check(
     is_live = image is None and (root is None or choose_host(root).is_live)
     settings = gating.read_settings(config, dict(_limit(text) for text in limits), is_live=is_live)
     base = auditing.read_knowledge(knowledge)
-    with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
+    with (
+        window_shown(seconds, "watching growth") as window,
+        bytes_shown("reading the image", shown=image is not None) as reading,
+    ):
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
         target = auditing.Target(root, image, manifests)

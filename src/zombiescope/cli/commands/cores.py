@@ -15,7 +15,7 @@ from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:
-  zombiescope cores                    watch every core for 10 seconds, ten times a second
+  zombiescope cores                    watch every core for 10 seconds, ten times per second
   zombiescope cores --seconds 60       watch longer
   zombiescope cores --no-blame         without sampling call chains (that needs root)
   zombiescope cores --json | jq '.stretches[] | {core, seconds, mode}'
@@ -24,19 +24,23 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.2, max=3600), default=10.0, show_default=True, help="How long to look."
+    "--seconds",
+    type=click.FloatRange(min=0.2, max=3600),
+    default=10.0,
+    show_default=True,
+    help="How many seconds to watch.",
 )
-@click.option("--no-blame", is_flag=True, help="Do not sample which kernel functions burn a saturated core.")
+@click.option("--no-blame", is_flag=True, help="Do not sample which kernel functions keep a saturated core busy.")
 @json_option
 @root_option
 def cores(*, seconds: float, no_blame: bool, as_json: bool, root: bytes | None) -> Answer:
-    """A strip per core over a window: user, kernel, softirq, steal. Saturated stretches (a core without time but for the kernel,
-    for half a second or longer) with core, beginning and length, and the kernel functions and processes that burnt it.
+    """A strip per core over a window: user, kernel, softirq, steal. Saturated stretches (a core that has time only for the kernel,
+    for half a second or longer) with core, beginning and length, and the kernel functions and processes that kept it busy.
 
     Reads only. Exit code 0, or 3 when the cores could not be watched.
     """
     host = open_host(root)
-    with window_shown(seconds if host.is_live else 0) as progress:
+    with window_shown(seconds if host.is_live else 0, "watching every core") as progress:
         answer = watch_cores(host, seconds, progress, with_blame=not no_blame)
     exit_code = ObservationError.exit_code if isinstance(answer.seen, Gap) else EXIT_FINE
     if as_json:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  zombiescope doctor                          look for 10 seconds
+  zombiescope doctor                          watch for 10 seconds
   zombiescope doctor --explain                every check with its evidence
   zombiescope doctor --html report.html       the same as one page to read, print and send
   zombiescope doctor --markdown               the same for a ticket
@@ -38,11 +38,16 @@ Examples:
   zombiescope doctor --fail-on critical       exit 1 on a critical finding
   zombiescope doctor --root node.tar.gz       what was recorded elsewhere
 """
+_THEN = "looking at each zombie, judging, making a plan"
 
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, max=86400), default=10.0, show_default=True, help="How long to look."
+    "--seconds",
+    type=click.FloatRange(min=0, max=86400),
+    default=10.0,
+    show_default=True,
+    help="How many seconds to watch.",
 )
 @click.option("--html", type=click.Path(path_type=str), metavar="FILE", help="Write a self-contained page to FILE.")
 @click.option("--markdown", is_flag=True, help="Markdown on standard output, for a ticket.")
@@ -65,7 +70,7 @@ Examples:
 @json_option
 @root_option
 def doctor(**asked: object) -> Answer:
-    """Look at this host for a short window and name what is wrong, where it comes from, and what could be done.
+    """Watch this host for a few seconds, then say what is wrong, what causes it, and what can be done.
 
     Reads only. Exit code 0; 1 with --fail-on; 3 when nothing could be judged.
     """
@@ -95,10 +100,10 @@ def _answer(
         tell_unfinished(state)
     host = open_host(root)
     thresholds = thresholds_for(config, is_live=host.is_live)
-    with window_shown(seconds if host.is_live else 0) as progress:
+    with window_shown(seconds if host.is_live else 0, "watching this host", _THEN) as progress:
         examined = examine(host, seconds, progress, folder, believe_lab=believe_lab, thresholds=thresholds)
+        report = _report(host, examined, (events, folder, age or 0.0))
     exit_code = _exit_code(examined.diagnosis, fail_on)
-    report = _report(host, examined, (events, folder, age or 0.0))
     if html is not None:
         from zombiescope.pipeline.page_look import Subject, file_documents, places  # noqa: PLC0415
         from zombiescope.web.report import doctor_page  # noqa: PLC0415 (each form loads only what it needs)

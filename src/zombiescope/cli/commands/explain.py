@@ -28,11 +28,11 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[Complet
 
 
 @click.command(epilog=EPILOG)
-@click.argument("word", required=False, metavar="[PAGE|FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
-def explain(*, word: str | None) -> Answer:
+@click.argument("words", nargs=-1, metavar="[PAGE|FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
+def explain(*, words: tuple[str, ...]) -> Answer:
     """Say what a finding, a kind of pin, a metric or a gap means, why it matters and what to do. Works offline.
 
-    `runbook` and `decision-matrix` are whole pages. Without a word it lists every word there is.
+    `runbook` and `decision-matrix` are whole pages. Without a word it lists all of them.
 
     Exit code 0, or 2 for a word that it does not know.
     """
@@ -40,8 +40,9 @@ def explain(*, word: str | None) -> Answer:
     from zombiescope.presenters.explain_text import render_document, render_list, render_page  # noqa: PLC0415
 
     library = Library()
-    if word is None:
+    if not words:
         return TextAnswer(render_list(library.words()))
+    word = " ".join(words)
     if document := library.document(word):
         return TextAnswer(render_document(document, DOCUMENTS[word]))
     first, *rest = library.pages(word)

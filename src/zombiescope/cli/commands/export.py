@@ -7,6 +7,7 @@ import click
 
 from zombiescope.cli.exports.agent_files import dashboard, rules, unit
 from zombiescope.cli.exports.shipped import audit_schedule, kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
+from zombiescope.cli.options import Listed
 
 EPILOG = """\b
 Examples:
@@ -21,9 +22,9 @@ Examples:
 """
 
 
-@click.group(epilog=EPILOG)
+@click.group(cls=Listed, epilog=EPILOG)
 def export() -> None:
-    """Print a file for others to use: rules, a dashboard, units and drop-ins, a policy, a plugin, a kubelet fragment, a script."""
+    """Print a file to use elsewhere: alert rules, a dashboard, units, drop-ins, a policy, a plugin, a kubelet fragment, scripts."""
 
 
 for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit, audit_schedule):

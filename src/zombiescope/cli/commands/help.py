@@ -32,7 +32,7 @@ def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[Co
 def _help(context: click.Context, words: tuple[str, ...]) -> Answer:
     """Print the help of zombiescope, of a command, or of a command inside a command.
 
-    Exit code 0, or 2 for a command that there is not.
+    Exit code 0, or 2 for a command that does not exist.
     """
     place = context.find_root()
     for word in words:

@@ -27,7 +27,7 @@ Examples:
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
 @click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
 @click.option("--at", "moment", metavar="TIME", help="That moment (or 2h: so long ago), by the last sample before it.")
-@click.option("--csv", "as_csv", is_flag=True, help="One line a sample, for a spreadsheet.")
+@click.option("--csv", "as_csv", is_flag=True, help="One line per sample, for a spreadsheet.")
 @config_option
 @json_option
 def history(

@@ -14,7 +14,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.labs.incident import complain, incident, signals_interrupt
 from zombiescope.cli.labs.listing import list_command
-from zombiescope.cli.options import json_option
+from zombiescope.cli.options import Listed, json_option
 from zombiescope.cli.progress import count_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError
 from zombiescope.lab import runs
@@ -36,10 +36,10 @@ Examples:
   zombiescope lab list
   zombiescope lab clean
 """
-name_option = click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
+name_option = click.option("--name", metavar="ID", help="Name of the run; without it one is made up.")
 
 
-@click.group(epilog=EPILOG)
+@click.group(cls=Listed, epilog=EPILOG)
 def lab() -> None:
     """Make real zombies, to see what they look like and to test against. Needs root.
 
@@ -68,7 +68,9 @@ def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: boo
 
 
 @lab.command()
-@click.option("--rate", type=click.FloatRange(0.01, 100_000), default=100.0, show_default=True, help="Births a second.")
+@click.option(
+    "--rate", type=click.FloatRange(0.01, 100_000), default=100.0, show_default=True, help="Births per second."
+)
 @click.option("--seconds", type=click.FloatRange(0.1, 86_400), default=10.0, show_default=True, help="For how long.")
 @name_option
 @json_option
@@ -78,20 +80,20 @@ def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> An
         run = runs.begin(name)
 
         def work() -> Truth:
-            with window_shown(seconds) as progress:
+            with window_shown(seconds, "making and removing cgroups") as progress:
                 return churn_run(run, rate, seconds, progress)
 
         truth = runs.guarded(run, work)
         complain(run.undo())
     figures = truth.more["churn"]
-    rate_line = f"{figures['achieved_per_second']:,} a second"
+    rate_line = f"{figures['achieved_per_second']:,} per second"
     text = f"{figures['births']:,} births and {figures['deaths']:,} deaths in {truth.seconds:.1f} s: {rate_line}"
     return JsonAnswer(truth_document(truth)) if as_json else PlainAnswer(text)
 
 
 @lab.command()
-@click.option("--maker", required=True, metavar="NAME", help="Who shall seem to make them.")
-@click.option("--per-minute", type=click.FloatRange(0.01, 60_000), required=True, help="How many a minute.")
+@click.option("--maker", required=True, metavar="NAME", help="Who will appear to have made them.")
+@click.option("--per-minute", type=click.FloatRange(0.01, 60_000), required=True, help="How many per minute.")
 @click.option("--seconds", type=click.FloatRange(0.1, 864_000), help="For how long; then they stay until `lab clean`.")
 @click.option("--style", type=click.Choice(STYLES), default="service", show_default=True, help="Shape of the path.")
 @click.option(
@@ -121,7 +123,7 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
 
 
 @lab.command()
-@click.option("--name", metavar="ID", help="Only this run. Without it: every run nobody is working on.")
+@click.option("--name", metavar="ID", help="Only this run. Without it: every run that no command is working on.")
 @json_option
 def clean(*, name: str | None, as_json: bool) -> Answer:
     """Remove everything the lab made: processes, files, segments, cgroups. Safe to repeat.
@@ -136,7 +138,7 @@ def clean(*, name: str | None, as_json: bool) -> Answer:
         body["runs"] = [each.as_document() for each in cleaned]
         return JsonAnswer({**stamp(), **body}, exit_code)
     lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])]
-    return PlainAnswer("\n".join(lines) or "nothing of the lab is here", exit_code)
+    return PlainAnswer("\n".join(lines) or "no run of the lab is here", exit_code)
 
 
 def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer | None:

@@ -7,7 +7,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import config_option, json_option, root_option
-from zombiescope.cli.planning import asked_of, scope_of, scope_options, tell_unfinished
+from zombiescope.cli.planning import THEN, WATCHING, asked_of, scope_of, scope_options, tell_unfinished
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 
@@ -28,7 +28,7 @@ Examples:
     type=click.FloatRange(min=0, max=86400),
     default=5.0,
     show_default=True,
-    help="How long to watch services on a live host.",
+    help="How many seconds to watch services on a live host.",
 )
 @config_option
 @json_option
@@ -43,7 +43,7 @@ def plan(
     as_json: bool,
     root: bytes | None,
 ) -> Answer:
-    """What could be done, in order: stop what makes zombies, then free what it left, least harm first.
+    """What can be done, in order: stop what makes zombies, then free what it left, least harm first.
 
     Reads only: `zombiescope apply` does it. Each step says why, what it frees, what it risks and how it is undone. Exit code 0,
     or 3 when nothing could be looked at.
@@ -53,7 +53,7 @@ def plan(
     if root is None:
         tell_unfinished()
     scope = scope_of(maker, below, zombie)
-    with window_shown(seconds if root is None else 0) as progress:
+    with window_shown(seconds if root is None else 0, WATCHING, THEN) as progress:
         planned = make_plan(root, scope, seconds, progress, config=config)
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:

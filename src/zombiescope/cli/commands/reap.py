@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.reaping import Budget
@@ -30,20 +30,24 @@ _DEFAULT = Budget()
 
 
 @click.command(epilog=EPILOG)
-@click.option("--watch", is_flag=True, help="Pass after pass, until a signal, or until it harms.")
+@click.option("--watch", is_flag=True, help="Keep going, pass after pass, until a signal or until it does harm.")
 @click.option("--yes", is_flag=True, help="Evict. Without it nothing is changed.")
 @click.option("--maker", metavar="GLOB", help="Only zombies of these makers.")
 @click.option("--parent", metavar="CGROUP", help="Only zombies at and below this live cgroup.")
 @click.option(
-    "--leave", type=click.IntRange(0), default=_DEFAULT.leave, show_default=True, help="A stock to leave alone."
+    "--leave",
+    type=click.IntRange(0),
+    default=_DEFAULT.leave,
+    show_default=True,
+    help="How many zombies to leave alone.",
 )
 @click.option(
     "--pages-per-second", type=click.FloatRange(1), default=_DEFAULT.pages_per_second, show_default=True,
-    help="Most pages to evict.",
+    help="How many pages per second to evict at most.",
 )  # fmt: skip
 @click.option(
     "--core-share", type=click.FloatRange(0.0001, 1), default=_DEFAULT.core_share, show_default=True,
-    help="Most of one core to take.",
+    help="How much of one core to use at most.",
 )  # fmt: skip
 @click.option(
     "--interval",
@@ -65,7 +69,7 @@ _DEFAULT = Budget()
 )
 @click.option(
     "--refaults", type=click.FloatRange(0), default=_DEFAULT.refaults_per_second, show_default=True,
-    help="Pages a second read again, above twice the usual, that count as harm. Three harmful passes stop it.",
+    help="Pages per second that are read again, above twice the usual, that count as harm. Three harmful passes stop it.",
 )  # fmt: skip
 @click.option(
     "--state", default="/var/lib/zombiescope", show_default=True, metavar="DIR", help="Where the log is kept."
@@ -73,11 +77,11 @@ _DEFAULT = Budget()
 @click.option("--textfile", metavar="FILE", help="Write metrics here, for node_exporter's textfile collector.")
 @json_option
 def reap(*, watch: bool, yes: bool, as_json: bool, textfile: str | None, state: str, **asked: Any) -> Answer:
-    """Free zombies that only page cache keeps, by the least harmful lever: the cache of the very files that pin them.
+    """Free zombies that only page cache keeps, in the least harmful way: by dropping the cache of the very files that hold them.
 
-    Files in use by somebody alive, mapped or dirty pages, shared memory, swap, sockets and processes are never touched: they are
-    counted and named. Nothing is lowered or left behind, so nothing has to be undone; evicted pages are read again when wanted.
-    Exit code 5: it stopped itself because it harmed.
+    Files in use by live programs, mapped or dirty pages, shared memory, swap, sockets and processes are never touched: they are
+    counted and named. No setting is changed, so nothing has to be undone; evicted pages are read again when needed.
+    Exit code 5: it stopped itself because it did harm.
     """
     from zombiescope.execution.reap_log import ReapLog  # noqa: PLC0415 (only this command pays for it)
     from zombiescope.host.live import LiveHost  # noqa: PLC0415
@@ -182,9 +186,9 @@ def _export(each: Pass, textfile: str | None) -> None:
 
 def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
     from zombiescope.analysis.reaping import State  # noqa: PLC0415
-    from zombiescope.presenters.reap_text import render_reap_json, render_tally  # noqa: PLC0415
+    from zombiescope.presenters.reap_text import reap_next, render_reap_json, render_tally  # noqa: PLC0415
 
     exit_code = ActionFailedError.exit_code if last.state is State.STOPPED else EXIT_FINE
     if as_json:
         return JsonAnswer(render_reap_json(last), exit_code)
-    return PlainAnswer("\n".join([*lines, render_tally(last.tally)]), exit_code)
+    return TextAnswer([*lines, render_tally(last.tally), reap_next(last.state)], exit_code)

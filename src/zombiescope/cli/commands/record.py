@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import UsageError
+from zombiescope.facts.names import shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.record import Asked, Recorded
 from zombiescope.pipeline.record import record as record_host
 
 EPILOG = """\b
 Examples:
-  zombiescope record node.tar.gz                 look for 10 seconds, keep what was read
+  zombiescope record node.tar.gz                 watch for 10 seconds, keep what was read
   zombiescope record --keep-names node.tar.gz    with the names of units and cgroups: who made the zombies
   zombiescope doctor --root node.tar.gz          the same answer, on another machine
 """
@@ -26,7 +28,11 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=str))
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, max=86400), default=10.0, show_default=True, help="How long to look."
+    "--seconds",
+    type=click.FloatRange(min=0, max=86400),
+    default=10.0,
+    show_default=True,
+    help="How many seconds to watch.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--keep-names", is_flag=True, help="Leave names of units, containers and cgroups as they are.")
@@ -44,10 +50,15 @@ def record(*, file: str, seconds: float, force: bool, keep_names: bool, as_json:
     if os.path.lexists(file) and not force:
         raise UsageError(f"cannot record to {file}", "it exists already", "another name, or --force")
     host = open_host(root)
-    with window_shown(seconds if host.is_live else 0) as progress:
+    with window_shown(
+        seconds if host.is_live else 0, "watching this host", "replacing names, writing, replaying"
+    ) as progress:
         recorded = record_host(host, file, seconds, progress, Asked(keep_names, force))
     if not as_json:
-        return PlainAnswer("\n".join(_lines(file, recorded, kept_names=keep_names)))
+        from zombiescope.presenters.layout import Command  # noqa: PLC0415
+
+        last = Command("to replay it", f"zombiescope doctor --root {quote(shown(os.fsencode(file)))}")
+        return TextAnswer([*_lines(file, recorded, kept_names=keep_names), last])
     from zombiescope.presenters.document import document  # noqa: PLC0415 (each form loads only what it needs)
 
     body = {
@@ -66,9 +77,8 @@ def _lines(file: str, recorded: Recorded, *, kept_names: bool) -> list[str]:
     replay = (
         "replays to the same answer" if recorded.replays else "does NOT replay to the same answer: please report it"
     )
-    kept = "; names of units and cgroups KEPT, as asked" if kept_names else "; none that this host knows is left"
+    kept = "; names of units and cgroups KEPT, as asked" if kept_names else "; no name known to this host is left"
     return [
         f"{file}: {recorded.answers:,} answers, {recorded.size_bytes:,} bytes; {replay}",
-        f"scrubbed: {recorded.taken_out:,} names and addresses replaced{kept}; look before you send it: tar xzOf {file} | less",
-        f"replay:   zombiescope doctor --root {file}",
+        f"scrubbed: {recorded.taken_out:,} names and addresses replaced{kept}; check it before you send it: tar xzOf {file} | less",
     ]

@@ -37,7 +37,7 @@ Examples:
     "--watch",
     type=click.FloatRange(min=0.1, max=3600),
     metavar="SECONDS",
-    help="Wait so long for reclaim to run, and tell what one pass of it takes (root).",
+    help="Wait this many seconds for reclaim to run, and say how long one pass takes (root).",
 )
 @click.option(
     "--state",
@@ -63,7 +63,7 @@ def scan(
     """How many zombie memory cgroups there are, below which live parents, how many bytes of which kind they hold, what they
     cost and how bad that is.
 
-    Reads only. Works without root as far as the kernel lets it; what root would add is said. Exit code 0, or 3 when the
+    Reads only. Works without root as far as the kernel allows, and says what root would add. Exit code 0, or 3 when the
     number of zombies is not available.
     """
     host = open_host(root)

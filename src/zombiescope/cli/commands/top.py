@@ -16,7 +16,7 @@ from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, sign
 EPILOG = """\b
 Examples:
   zombiescope top                        full screen with the extra [tui]; a plain table without
-  zombiescope top --sort births          who is born most
+  zombiescope top --sort births          most births first
   zombiescope top --plain --count 3      three tables, for a file or a pipe
 """
 _MOST_ROWS = 30
@@ -29,11 +29,11 @@ _NO_SCREEN = (
 @click.option(
     "--interval", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="Seconds between looks."
 )
-@click.option("--count", type=click.IntRange(min=1), help="So many looks, then end.")
+@click.option("--count", type=click.IntRange(min=1), help="Exit after this many looks.")
 @click.option(
-    "--sort", "order", type=click.Choice(ORDERS), default="zombies", show_default=True, help="Most of this first."
+    "--sort", "order", type=click.Choice(ORDERS), default="zombies", show_default=True, help="Sort by this, most first."
 )
-@click.option("--plain", is_flag=True, help="A plain table, also where the full screen could be drawn.")
+@click.option("--plain", is_flag=True, help="A plain table, even where the full screen could be drawn.")
 def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
     """Births, deaths, releases and zombies by maker, as they happen; saturated cores, the time of one sweep and resets of network
     cards above them. Reads only; q or Ctrl-C ends it."""

@@ -22,12 +22,12 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("action", required=False)
-@click.option("--yes", is_flag=True, help="Really do it.")
-@click.option("--restore", is_flag=True, help="Also put back deleted files of which a copy was kept.")
+@click.option("--yes", is_flag=True, help="Make the changes. Without it: a dry run.")
+@click.option("--restore", is_flag=True, help="Also restore deleted files of which a copy was kept.")
 @state_option
 @json_option
 def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json: bool) -> Answer:
-    """Take back what an apply changed, newest first, from its journal alone; also after that apply was killed.
+    """Undo what an apply changed, newest first, from its journal alone; this also works after that apply was killed.
 
     What is declared *exact* comes back byte for byte; a stopped unit is started again. Deleted files come back with --restore, as
     far as copies were kept (files of up to 64 KiB); what has no copy is listed. `zombiescope actions` lists what was applied. Exit

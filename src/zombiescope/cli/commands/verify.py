@@ -53,7 +53,7 @@ def verify(**given: object) -> Answer:
     asked, as_json = _asked(**given)  # type: ignore[arg-type]
     from zombiescope.pipeline.verify import verify as look  # noqa: PLC0415 (--help does not pay for it)
 
-    with window_shown(asked.window) as progress:
+    with window_shown(asked.window, "watching whether it holds") as progress:
         seen = look(asked, progress)
     exit_code = _exit_code(seen)
     if as_json:

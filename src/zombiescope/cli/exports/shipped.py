@@ -50,7 +50,7 @@ def policy(*, image: bytes | None, knowledge: bytes | None, root: bytes | None) 
     from zombiescope.presenters.audit_text import render_policy  # noqa: PLC0415 (only when it is drawn)
 
     base = auditing.read_knowledge(knowledge)
-    with bytes_shown("reading", shown=image is not None) as reading:
+    with bytes_shown("reading the image", shown=image is not None) as reading:
         found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(0, with_zombies=False), reading)
     return PlainAnswer(render_policy(found.audit, found.services.schedules, found.source, auditing.now()))
 
@@ -70,7 +70,7 @@ def slice_(*, unit: str) -> Answer:
 @unit_option
 @click.option("--sync", is_flag=True, help="Write dirty files first. It writes those of the whole machine.")
 def stop_hook(*, unit: str, sync: bool) -> Answer:
-    """A drop-in that lets a unit's page cache go just before its cgroup is removed."""
+    """A drop-in that releases a unit's page cache just before its cgroup is removed."""
     return PlainAnswer(render_stop_hook(_checked(unit), sync=sync).rstrip("\n"))
 
 
@@ -79,7 +79,7 @@ def stop_hook(*, unit: str, sync: bool) -> Answer:
     "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
 )
 def reap_unit(*, program: str) -> Answer:
-    """A systemd unit for `zombiescope reap --watch`; off until somebody enables it."""
+    """A systemd unit for `zombiescope reap --watch`; off until you enable it."""
     return PlainAnswer(render_reaper_unit(program).rstrip("\n"))
 
 

@@ -70,17 +70,17 @@ Examples:
 @click.option("--unit", is_flag=True, help="Let a real systemd unit crash-loop; needs systemd.")
 @click.option("--vm", is_flag=True, help="In a throw-away machine under QEMU, with a real unit; needs no root.")
 @click.option("--cell", metavar="NAME", help="Which machine (6.1-v2): the cells of tests/vm.")
-@click.option("--name", metavar="ID", help="Name of the run; made up when not given.")
+@click.option("--name", metavar="ID", help="Name of the run; without it one is made up.")
 @json_option
 def incident(*, vm: bool, cell: str | None, account: str | None, as_json: bool, **asked: Any) -> Answer:
-    """The published incident from cause to cure: crash loop, starving neighbour, doctor, apply, verify; then all is removed.
+    """The published incident from cause to cure: crash loop, starving neighbour, doctor, apply, verify; then everything is removed.
 
-    Everything happens in the lab's own subtree. Each stage asserts; exit code 4 when one was not as it must be.
+    Everything happens in the lab's own subtree. Each stage is checked; exit code 4 when one failed.
     """
     if account and not os.access(os.path.dirname(account) or ".", os.W_OK):
-        raise UsageError(f"cannot write the account ({account})", "its folder is not there or may not be written")
+        raise UsageError(f"cannot write the account ({account})", "its folder is missing or cannot be written to")
     if cell and not vm:
-        raise UsageError("cannot choose a machine", "--cell is for --vm alone", "add --vm")
+        raise UsageError("cannot choose a machine", "--cell needs --vm", "add --vm")
     with signals_interrupt():
         document = _in_machine(cell, asked, as_json=as_json) if vm else _here(asked, account, as_json=as_json)
     stages = document["stages"]

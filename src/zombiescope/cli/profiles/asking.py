@@ -62,7 +62,7 @@ def heatmap(
     as_json: bool,
     **given: Any,
 ) -> Answer:
-    """Samples by time: one column per second, time within it upwards, one strip per core.
+    """Samples by time: one column per second, read upwards, and one strip per core.
 
     It opens on time in the kernel; --user shows user code, --all both. With --json both are counted unless you choose.
 

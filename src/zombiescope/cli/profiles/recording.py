@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +18,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.progress import running_shown
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.profile_events import AROUND, Span, keeper
 from zombiescope.profiler.files.rolling import Order
@@ -26,10 +29,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(min=1), help="How long; until interrupted when not given.")
-@click.option("--segment", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds of a capture.")
+@click.option("--seconds", type=click.FloatRange(min=1), help="How long to record; without it until interrupted.")
 @click.option(
-    "--rate", type=click.IntRange(1, 10_000), default=99, show_default=True, help="Samples a second and core."
+    "--segment",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Length of each capture in seconds.",
+)
+@click.option(
+    "--rate", type=click.IntRange(1, 10_000), default=99, show_default=True, help="Samples per second and core."
 )
 @click.option(
     "--keep-mb",
@@ -96,14 +105,21 @@ def record(
     from zombiescope.profiler.files.store import entries  # noqa: PLC0415
 
     stored: set[bytes] = set()
-    for one in Recording(order, stop.is_set, _worth_keeping(around, state), _say, _say_dropped).segments(seconds):
-        stored.add(one.path)
-        click.echo(
-            f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s", file=sys.stderr
-        )
+    begun = time.monotonic()
+    with running_shown("sampling every core", seconds) as progress:
+
+        def should_stop() -> bool:
+            """Asked several times per second."""
+            progress(time.monotonic() - begun)
+            return stop.is_set()
+
+        for one in Recording(order, should_stop, _worth_keeping(around, state), _say, _say_dropped).segments(seconds):
+            stored.add(one.path)
+            told = f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s"
+            click.echo(told, file=sys.stderr)
     if as_json:
         return JsonAnswer(render_list([entry for entry in entries(captures) if entry.path in stored]))
-    return PlainAnswer(_summary(len(stored), around, shown(captures)))
+    return PlainAnswer(_summary([shown(path) for path in sorted(stored)], around, shown(captures)))
 
 
 def _worth_keeping(around: tuple[str, ...], state: bytes | None) -> Callable[[Capture], bool]:
@@ -125,10 +141,13 @@ def span_of(capture: Capture) -> Span | None:
     return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
 
 
-def _summary(stored: int, around: tuple[str, ...], folder: str) -> str:
+def _summary(stored: list[str], around: tuple[str, ...], folder: str) -> str:
     if not stored and around:
-        return f"no capture stored: nothing happened of {', '.join(around)}"
-    return f"{stored} capture{'s' * (stored != 1)} stored in {folder}"
+        return f"no capture stored: none of {', '.join(around)} happened"
+    told = f"{len(stored)} capture{'s' * (len(stored) != 1)} stored in {folder}"
+    if not stored:
+        return told
+    return f"{told}\nto see what the cores did: zombiescope profile heatmap {quote(stored[-1])}"
 
 
 def _say(name: str, why: str) -> None:

@@ -107,7 +107,7 @@ class OneCapture:
     help="Mark resets of network cards; as dmesg prints it.",
 )
 @click.option("--listen", metavar="unix:PATH", help="A socket that only its owner can open, instead of a port.")
-@click.option("--token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
+@click.option("--token-file", metavar="FILE", help="Readers must send what it holds: Authorization: Bearer TOKEN.")
 @captures_option
 def serve(
     *,

@@ -53,10 +53,10 @@ def _absent(why: str, evidence: tuple[Evidence, ...]) -> Finding:
 def _words(seen: ReclaimSeen, work: ReclaimWork) -> str:
     where = " below the limit that is reached" if work.is_placed else ""
     text = (
-        f"{told(seen, work)}, over {work.zombies:,} zombies{where}: {span(work.visit_seconds)} for each of them, each time, for "
+        f"{told(seen, work)}, over {work.zombies:,} zombies{where}: {span(work.visit_seconds)} per zombie and call, for "
         f"{work.pages_per_call:,.0f} pages"
     )
-    return f"{text}; {work.slowdown:.1f} times as long for a page as where none are" if work.slowdown else text
+    return f"{text}; {work.slowdown:.1f} times as long per page as where there are none" if work.slowdown else text
 
 
 def _ran(seen: ReclaimSeen) -> str:
@@ -94,8 +94,8 @@ def _evidence(seen: ReclaimSeen, works: tuple[ReclaimWork, ...], at: float) -> t
         name = f"reclaim[{work.kind}]" + (f".beside[{work.zombies}]" if work.is_placed else "")
         if work.zombies:
             value = round(work.visit_seconds * 1e9, 1)
-            found.append(Evidence(f"{name}.for_each_zombie", value, "nanoseconds of a call", _SOURCE, at))
+            found.append(Evidence(f"{name}.for_each_zombie", value, "nanoseconds per call", _SOURCE, at))
         if work.pages_per_second is not None:
             value = round(work.pages_per_second)
-            found.append(Evidence(f"{name}.pages_per_second", value, "pages for a second on a core", _SOURCE, at))
+            found.append(Evidence(f"{name}.pages_per_second", value, "pages per second on a core", _SOURCE, at))
     return tuple(found)

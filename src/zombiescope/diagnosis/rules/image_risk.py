@@ -31,5 +31,5 @@ def judge_image_risk(case: Case) -> Finding:
 
 def _how(unit: UnneededService) -> str:
     if unit.restarts_a_day is not None:
-        return f"up to {unit.restarts_a_day:,.0f} restarts a day, each with a memory cgroup of its own"
+        return f"up to {unit.restarts_a_day:,.0f} restarts per day, each with a memory cgroup of its own"
     return "it restarts its child inside one unit, where no start limit counts"

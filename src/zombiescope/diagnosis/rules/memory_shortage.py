@@ -42,10 +42,10 @@ def judge_memory_shortage(case: Case) -> Finding:
     works = () if isinstance(works, Gap) else works
     cause = _cause(case, seen, works, are_few=are_few)
     if cause is Walking.YES:
-        why = "reclaim is dear because it walks over zombies, not for want of memory"
+        why = "reclaim is expensive because it walks over zombies, not because memory is short"
         return _finding(Verdict.ABSENT, why, evidence)
     if cause is Walking.MAYBE:
-        why = f"{took}: for want of memory, or for a walk over {population.zombies:,} zombies; {DECIDES}"
+        why = f"{took}: memory is short, or reclaim walks over {population.zombies:,} zombies; {DECIDES}"
         return _finding(Verdict.UNKNOWN, why, evidence)
     summary = f"{took}; {_ruled_out(works, population, are_few=are_few)}"
     return _finding(Verdict.PRESENT, summary, evidence)._replace(severity=severity, remedies=("give-memory",))
@@ -92,13 +92,13 @@ def _ruled_out(works: tuple[ReclaimWork, ...], population: Population, *, are_fe
     zombies = population.zombies
     work = next((work for work in works if work.walking is Walking.NO), None)
     if are_few or work is None:
-        return f"{zombies:,} zombies are too few to be what it walks over"
+        return f"{zombies:,} zombies are too few to explain it"
     if work.are_few and work.is_placed:
-        return f"below the limit that is reached lie {work.zombies:,} of the {zombies:,} zombies: it is not them that it walks over"
+        return f"only {work.zombies:,} of the {zombies:,} zombies are below the limit that is reached: it does not walk over them"
     if work.are_few:
-        return f"{zombies:,} zombies beside {population.live:,} live cgroups are too few to be what it walks over"
+        return f"{zombies:,} zombies beside {population.live:,} live cgroups are too few to explain it"
     return (
-        f"a call is over in {span(work.call_seconds)} and gives back {work.pages_per_call:,.0f} pages: too quick for a walk over "
+        f"a call takes {span(work.call_seconds)} and gives back {work.pages_per_call:,.0f} pages: too fast to have walked over "
         f"the {zombies:,} zombies"
     )
 

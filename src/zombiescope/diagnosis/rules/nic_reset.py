@@ -58,7 +58,7 @@ def _summary(resets: tuple[NicReset, ...], grown: dict[str, dict[str, int]], sta
     if not resets:
         device = next(iter(grown), "")
         if device:
-            return f"{device}: its driver counted {sum(grown[device].values())} more while we looked; the log does not tell why"
+            return f"{device}: its driver counted {sum(grown[device].values())} more while we looked; the log does not say why"
         return f"the driver suspected a starved poll {starved:,} times since it was loaded"
     last = resets[-1]
     reasons = Counter(reset.reason for reset in resets)
@@ -107,10 +107,10 @@ def _evidence_of_counters(counters: NicCounters | Gap, grown: dict[str, dict[str
 
 _WORDS = {
     ResetReason.POLL_STARVATION: "because its poll was starved of its core",
-    ResetReason.MISSING_COMPLETIONS: "because completions did not come",
-    ResetReason.TRANSMIT_TIMEOUT: "because a transmit queue stood still",
-    ResetReason.KEEP_ALIVE: "because the card's keep-alive did not come",
+    ResetReason.MISSING_COMPLETIONS: "because completions were missing",
+    ResetReason.TRANSMIT_TIMEOUT: "because a transmit queue stalled",
+    ResetReason.KEEP_ALIVE: "because the card's keep-alive was missing",
     ResetReason.ADMIN_QUEUE: "because its admin queue stopped",
-    ResetReason.MISSING_INTERRUPT: "because interrupts did not come",
-    ResetReason.OTHER: "for a reason the driver did not tell",
+    ResetReason.MISSING_INTERRUPT: "because interrupts were missing",
+    ResetReason.OTHER: "for a reason that the driver did not give",
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel killed for want of memory, and each time wrote pages of report: on a slow console that alone holds a core for
+"""The kernel ran out of memory and killed, and each time wrote pages of report: on a slow console that alone holds a core for
 seconds. Another reason for a stalled core than zombies."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind
 
 ID = "oom-dumps"
-TITLE = "The kernel kills for want of memory and reports it"
+TITLE = "The kernel runs out of memory, kills and reports it"
 
 
 def judge_oom_dumps(case: Case) -> Finding:

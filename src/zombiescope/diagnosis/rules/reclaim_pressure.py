@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking for memory takes a good part of a core, or tasks stall for want of it. What drives it is for other rules to say: a full
-machine, a limit, or a walk over zombies."""
+"""Looking for memory takes a good part of a core, or tasks stall because it is short. What drives it is for other rules to say: a
+full machine, a limit, or a walk over zombies."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def _evidence(
     for field, name in _RATES:
         rate = seen.mean(field)
         if rate is not None:
-            found.append(Evidence(f"scanned[{name}]", round(rate), "pages a second", "/proc/vmstat", end))
+            found.append(Evidence(f"scanned[{name}]", round(rate), "pages per second", "/proc/vmstat", end))
     faults = seen.mean("major_faults")
     if faults is not None:
-        found.append(Evidence("major_faults", round(faults, 1), "a second", "/proc/vmstat", end))
+        found.append(Evidence("major_faults", round(faults, 1), "per second", "/proc/vmstat", end))
     if stall is not None:
         found.append(Evidence("stalled[memory.some]", round(stall, 4), "of the time", "/proc/pressure/memory", end))
     return (*found, *_by_cgroup(seen, end))

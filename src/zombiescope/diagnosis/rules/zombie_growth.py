@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zombies that become more: somebody leaks now. Steady births and deaths without a leak stay silent: their slope is nought within
+"""Zombies that become more: somebody leaks now. Steady births and deaths without a leak stay silent: their slope is zero within
 its range. Judged by maker, so that a leak is seen below the noise of everybody else. A window too short to tell a wave from a leak
 says so, and is a warning at most."""
 
@@ -89,7 +89,7 @@ def _by_count(case: Case, now: Growing) -> str:
 
 def _made_by(case: Case, now: Growing) -> str:
     if not now.makers:
-        return "by whom is not known"
+        return "the maker is not known"
     first = now.maker
     timer = None
     if not isinstance(case.services, Gap) and first.startswith("unit:"):
@@ -117,9 +117,9 @@ def is_growing(trend: Trend, growth: Growth, thresholds: Thresholds) -> bool:
 
 def _summary(leaking: list[Trend], per_hour: float) -> str:
     first = leaking[0]
-    who = f"most by {first.maker}" if first.maker else "by whom is not known"
+    who = f"most by {first.maker}" if first.maker else "the maker is not known"
     more = f" and {len(leaking) - 1} others" if len(leaking) > 1 else ""
-    return f"{per_hour:,.0f} more an hour, {who}{more}"
+    return f"{per_hour:,.0f} more per hour, {who}{more}"
 
 
 def _evidence(growth: Growth, leaking: list[Trend] | tuple[()]) -> tuple[Evidence, ...]:
@@ -130,12 +130,16 @@ def _evidence(growth: Growth, leaking: list[Trend] | tuple[()]) -> tuple[Evidenc
             Evidence(
                 f"maker[{name}].per_hour",
                 round(trend.slope.per_second * _HOUR, 1),
-                "zombies an hour",
+                "zombies per hour",
                 "ledger",
                 growth.at,
             ),
             Evidence(
-                f"maker[{name}].per_hour_low", round(trend.slope.low * _HOUR, 1), "zombies an hour", "ledger", growth.at
+                f"maker[{name}].per_hour_low",
+                round(trend.slope.low * _HOUR, 1),
+                "zombies per hour",
+                "ledger",
+                growth.at,
             ),
             Evidence(f"maker[{name}].grown", trend.grown, "cgroups", "ledger", growth.at),
             Evidence(f"maker[{name}].since", round(trend.since), "seconds since the epoch", "ledger", growth.at),

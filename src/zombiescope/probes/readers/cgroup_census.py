@@ -112,7 +112,7 @@ def _counted_look(host: Host, hierarchy: Hierarchy, known: LiveTree | None = Non
     # A directory is certainly counted: fewer counted than directories only means births while we walked.
     look = Look(max(min(before.cgroups, after.cgroups), live), live)
     which = "on cgroup v1" if hierarchy.version is HierarchyVersion.V1 else "where cgroup.stat does not say"
-    unknown = Gap(_PARENTS, f"plain files give only the total {which}", "zombiescope scan --exact (as root)")
+    unknown = Gap(_PARENTS, f"plain files give only the total {which}", "sudo zombiescope scan --exact")
     return _Seen(look, CountSource.PROC_CGROUPS, tree, unknown)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Births, deaths and releases by the best tier this host allows: counted in the kernel by BPF, else streamed from a private
-tracefs instance, else seen by polling. Each tier that was not to be had leaves its reason among the gaps.
+tracefs instance, else seen by polling. Each tier that was not available leaves its reason among the gaps.
 
 On v2 cgroups without the memory controller are counted too: nothing in the event tells them apart.
 """

@@ -64,7 +64,7 @@ def _one_by_one(lines: list[bytes]) -> dict[int, CoreTicks] | Gap:
 
 
 def _ticks(name: bytes, *counters: bytes) -> tuple[int, CoreTicks] | None:
-    """Kernels before 2.6.11 told fewer counters: those they did not keep are nought. `guest` (the ninth) is inside `user`."""
+    """Kernels before 2.6.11 told fewer counters: those they did not keep are zero. `guest` (the ninth) is inside `user`."""
     if len(counters) < _LEAST:
         return None
     try:

@@ -36,5 +36,6 @@ def read_files_in_use(host: Host, wanted: Mapping[FileKey, bytes], known: int = 
     holders = {wanted[key]: who for key, who in seen.holders.items()}
     if not seen.unread:
         return FilesInUse(holders)
-    why = f"{seen.unread:,} processes could not be looked into: what they have open may be listed for deletion"
+    some = "1 process" if seen.unread == 1 else f"{seen.unread:,} processes"
+    why = f"{some} could not be looked into: what is open there may be listed for deletion"
     return FilesInUse(holders, (Gap(_FACT, why, "apply asks the kernel once more and leaves alone what is in use"),))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every zombie, by a walk of the kernel's own tree of memory cgroups: BPF first, /proc/kcore where BPF is refused.
 
-One call returns the records; each tier that was not to be had leaves its reason among the gaps. Nothing is changed.
+One call returns the records; each tier that was not available leaves its reason among the gaps. Nothing is changed.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> t
     stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
     if not stem or b"/" in stem or stem.startswith(b"."):
         raise UsageError(
-            f"cannot store a capture as {shown(stem)!r}", "it is no plain file name", "give one with --name"
+            f"cannot store a capture as {shown(stem)!r}", "it is not a regular file name", "give one with --name"
         )
     # A segment that a recorder stored elsewhere is here to stay: no recorder's ring may have it.
     capture = replace(capture, about=capture.about._replace(ring=""))

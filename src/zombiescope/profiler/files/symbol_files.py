@@ -193,7 +193,7 @@ class SymbolFiles:
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
 
     def _take(self, size: int) -> None:
-        """Room for what a stranger's file makes, as long as there is any: nobody else's names are lost for want of it."""
+        """Room for what a stranger's file makes, as long as there is any: nobody else's names are lost because it is short."""
         if size > self._left:
             raise OSError(errno.EFBIG, "files like it take too much memory")
         self._left -= size

@@ -46,7 +46,7 @@ def plain_stream(
         return Stream(words, walk, _walk_gaps(walk, len(words), opened.data_from) or _rest(opened, len(words) * 8))
     if decompressor is None:
         missing = Gap(
-            "samples", "the records are compressed with zstd, which is not to be had here", "pip install zstandard"
+            "samples", "the records are compressed with zstd, which is not available here", "pip install zstandard"
         )
         return Stream(words, walk, (missing,))
     unpacked, gaps = _unpack(data, decompressor())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For people: drain the node and reboot it, where references hold zombies that nothing here can drop. Printed, never done."""
+"""Done by hand: drain the node and reboot it, where references hold zombies that nothing here can drop. Printed, never done."""
 
 from __future__ import annotations
 

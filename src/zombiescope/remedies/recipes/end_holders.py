@@ -49,9 +49,9 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
     if used:
         yield Draft(
             "leave-files",
-            f"leave {len(used):,} file{'s' if len(used) != 1 else ''} alone that may still be written",
+            f"leave {len(used):,} file{'s' if len(used) != 1 else ''} alone: something may still write to them",
             AskHuman(tuple(f"fuser -v {shlex.quote(shown(lever.target))}" for lever in used[:_NAMED])),
-            "they hold zombies born while we looked, so somebody may still write them: end who does, then plan again",
+            "they hold zombies born while we looked, so something may still write to them: stop the writer, then plan again",
             "pinned-shared-memory",
             "zombiescope autopsy --by file",
             Risk.MEDIUM,

@@ -35,7 +35,7 @@ def propose_fix_unit_in_image(situation: Situation) -> Iterator[Draft]:
         if links:
             yield Draft(
                 f"disable:{unit.name}",
-                f"disable {unit.name}: take away the links that start it",
+                f"disable {unit.name}: remove the links that start it",
                 RemoveLinks(links),
                 f"{unit.name}: {unit.why}",
                 "image-risk",

@@ -23,7 +23,7 @@ def propose_limit_restarts(situation: Situation) -> Iterator[Draft]:
             continue
         yield Draft(
             f"limit:{unit.name}",
-            f"limit the restarts of {unit.name} to {_BURST} in a window that they fill",
+            f"limit the restarts of {unit.name}: after {_BURST} in a row it stays stopped",
             PlaceFile(f"{UNIT_FOLDER}/{unit.name}.d/50-zombiescope-restarts.conf".encode(), drop_in(unit)),
             f"{unit.name}: {loop.why}; {unit.policy.why}; is it needed? {unit.need}: {unit.why}",
             "crash-looping-unit",
@@ -39,7 +39,7 @@ def drop_in(unit: UnitAudit) -> bytes:
     """The interval is twice what the burst takes, so it trips also when each run lasts as long as the delay."""
     delay = max(unit.policy.delay_seconds or 0, _LEAST_DELAY_SECONDS)
     text = (
-        "# Placed by zombiescope: the unit was restarted for ever and left a zombie memory cgroup a run.\n"
+        "# Placed by zombiescope: the unit was restarted for ever and left a zombie memory cgroup with every run.\n"
         f"[Unit]\nStartLimitIntervalSec={round(2 * _BURST * delay)}\nStartLimitBurst={_BURST}\n"
         f"[Service]\nRestartSec={round(delay)}\n"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For people: a kernel that hands a dead cgroup's pages to its parent, recognised by behaviour, never by its number. Moving to
+"""Done by hand: a kernel that hands a dead cgroup's pages to its parent, recognised by behaviour, never by its number. Moving to
 cgroup v2 alone changes nothing: the pins are the same."""
 
 from __future__ import annotations

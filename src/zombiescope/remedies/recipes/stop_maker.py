@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For people: whoever was seen to leave more zombies and is no unit that loops: the timer that starts it, a pod, a session. Until
+"""Done by hand: whoever was seen to leave more zombies and is no unit that loops: the timer that starts it, a pod, a session. Until
 it is stopped what is freed comes back. Printed, never done: nobody here knows what it is for. Where a maker stands for many, what
 must be found out is said instead: a pattern is nothing to stop."""
 
@@ -59,10 +59,10 @@ def _advice(maker: str, timer: str | None) -> _Advice:
             return _session(name)
         case "container":
             title = f"find out which containers {name} starts over and over, and stop what asks for them"
-            return _Advice(title, (_LISTS.get(name, _CRI_LIST), "zombiescope top   # whose births go on"))
+            return _Advice(title, (_LISTS.get(name, _CRI_LIST), "zombiescope top   # whose births continue"))
         case _:
             title = f"find out what makes {name or maker}, and stop it by whatever starts it"
-            return _Advice(title, ("zombiescope top   # whose births go on",))
+            return _Advice(title, ("zombiescope top   # whose births continue",))
 
 
 def _unit(name: str, timer: str | None) -> _Advice:
