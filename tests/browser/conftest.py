@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from selectors import BaseSelector
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -72,8 +73,9 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @contextmanager
-def served(pages: Pages) -> Iterator[str]:
-    server = PageServer(("127.0.0.1", 0), lambda _: pages)
+def served(pages: Pages | Callable[[BaseSelector], Pages]) -> Iterator[str]:
+    """What is given, or what it opens once it is given the server's loop."""
+    server = PageServer(("127.0.0.1", 0), pages if callable(pages) else lambda _: pages)
     serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
     yield server.address

@@ -156,8 +156,8 @@ def test_every_view_of_the_replayed_incident(browser: Browser, incident: str, th
             "unused-agent.service restarts every 10 s and has left 18,008 dead memory cgroups"
         )
         assert told["zombies"].startswith("20,008 zombies, 90 % of them made by unit:unused-agent.service")
-        assert told["time"].startswith("Grew from 8 to 20,008 zombies; 50 network resets; 1 stretch not observed")
-        assert told["cores"].startswith("Core 1 was saturated 50 times")
+        assert told["time"].startswith("Grew from 8 to 20,008 zombies; 48 network resets; 1 stretch not observed")
+        assert told["cores"].startswith("Core 1 was saturated 48 times")
         page.keyboard.press("1")
         ready(page)
         assert page.locator(".chain button").count() >= 5

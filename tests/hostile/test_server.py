@@ -383,7 +383,7 @@ def test_the_profile_page_answers_to_its_own_name(tmp_path: Path) -> None:
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
 
         def ask(host: str) -> int:
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/capture", headers={"Host": host})
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/captures/capture", headers={"Host": host})
             with suppress(urllib.error.HTTPError), urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
                 return int(answer.status)
             return 0
@@ -410,7 +410,7 @@ def test_the_profile_page_can_be_kept_from_others(tmp_path: Path, neighbour: Nei
             with socket.socket(family) as client:
                 client.settimeout(PATIENCE)
                 client.connect(str(path) if guard == "socket" else ("127.0.0.1", int(address.rpartition(":")[2])))
-                client.sendall(b"GET /api/capture HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n" % authorization)
+                client.sendall(b"GET /api/v1/captures/capture HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n" % authorization)
                 return read_all(client)
 
         assert status(ask(b"Authorization: Bearer correct-horse-battery\r\n")) == 200

@@ -45,22 +45,19 @@ class Buckets:
         low: Mapping[str, Sequence[float]],
         high: Mapping[str, Sequence[float]],
     ) -> None:
-        """Slots of one width, each with its lowest and highest value; NaN where nothing is known. A slot wider than a stretch
-        fills all stretches that it covers."""
+        """Slots of one width, each with its lowest and highest value; NaN where nothing is known. Each lies in one stretch."""
         number = max(map(len, low.values()), default=0)
         begins = [begin + width * slot for slot in range(number)]
+        runs = self._runs(begins)
         ends = [at + width for at in begins]
-        runs, closing = self._runs(begins), self._runs([end - 1e-6 for end in ends])
+        only = runs[0][0] if len(runs) == 1 and runs[0][2] - runs[0][1] == number else None
         for name, lows in low.items():
-            highs = high[name]
             if name in self._counters:
-                self._take_counter(name, boot, ends, _without_nan(highs), closing, width)
-            elif width <= self.step:
-                self._take_runs(name, runs, _without_nan(lows), _without_nan(highs))
+                self._take_counter(name, boot, ends, _without_nan(high[name]), runs, width)
+            elif only is not None and lows[0] == lows[0]:
+                self._take_one(name, only, min(lows), max(high[name]))
             else:
-                for at, least, most in zip(begins, lows, highs, strict=True):
-                    if least == least:  # noqa: PLR0124 (a number)
-                        self._put(name, at, width, least, most)
+                self._take_runs(name, runs, _without_nan(lows), _without_nan(high[name]))
 
     def thin(self, name: str) -> Thin | None:
         if name in self._counters:
@@ -107,16 +104,13 @@ class Buckets:
             most[bucket] = highest if before is None or highest > before else before  # type: ignore[operator]
             last[bucket] = high[-1]
 
-    def _put(self, name: str, at: float, width: float, low: float, high: float) -> None:
-        lows, highs, lasts = self._lists(name)
-        first = max(int((at - self.begin) // self.step), 0)
-        final = min(int((at + width - self.begin - 1e-6) // self.step), self.points - 1)
-        for bucket in range(first, final + 1):
-            before = lows[bucket]
-            lows[bucket] = low if before is None or low < before else before
-            before = highs[bucket]
-            highs[bucket] = high if before is None or high > before else before
-            lasts[bucket] = high
+    def _take_one(self, name: str, bucket: int, lowest: float, highest: float) -> None:
+        least, most, last = self._lists(name)
+        before = least[bucket]
+        least[bucket] = lowest if before is None or lowest < before else before
+        before = most[bucket]
+        most[bucket] = highest if before is None or highest > before else before
+        last[bucket] = highest
 
     def _lists(self, name: str) -> tuple[list[float | None], list[float | None], list[float | None]]:
         if name not in self._low:

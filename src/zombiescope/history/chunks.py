@@ -61,6 +61,9 @@ def unpack(packed: bytes) -> list[float | None]:
         raise ValueError("of a kind we do not know")
     real = array("d")
     real.frombytes(bytes(numbers))
+    total = sum(real)
+    if total == total:  # noqa: PLR0124 (every one of them is a number)
+        return list(real)
     return [None if math.isnan(value) else value for value in real]
 
 

@@ -19,7 +19,7 @@ _WORDS = re.compile(r"core (?P<core>\d+): (?P<least>at least )?(?P<seconds>[0-9.
 
 def cores(folder: bytes, query: Mapping[str, str]) -> Json:
     ranges = Ranges(folder)
-    asked = asked_of(query, ranges.span())
+    asked = asked_of(query, ranges.span()).aligned()
     names = [name for name in ranges.names() if name.startswith(CORE_PREFIX)]
     buckets = Buckets(asked.begin, asked.end, asked.points)
     bucketed(ranges, buckets, frozenset(names))

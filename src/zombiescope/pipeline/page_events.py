@@ -134,7 +134,7 @@ def compare(folder: bytes, query: Query) -> Json:
 
 
 def _figures(ranges: Ranges, asked: Asked, names: list[str]) -> dict[str, Json]:
-    _, found = thinned(ranges, asked, names)
+    found = thinned(ranges, asked, names)
     told = {}
     for name, row in found.items():
         lows = row.get("low") or row.get("value")

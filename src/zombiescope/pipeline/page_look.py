@@ -193,7 +193,7 @@ def _zombies(looked: Looked, seen: Seen | None, limit: int) -> Json:
     snapshot = looked.examined.case.last.snapshot
     population = looked.examined.case.last.scan.population
     counted = None if isinstance(population, Gap) else population.zombies
-    body = {"at": snapshot.taken_at, "tier": None, "count": 0, "zombies": counted, "columns": {}, "totals": None}
+    body: Json = {"at": snapshot.taken_at, "tier": None, "count": 0, "zombies": counted, "columns": {}, "totals": None}
     return document("zombies/1", snapshot, body, [looked.dissected])
 
 

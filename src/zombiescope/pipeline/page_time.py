@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.downsampling import Buckets
-from zombiescope.analysis.recall import Pause, pauses
+from zombiescope.analysis.recall import Pause
+from zombiescope.analysis.trend import median
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import Sample
 from zombiescope.facts.series import Series, SeriesKind, describe, lane_order, lane_title
-from zombiescope.history.ranges import Ranges
+from zombiescope.history.ranges import Columns, Ranges
 from zombiescope.history.summaries import SLOT_SECONDS, SLOTS
 
 Json = dict[str, Any]
@@ -25,6 +26,7 @@ _COARSE_FROM = 150.0
 """Seconds to a stretch, from which on the slots of five minutes are fine enough."""
 _RAW_SAMPLES = 1.5
 """To a stretch, below which every sample is given as it is."""
+_SLOTS_TO_A_STRETCH = (1, 2, 3, 4, 6, 12, 24, 72, 168)
 MINUTE = 60.0
 DAY = 86_400.0
 _ONE_BY_ONE = 2 * DAY
@@ -35,6 +37,22 @@ class Asked(NamedTuple):
     begin: float
     end: float
     points: int
+
+    @property
+    def step(self) -> float:
+        return (self.end - self.begin) / self.points
+
+    def aligned(self) -> Asked:
+        """On the slots that hours are kept in, where that is fine enough: each slot then lies in one stretch."""
+        if self.step < _COARSE_FROM:
+            return self
+        slots = max(number for number in _SLOTS_TO_A_STRETCH if number * SLOT_SECONDS <= max(self.step, SLOT_SECONDS))
+        step = slots * SLOT_SECONDS
+        while (self.end - self.begin) / step > MOST_POINTS:
+            step *= 2
+        begin = self.begin // step * step
+        points = max(-int((begin - self.end) // step), 1)
+        return Asked(begin, begin + points * step, points)
 
 
 def series(folder: bytes, limits: Thresholds) -> Json:
@@ -84,19 +102,18 @@ def range_of(folder: bytes, query: Query) -> Json:
     ranges = Ranges(folder)
     asked = asked_of(query, ranges.span())
     names = names_in(query, ranges)
-    is_raw, found = thinned(ranges, asked, names)
-    step = (asked.end - asked.begin) / asked.points
+    asked = asked.aligned()
+    is_raw, found, away = _read(ranges, asked, names)
     return {
         "schema": "zombiescope.range/1",
         "from": asked.begin,
         "to": asked.end,
-        "step": step,
+        "step": asked.step,
         "points": asked.points,
         "raw": is_raw,
         "series": found,
         "pauses": [
-            {"from": each.since, "to": each.until, "why": _WHY_DOWN if each.is_reboot else _WHY_AWAY}
-            for each in pauses_in(ranges, asked)
+            {"from": each.since, "to": each.until, "why": _WHY_DOWN if each.is_reboot else _WHY_AWAY} for each in away
         ],
         "gaps": rendered_gaps(ranges.gaps),
     }
@@ -114,20 +131,47 @@ def names_in(query: Query, ranges: Ranges) -> list[str]:
     return list(wanted)[:_MOST_SERIES]
 
 
-def thinned(ranges: Ranges, asked: Asked, names: Iterable[str]) -> tuple[bool, Json]:
+def thinned(ranges: Ranges, asked: Asked, names: Iterable[str]) -> Json:
+    """By series: its low and high in each stretch, or every sample where there are not more."""
+    return _read(ranges, asked.aligned(), names)[1]
+
+
+def _read(ranges: Ranges, asked: Asked, names: Iterable[str]) -> tuple[bool, Json, tuple[Pause, ...]]:
+    """Whether every sample is given, the series, and when nobody watched."""
     wanted = frozenset(names)
     counters = frozenset(name for name in wanted if describe(name).kind is SeriesKind.COUNT)
     buckets = Buckets(asked.begin, asked.end, asked.points, counters)
     if buckets.step >= _COARSE_FROM:
         bucketed(ranges, buckets, wanted)
-        return False, _thin(buckets, names)
+        return False, _thin(buckets, names), pauses_in(ranges, asked)
     columns = list(ranges.columns(asked.begin - 2 * MINUTE, asked.end + MINUTE, wanted))
-    samples = sum(asked.begin <= at <= asked.end for each in columns for at in each.times)
+    away = tuple(_pauses_of(columns, asked))
+    samples = sum(_inside(each.times, asked) for each in columns)
     if samples <= _RAW_SAMPLES * asked.points:
-        return True, _raw(columns, asked, names, counters)
+        return True, _raw(columns, asked, names, counters), away
     for each in columns:
         buckets.take(each.boot, each.times, each.values)
-    return False, _thin(buckets, names)
+    return False, _thin(buckets, names), away
+
+
+def _inside(times: Sequence[float], asked: Asked) -> int:
+    return bisect_right(times, asked.end) - bisect_left(times, asked.begin)
+
+
+def _pauses_of(columns: Iterable[Columns], asked: Asked) -> Iterator[Pause]:
+    """Longer than five times the usual step between two samples, and than a minute; and whenever the host began anew."""
+    before: tuple[str, float] | None = None
+    for each in columns:
+        times = each.times
+        if not times:
+            continue
+        usual = median([later - earlier for earlier, later in pairwise(times[:50])]) if len(times) > 1 else 0.0
+        most = max(5 * usual, MINUTE)
+        for earlier, later in pairwise([*([before[1]] if before else []), *times]):
+            is_reboot = before is not None and before[0] != each.boot
+            if (later - earlier > most or is_reboot) and earlier < asked.end and later > asked.begin:
+                yield Pause(earlier, later, is_reboot)
+            before = (each.boot, later)
 
 
 def bucketed(ranges: Ranges, buckets: Buckets, wanted: frozenset[str]) -> None:
@@ -178,25 +222,17 @@ def _raw(columns: Iterable[Any], asked: Asked, names: Iterable[str], counters: f
 
 
 def rounded(value: float | None) -> float | None:
-    if value is None:
-        return None
-    return int(value) if value == int(value) else float(f"{value:.5g}")
+    return None if value is None else round(value, 6)
 
 
 def _short(values: Iterable[float | None]) -> list[float | None]:
-    return [rounded(value) for value in values]
+    return [None if value is None else round(value, 6) for value in values]
 
 
 def pauses_in(ranges: Ranges, asked: Asked) -> tuple[Pause, ...]:
     """When nobody watched. Of a long range, those between two hours alone: a shorter one has no value in its slots."""
     if asked.end - asked.begin <= _ONE_BY_ONE:
-        moments = [
-            Sample(0, at, each.boot, {})
-            for each in ranges.columns(asked.begin, asked.end, frozenset())
-            for at in each.times
-            if asked.begin <= at <= asked.end
-        ]
-        return pauses(moments)
+        return tuple(_pauses_of(ranges.columns(asked.begin, asked.end, frozenset()), asked))
     return tuple(
         Pause(before.until, after.begin, before.boot != after.boot)
         for before, after in pairwise(ranges.bounds(asked.begin, asked.end))

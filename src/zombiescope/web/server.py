@@ -94,6 +94,8 @@ class _Connection:
         self.exchange = Exchange()
         self.to_send = memoryview(b"")
         self.unread = 0
+        self.is_browser = False
+        """It never closes one half alone: when it does, it has left."""
 
 
 class Server:
@@ -186,6 +188,7 @@ class Server:
             request = connection.exchange.take(received)
             if request is None:
                 return
+            connection.is_browser = "sec-fetch-mode" in request.headers
             answer = self._answered(request)
         except RefusedError as refused:
             answer = refused.response
@@ -260,7 +263,7 @@ class Server:
             connection, answer = self._line.popleft()
             if connection not in self._connections:
                 continue
-            if _has_left(connection.client):
+            if connection.is_browser and _has_left(connection.client):
                 self._drop(connection)
                 continue
             self._begin_apart(connection, answer, now)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from zombiescope.web.http import Response
+from zombiescope.web.http import Response, packed
 from zombiescope.web.shelf import etag_of
 
 STATIC = files("zombiescope.web").joinpath("static")
@@ -22,7 +22,7 @@ def answer_static(path: str, root: Traversable = STATIC) -> Response | None:
     if found is None:
         return None
     content = found.read_bytes()
-    return Response(200, f"{kind}; charset=utf-8", content, etag=etag_of(content))
+    return Response(200, f"{kind}; charset=utf-8", packed(content), etag=etag_of(content), is_packed=True)
 
 
 def _file(root: Traversable, name: str) -> Traversable | None:

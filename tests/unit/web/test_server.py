@@ -151,7 +151,7 @@ def test_one_child_at_a_time_and_none_for_long(running: Running) -> None:
         first.sendall(b"GET /apart-slow" + END)
         assert running.until(lambda: running.server._apart is not None)
         child = running.server._apart
-        gone.sendall(b"GET /apart-bug" + END)
+        gone.sendall(b"GET /apart-bug" + END.replace(b"\r\n\r\n", b"\r\nSec-Fetch-Mode: cors\r\n\r\n"))
         assert running.until(lambda: len(running.server._line) == 1)
         gone.close()
         second.sendall(b"GET /apart" + END)

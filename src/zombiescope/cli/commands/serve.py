@@ -71,7 +71,9 @@ def serve(
     token = read_token(token_file) if token_file else ""
     host = open_host(root)
     default = os.fsencode(DEFAULT_STATE) if root is None else None
-    found = places(root, None if state is None else os.fsencode(state), captures and os.fsencode(captures), default)
+    found = places(
+        root, None if state is None else os.fsencode(state), os.fsencode(captures) if captures else None, default
+    )
     subject = Subject(host, root, thresholds_for(config, is_live=host.is_live), found.state, seconds, found.captures)
     server = PageServer(where, lambda selector: Site(Standing(subject, selector)), token=token)
     click.echo(server.address)

@@ -56,7 +56,7 @@ function App() {
     return () => { clearTimeout(timer); forget(); };
   }, [pulse !== null, place]);
   useEffect(() => {
-    if (pulse) document.title = `${title} · ${pulse.host.name} · Zombiescope`;
+    if (pulse) document.title = `${title} · ${nodeOf(pulse)} · Zombiescope`;
   }, [id, pulse && pulse.host.name]);
 
   const digits = Object.fromEntries(offered.map(([one], place) => [String(place + 1), () => go(one)]));
@@ -74,7 +74,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the answer</a>
     <header class="bar">
       <a class="brand" href=${link("now")} aria-label="Zombiescope"><${Icon} name="mark" /><span>Zombiescope</span></a>
-      ${pulse && html`<p class="host"><${Severity} of=${pulse.severity} quiet=${true} /><b title=${pulse.host.name}>${pulse.host.name}</b><small>${about(pulse.host)}</small></p>`}
+      ${pulse && html`<p class="host">${pulse.mode !== "profile" && html`<${Severity} of=${pulse.severity} quiet=${true} />`}<b title=${nodeOf(pulse)}>${nodeOf(pulse)}</b><small>${about(pulse.host)}</small></p>`}
       <nav class="views" aria-label="Views">${offered.map(([one, name], place) => html`<a key=${one} href=${link(one)} aria-current=${one === id ? "page" : undefined} aria-keyshortcuts=${String(place + 1)}>${name}</a>`)}</nav>
       <p class="live spring">${liveWords(live, pulse, answeredAt)}</p>
       <span class="barbuttons"><button class="btn" type="button" aria-keyshortcuts="/" onClick=${() => open("find")}>Find <kbd>/</kbd></button>
@@ -90,11 +90,15 @@ function App() {
       <span class="noprint"><button class="linklike" type="button" aria-keyshortcuts="y" onClick=${() => copy(location.href)}>Copy its link</button></span>
       <span>This page only reads; it changes nothing on the node.</span>
       ${pulse && html`<span>zombiescope ${pulse.version}</span>`}
-      <span class="onpaper">${location.href} · ${pulse ? moment(pulse.at * 1000) : ""}</span>
+      <span class="onpaper">${location.href} · ${pulse?.at ? moment(pulse.at * 1000) : ""}</span>
     </footer>
     <div class="vh" role="status" aria-live="polite" ref=${statusRegion}></div>
     ${opened === "find" && html`<${Find} pulse=${pulse} views=${offered} onClose=${() => open("")} />`}
     ${opened === "help" && html`<${Help} view=${id} title=${title} onClose=${() => open("")} />`}`;
+}
+
+function nodeOf(pulse) {
+  return pulse.host.name || pulse.label || "this node";
 }
 
 function about(host) {
@@ -103,6 +107,7 @@ function about(host) {
 
 function liveWords(live, pulse, answeredAt) {
   if (!pulse) return live === "loading" ? "reading" : "no answer";
+  if (pulse.mode === "profile") return `capture${pulse.at ? ` · ${moment(pulse.at * 1000)}` : ""}`;
   const at = pulse.at * 1000;
   if (live === "lost") return `lost · last ${clock(answeredAt)}`;
   if (live === "recording") return `recording · ${moment(at)}`;
@@ -118,8 +123,8 @@ function Lost({ answeredAt, askAgainAt, mode }) {
     return () => clearInterval(timer);
   }, []);
   const who = mode === "agent" ? "The agent" : "The server", left = Math.max(0, Math.ceil((askAgainAt - now) / 1000));
-  return html`<div class="banner"><${Icon} name="unknown" /><span><b role="alert">${who} does not answer.</b> <span aria-hidden="true">Its last word is ${seconds((now - answeredAt) / 1000)} old.</span> Everything below is as of ${clock(answeredAt)} and does not move. <span aria-hidden="true">Asking again ${left ? `in ${left} s` : "now"}.</span></span>
-    <button class="btn spring" type="button" onClick=${askPulse}>Ask now</button></div>`;
+  return html`<aside class="banner" aria-label="Lost"><${Icon} name="unknown" /><span><b role="alert">${who} does not answer.</b> <span aria-hidden="true">Its last word is ${seconds((now - answeredAt) / 1000)} old.</span> Everything below is as of ${clock(answeredAt)} and does not move. <span aria-hidden="true">Asking again ${left ? `in ${left} s` : "now"}.</span></span>
+    <button class="btn spring" type="button" onClick=${askPulse}>Ask now</button></aside>`;
 }
 
 recallTheme();

@@ -48,7 +48,7 @@ export function FindingsLane({ lane, from, to, ranged }) {
     <${LaneCanvas} height=${Math.max(28, 6 + 14 * order.length + 20)} inputs=${[lane, ranged, from, to]} label=${`Findings: ${words || "none"}`} draw=${(paper, width) => {
       const axis = scale(from, to, width), high = Math.max(28, 6 + 14 * order.length + 20);
       grid(paper, axis, high);
-      label(paper, order.length ? "thin: warning, thick: critical" : lane.gap ? "" : "none in this window", 8, 14);
+      label(paper, order.length ? `thin: warning, thick: critical${lane.rows.some((row) => !row.severity) ? ", grey: how bad was not kept" : ""}` : lane.gap ? "" : "none in this window", 8, 14);
       paper.save();
       paper.translate(0, 18);
       stretches(paper, axis, lane.rows, order);
@@ -90,7 +90,7 @@ export function valueAt(data, ranged, at) {
 }
 
 export function SeriesLane({ lane, from, to, ranged, cursor }) {
-  const lines = lane.series.map((one) => ({ ...one, traced: traced(ranged.series[one.name], ranged) }));
+  const lines = ranked(lane.series.map((one) => ({ ...one, short: one.title.slice(beginning(lane.series)), traced: traced(ranged.series[one.name], ranged) })));
   const given = lane.series.find((one) => one.maximum)?.maximum;
   let most = 0;
   for (const one of lines) for (const points of one.traced.known) for (const [, , high] of points) if (high > most) most = high;
@@ -98,7 +98,7 @@ export function SeriesLane({ lane, from, to, ranged, cursor }) {
   const top = given || roof(Math.max(most, ...near)), unit = lane.series[0].unit, height = HIGH[lane.id] || (lines.length > 1 ? 72 : 44);
   const any = lines.some((one) => one.traced.known.length), isOne = lines.length === 1;
   const reads = (one) => { const value = cursor === null ? null : valueAt(ranged.series[one.name], ranged, cursor); return cursor === null ? null : value === null ? "?" : measured(value, unit === "cgroups" ? "" : unit); };
-  const keys = html`${!isOne && html`<span class="keys">${lines.slice(0, 5).map((one, place) => html`<span class="sw"><i class=${`key ${seriesColour(place).replace("c", "k")}`}></i>${one.title}${reads(one) !== null && html` <b class="at">${reads(one)}</b>`}</span>`)}</span>`}${isOne && reads(lines[0]) !== null && html`<b class="at">${reads(lines[0])}</b>`}`;
+  const keys = html`${!isOne && html`<span class="keys">${lines.slice(0, 5).map((one, place) => html`<span class="sw"><i class=${`key ${seriesColour(place).replace("c", "k")}`}></i><span title=${one.title}>${one.short}</span>${reads(one) !== null && html` <b class="at">${reads(one)}</b>`}</span>`)}</span>`}${isOne && reads(lines[0]) !== null && html`<b class="at">${reads(lines[0])}</b>`}`;
   const spoken = lines.map((one) => { const all = one.traced.known.flat(); return all.length ? `${one.title} between ${figure(all.reduce((low, point) => Math.min(low, point[1]), Infinity))} and ${figure(all.reduce((high, point) => Math.max(high, point[2]), -Infinity))} ${unit}` : `${one.title} not observed`; }).join("; ");
   return html`<${Lane} title=${lane.title} unit=${unit === "share" ? "share of the time" : unit} high=${any ? scaleWords(top, unit) : undefined} low=${any ? "0" : undefined} keys=${keys}>
     <${LaneCanvas} height=${height} inputs=${[ranged, from, to, lane.id, lane.series.length]} label=${spoken} draw=${(paper, width) => {
@@ -110,6 +110,19 @@ export function SeriesLane({ lane, from, to, ranged, cursor }) {
       if (!any) whole(paper, axis, height, reason(ranged, lane));
       else if (most === 0) label(paper, "watched: none", 8, 14);
     }} /><//>`;
+}
+
+// "Zombies of a", "Zombies of b": the lane has said it already.
+function beginning(list) {
+  const [first] = list, place = first.title.indexOf(" of ") + 4;
+  return list.length > 1 && place > 3 && list.every((one) => one.title.startsWith(first.title.slice(0, place))) ? place : 0;
+}
+
+// Makers by rank; a lane of a few named things keeps their order.
+function ranked(lines) {
+  if (!lines.every((one) => one.name.includes("."))) return lines;
+  const most = (one) => one.traced.known.reduce((high, points) => points.reduce((top, point) => Math.max(top, point[2]), high), 0);
+  return lines.map((one) => [most(one), one]).sort((one, two) => two[0] - one[0]).map(([, one]) => one);
 }
 
 // Where none of several lines is known.

@@ -15,7 +15,7 @@ export async function saveView(pulse, view) {
   if (!shell.includes(EMPTY)) { say("The server gave no file to save into"); return; }
   const file = shell.replace(EMPTY, () => EMPTY.replace("{}", () => text));
   const address = URL.createObjectURL(new Blob([file], { type: "text/html" }));
-  const name = `zombiescope-${pulse.host.name.replace(/[^\w.-]+/g, "_")}-${view}-${new Date(pulse.at * 1000).toISOString().slice(0, 19).replaceAll(":", "")}Z.html`;
+  const name = `zombiescope-${(pulse.host.name || "node").replace(/[^\w.-]+/g, "_")}-${view}-${new Date((pulse.at || 0) * 1000).toISOString().slice(0, 19).replaceAll(":", "")}Z.html`;
   Object.assign(document.createElement("a"), { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60000);
   say(`Saved as ${name}`);

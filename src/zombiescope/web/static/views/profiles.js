@@ -17,7 +17,7 @@ export function Profiles({ query }) {
   const captures = useDocument("/api/v1/captures");
   // Newest first; a rolling one only where nothing else was captured.
   const list = (captures.data?.captures || []).filter((one) => !one.is_damaged).reverse();
-  const name = query.name ?? (list.find((one) => !one.ring) || list[0])?.name;
+  const name = query.name ?? (list.find((one) => one.triggered) || list.find((one) => !one.ring) || list[0])?.name;
   if (!captures.data) return html`<h1 class="vh">Profiles</h1><${Panel} of=${captures} label="Captures" />`;
   if (name === undefined) return html`<h1 class="answer">No capture was kept, so no function can be named.</h1><${Panel} title="Captures">${captures.data.gaps.map((gap) => html`<p><${Gap} reason=${gap.reason} /> ${gap.reason}${gap.hint && html`. Would help: <code>${gap.hint}</code>`}</p>`)}<p class="note">A capture is made by <code>sudo zombiescope profile record</code>, and by the agent when a core saturates.</p><//>`;
   return html`<${Capture} key=${name} name=${name} query=${query} list=${list} />`;
@@ -49,7 +49,7 @@ function Capture({ name, query, list }) {
   });
   return html`<h1 class="answer">${sentence(found, flame.data, query)}</h1>
     <div class="tools" aria-label="Filters" role="group">
-      <${Choice} label="Capture" id="capture" value=${name} options=${(list.some((one) => one.name === name) ? list : [{ name }, ...list]).map((one) => [one.name, `${one.written_at ? `${moment(milliseconds(one.written_at))} · ` : ""}${one.name}${one.ring ? " · rolling" : ""}`])} onChoose=${(value) => choose({ name: value, from: "", to: "", before: "", core: "", comm: "", cgroup: "", zoom: "" })} />
+      <${Choice} label="Capture" id="capture" value=${name} options=${(list.some((one) => one.name === name) ? list : [{ name }, ...list]).map((one) => [one.name, `${one.from ? `${moment(one.from * 1000)} · ` : ""}${one.name}${one.triggered ? ` · ${one.triggered}` : one.ring ? " · rolling" : ""}`])} onChoose=${(value) => choose({ name: value, from: "", to: "", before: "", core: "", comm: "", cgroup: "", zoom: "" })} />
       <${Choice} label="Core" id="core" value=${query.core || ""} options=${[["", "all"], ...(about.data?.cores || []).map((one) => [String(one)])]} onChoose=${(value) => choose({ core: value })} />
       <${Choice} label="Thread" id="comm" value=${query.comm || ""} options=${[["", "all"], ...[...(about.data?.comms || [])].sort().map((one) => [one])]} onChoose=${(value) => choose({ comm: value })} />
       ${about.data?.cgroups?.length > 0 && html`<${Choice} label="Cgroup" id="cgroup" value=${query.cgroup || ""} options=${[["", "all"], ...about.data.cgroups.map((one) => [one])]} onChoose=${(value) => choose({ cgroup: value })} />`}

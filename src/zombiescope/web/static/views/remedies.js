@@ -6,6 +6,7 @@ import { stepped, useKept } from "../parts/kept.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
 import { Command, Gap, Name, Panel, Prose, Severity, copy } from "../parts/marks.js";
+import { sideWords } from "../parts/compare.js";
 import { Making } from "../parts/making.js";
 import { count, milliseconds, moment, plural } from "../parts/words.js";
 
@@ -46,7 +47,7 @@ function sentence(data, sides) {
   const waiting = steps ? `The plan has ${plural(steps, "step")}.` : "Nothing is left to do.";
   if (!last) return html`<b>Nothing was changed here yet.</b> ${data.plan ? waiting : ""}`;
   if (last.undo === "undone") return html`<b>The last change was undone.</b> ${waiting}`;
-  if (!check && stock?.words_a && stock?.words_b) return html`<b>${stock.words_b} zombies before the last change, ${stock.words_a} now.</b> ${waiting}`;
+  if (!check && stock && sideWords(stock, "a") && sideWords(stock, "b")) return html`<b>${sideWords(stock, "b")} zombies before the last change, ${sideWords(stock, "a")} now.</b> ${waiting}`;
   if (!check) return html`<b>The last change freed ${last.zombies_freed === null ? "zombies that were not counted" : plural(last.zombies_freed, "zombie")}</b>; whether it holds is not remembered here. ${waiting}`;
   return html`<b>${HELD[check.verdict]?.[1] || check.verdict}:</b> <${Prose}>${check.why}<//>. ${waiting}`;
 }
@@ -71,7 +72,7 @@ function Done({ data, sides }) {
 }
 
 function Sides({ sides }) {
-  return html`<table class="checktable"><thead><tr><th scope="col">what the agent remembers</th><th scope="col" class="num">before</th><th scope="col" class="num">since</th></tr></thead><tbody>${sides.rows.slice(0, 8).map((row) => html`<tr><td>${row.title}</td><td class="num">${row.words_b || html`<${Gap} reason="not observed" />`}</td><td class="num"><b>${row.words_a || html`<${Gap} reason="not observed" />`}</b></td></tr>`)}</tbody></table>`;
+  return html`<table class="checktable"><thead><tr><th scope="col">what the agent remembers</th><th scope="col" class="num">before</th><th scope="col" class="num">since</th></tr></thead><tbody>${sides.rows.slice(0, 8).map((row) => html`<tr><td>${row.title}</td><td class="num">${sideWords(row, "b") ?? html`<${Gap} reason="not observed" />`}</td><td class="num"><b>${sideWords(row, "a") ?? html`<${Gap} reason="not observed" />`}</b></td></tr>`)}</tbody></table>`;
 }
 
 function Action({ action, check, sides, verify }) {

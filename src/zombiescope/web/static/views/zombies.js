@@ -41,7 +41,7 @@ export function Zombies({ query, pulse }) {
       <${Pick} label="Size by" options=${SIZES.map((name) => [name])} value=${size} onPick=${(name) => choose({ size: name === "bytes" ? name : "" })} />
       <input class="field" type="search" ref=${field} placeholder="Filter: path, maker, file, id" aria-label="Filter" value=${query.q || ""} onInput=${(event) => choose({ q: event.target.value })} onKeyDown=${(event) => { if (event.key === "Escape") { event.preventDefault(); event.stopPropagation(); event.target.blur(); } }} />
       ${isNewer && html`<button class="btn" type="button" aria-keyshortcuts="r" onClick=${() => setData(asked.data)}>${newer(data, asked.data)} <kbd>r</kbd></button>`}
-      <span class="note spring wide">${how(data)}</span>
+      <span class="note spring wide how" title=${how(data)}>${how(data)}</span>
     </div>
     <div class=${query.z ? "withside" : "withside nodrawer"}>
       <div class="withmain">
