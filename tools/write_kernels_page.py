@@ -129,6 +129,7 @@ def made_of(cell: Cell) -> str:
     parts += [f"{cell.swap_megabytes} MB swap"] if cell.swap_megabytes else []
     parts += [f"{cell.numa_nodes} NUMA nodes"] if cell.numa_nodes > 1 else []
     parts += ["MGLRU on"] if cell.mglru else []
+    parts += ["SELinux enforcing"] if cell.selinux else []
     return ", ".join([*parts, "in CI" if cell.required else "`make test-vm-all`"])
 
 

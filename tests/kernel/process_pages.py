@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import BinaryIO
 
-_PAGE = 4096
+_PAGE = PAGESIZE
 _PRESENT, _FRAME = 1 << 63, (1 << 55) - 1
 _ANONYMOUS = 1 << 12
 

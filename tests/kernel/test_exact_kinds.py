@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -222,8 +223,8 @@ def test_private_memory_left_by_a_process_that_moved_away(maker: Maker) -> None:
             with open(place + b"/cgroup.procs", "w") as file:
                 file.write("0")
             # A mapping of its own: memory of the allocator may have been touched, and charged, before.
-            area = mmap.mmap(-1, 4096 * 50, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            area.write(b"x" * 4096 * 50)
+            area = mmap.mmap(-1, PAGESIZE * 50, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            area.write(b"x" * PAGESIZE * 50)
             with open(HIERARCHY / "cgroup.procs", "w") as file:
                 file.write("0")
             os.write(ready[1], b"x")
@@ -252,10 +253,10 @@ def test_locked_pages_are_unevictable(maker: Maker) -> None:
     if child == 0:
         try:
             with open(path, "r+b") as file:
-                area = mmap.mmap(file.fileno(), 3 * 4096)
+                area = mmap.mmap(file.fileno(), 3 * PAGESIZE)
             libc = ctypes.CDLL(None, use_errno=True)
             anchor = ctypes.c_char.from_buffer(area)
-            status = libc.mlock(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(3 * 4096))
+            status = libc.mlock(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(3 * PAGESIZE))
             os.write(ready[1], b"%d" % status)
             os.read(go[0], 1)
         finally:
@@ -330,7 +331,7 @@ def test_pages_swapped_out_while_alive_hold_the_zombie_by_its_id(maker: Maker) -
         with suppress(OSError), open(place + b"/memory.reclaim", "w") as file:
             file.write("1M")
         with open(place + b"/memory.swap.current") as file:
-            return int(file.read()) >= 20 * 4096
+            return int(file.read()) >= 20 * PAGESIZE
 
     assert wait_until(is_out)
     os.rmdir(place)

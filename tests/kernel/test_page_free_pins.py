@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,7 @@ def test_a_socket_tells_the_dead_cgroup_it_was_made_in() -> None:
 
 
 def test_files_that_are_dirty_at_death_leave_a_trace_until_they_are_on_disk(maker: Maker) -> None:
-    size = 4096 * 512
+    size = PAGESIZE * 512
 
     def write() -> None:
         (maker.disk / "dirty").write_bytes(b"z" * size)

@@ -10,6 +10,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_shared_memory_of_every_kind_is_named_and_adds_up_to_the_residual(maker:
     maker.die(b"anon", maker.shared_anon(4))
     maker.die(b"segment", maker.segment(5))
     figure = residuals_of(maker).by_parent.get(maker.prefix)
-    assert figure is None or figure.shmem in (0, 14 * 4096)  # kernels before 5.16 leave small figures out
+    assert figure is None or figure.shmem in (0, 14 * PAGESIZE)  # kernels before 5.16 leave small figures out
     pins = look(maker)
     found = by_kind(pins)
     assert {kind: file.pin.pages for kind, file in found.items()} == {
@@ -133,7 +134,7 @@ def test_an_unlinked_open_file_and_an_unlinked_mapped_one_are_named(maker: Maker
         descriptor = os.open(path, os.O_RDWR)
         os.unlink(path)
         if is_mapped:
-            kept.append(mmap.mmap(descriptor, 4096))
+            kept.append(mmap.mmap(descriptor, PAGESIZE))
             os.close(descriptor)
         else:
             maker.hold(partial(os.close, descriptor))
@@ -162,7 +163,7 @@ def test_a_tmpfs_of_another_mount_namespace_is_reached(maker: Maker, tmp_path: P
     try:
         assert os.read(ready[0], 1) == b"x"
         far = b"/proc/%d/root" % child + os.fsencode(tmp_path) + b"/far"
-        maker.die(b"far", lambda: void(Path(os.fsdecode(far)).write_bytes(bytes(4096 * 2))))
+        maker.die(b"far", lambda: void(Path(os.fsdecode(far)).write_bytes(bytes(PAGESIZE * 2))))
         os.write(go[1], b"x")
         assert os.read(ready[0], 1) == b"x"
         (file,) = look(maker).files
@@ -180,7 +181,7 @@ def test_a_segment_of_another_ipc_namespace_is_reached(maker: Maker) -> None:
     if child == 0:
         try:
             assert _libc.unshare(_NEW_IPC) == 0
-            number = _libc.shmget(0, 4096 * 3, 0o1600)
+            number = _libc.shmget(0, PAGESIZE * 3, 0o1600)
             run_inside(place, lambda: fill_segment(number, 3))
             os.write(ready[1], b"x")
             os.read(go[0], 1)
@@ -198,7 +199,7 @@ def test_a_segment_of_another_ipc_namespace_is_reached(maker: Maker) -> None:
 
 def fill_segment(number: int, pages: int) -> None:
     _libc.shmat.restype = ctypes.c_void_p
-    ctypes.memset(_libc.shmat(number, None, 0), 1, 4096 * pages)
+    ctypes.memset(_libc.shmat(number, None, 0), 1, PAGESIZE * pages)
 
 
 def test_disk_files_are_named_while_somebody_has_them_open_and_only_then(maker: Maker) -> None:
@@ -223,8 +224,8 @@ def test_what_it_cannot_name_it_does_not_name(maker: Maker) -> None:
         run = False
         try:
             Path(os.fsdecode(place), "cgroup.procs").write_text("0")
-            area = mmap.mmap(-1, 4096 * 64, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            area.write(b"x" * 4096 * 64)
+            area = mmap.mmap(-1, PAGESIZE * 64, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            area.write(b"x" * PAGESIZE * 64)
             Path(os.fsdecode(memory().mount_point), "cgroup.procs").write_text("0")
             run = True
         finally:
@@ -251,8 +252,8 @@ def test_a_parents_own_pages_are_told_from_its_zombies(maker: Maker) -> None:
 
     def add_to_mixed() -> None:
         with open(shared + b"/mixed", "r+b") as file:
-            file.seek(4 * 4096)
-            file.write(b"z" * 4096 * 7)
+            file.seek(4 * PAGESIZE)
+            file.write(b"z" * PAGESIZE * 7)
 
     maker.die(b"dead", maker.tmpfs(b"dead", 3))
     maker.die(b"one", maker.tmpfs(b"one", 1))
@@ -290,8 +291,8 @@ def test_looking_allocates_nothing_and_ages_nothing(maker: Maker) -> None:
 def sparse(path: Path, pages: Iterable[int]) -> None:
     with path.open("wb") as file:
         for page in pages:
-            file.seek(page * 4096)
-            file.write(b"z" * 4096)
+            file.seek(page * PAGESIZE)
+            file.write(b"z" * PAGESIZE)
         file.truncate(1 << 34)
 
 
@@ -301,7 +302,7 @@ def flags_of(path: Path, page: int) -> int:
     with open_window(1) as window, open_page_frames() as frames, open("/proc/kpageflags", "rb") as flags:
         window.lay(descriptor, page, 1)
         window.touch([0])
-        (frame,) = frames.at(window.address // 4096, 1)
+        (frame,) = frames.at(window.address // PAGESIZE, 1)
         assert frame
         flags.seek(frame * 8)
         value: int = struct.unpack("Q", flags.read(8))[0]
@@ -312,15 +313,15 @@ def flags_of(path: Path, page: int) -> int:
 
 def test_a_file_that_shrinks_between_the_question_and_the_touch_does_no_harm(maker: Maker) -> None:
     path = maker.shared / "shrinks"
-    path.write_bytes(bytes(4096 * 8))
+    path.write_bytes(bytes(PAGESIZE * 8))
     with open_window(8) as window, path.open("rb") as file:
         window.lay(file.fileno(), 0, 8)
         resident = window.resident()
         assert resident == list(range(8))
-        os.truncate(path, 4096)
+        os.truncate(path, PAGESIZE)
         window.touch(resident)
         with open_page_frames() as frames:
-            assert [bool(frame) for frame in frames.at(window.address // 4096, 8)] == [True] + [False] * 7
+            assert [bool(frame) for frame in frames.at(window.address // PAGESIZE, 8)] == [True] + [False] * 7
 
 
 def test_only_regular_files_are_opened(maker: Maker) -> None:
@@ -338,7 +339,7 @@ def test_only_regular_files_are_opened(maker: Maker) -> None:
 
 def test_without_time_nothing_is_claimed_and_it_is_said(maker: Maker) -> None:
     maker.die(b"tmpfs", maker.tmpfs(b"file", 1))
-    residuals = Residuals({maker.prefix: MemoryUse(0, 4096, 0, 0, 0)}, frozenset())
+    residuals = Residuals({maker.prefix: MemoryUse(0, PAGESIZE, 0, 0, 0)}, frozenset())
     found = read_page_pins(HOST, memory(), residuals, seconds=0)
     assert isinstance(found, PagePins)
     assert found.files == ()
@@ -366,7 +367,7 @@ def test_a_census_cut_short_says_so(maker: Maker) -> None:
 def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
     maker.die(b"tmpfs", maker.tmpfs(b"file", 3))
     told: list[str] = []
-    residuals = Residuals({maker.prefix: MemoryUse(0, 3 * 4096, 0, 0, 0)}, frozenset())
+    residuals = Residuals({maker.prefix: MemoryUse(0, 3 * PAGESIZE, 0, 0, 0)}, frozenset())
 
     def is_offline() -> bool:
         census = read_page_census(HOST, memory(), [maker.prefix])

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,9 @@ def test_reclaim_at_a_limit_is_counted_as_such_and_throttles_nobody() -> None:
         seen = seen_of(window)
     pages = (seen.mean("limit_pages") or 0.0) * sum(point.seconds for point in seen.points)
     direct = (seen.mean("direct_pages") or 0.0) * sum(point.seconds for point in seen.points)
-    assert pages + direct >= 0.4 * BYTES / 4096, "what did not fit had to be scanned; kernels before 5.8 call it direct"
+    assert pages + direct >= 0.4 * BYTES / PAGESIZE, (
+        "what did not fit had to be scanned; kernels before 5.8 call it direct"
+    )
     assert not isinstance(seen.throttled, Gap)
     assert not [group for group in seen.throttled if maker.top.name.encode() in group.path]
 

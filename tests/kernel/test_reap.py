@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +99,13 @@ def test_a_file_that_the_living_use_is_left(lab: LabDriver, tmp_path: Path) -> N
     truth = lab.zombies("page-cache", 1)
     path = Path(truth["made"][0]["file"])
     with path.open("ab") as file:
-        file.truncate(1000 * 4096)
+        file.truncate(1000 * PAGESIZE)
     with path.open("rb") as file:
         os.fsync(file.fileno())
         file.read()
-        before = resident_count(file.fileno(), 1000 * 4096)
+        before = resident_count(file.fileno(), 1000 * PAGESIZE)
         answer = reap(tmp_path, truth["subtree"], "--yes")
-        assert resident_count(file.fileno(), 1000 * 4096) >= before - 2
+        assert resident_count(file.fileno(), 1000 * PAGESIZE) >= before - 2
     assert before > 900
     assert answer["refused"] == [
         {"target": str(path), "why": "most of its cached pages are not the dead ones': somebody alive uses it"}

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from mmap import PAGESIZE
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,7 +47,7 @@ def drain() -> None:
             os.sched_setaffinity(0, {cpu})
             with tempfile.TemporaryFile(dir="/dev/shm") as file:
                 for _ in range(64):
-                    file.write(bytes(4096))
+                    file.write(bytes(PAGESIZE))
                     file.flush()
     finally:
         os.sched_setaffinity(0, allowed)
@@ -144,20 +145,20 @@ class Maker:
     def memfd(self, name: str, pages: int) -> Callable[[], None]:
         descriptor = os.memfd_create(name)
         self.hold(lambda: os.close(descriptor))
-        return lambda: void(os.write(descriptor, bytes(4096 * pages)))
+        return lambda: void(os.write(descriptor, bytes(PAGESIZE * pages)))
 
     def shared_anon(self, pages: int) -> Callable[[], None]:
-        area = mmap.mmap(-1, 4096 * pages)
+        area = mmap.mmap(-1, PAGESIZE * pages)
         self.hold(area.close)
-        return lambda: area.__setitem__(slice(0, 4096 * pages), bytes(4096 * pages))
+        return lambda: area.__setitem__(slice(0, PAGESIZE * pages), bytes(PAGESIZE * pages))
 
     def segment(self, pages: int) -> Callable[[], None]:
-        number = _libc.shmget(0, 4096 * pages, 0o1600)
+        number = _libc.shmget(0, PAGESIZE * pages, 0o1600)
         self.hold(lambda: _libc.shmctl(number, 0, None))
 
         def work() -> None:
             _libc.shmat.restype = ctypes.c_void_p
-            ctypes.memset(_libc.shmat(number, None, 0), 1, 4096 * pages)
+            ctypes.memset(_libc.shmat(number, None, 0), 1, PAGESIZE * pages)
 
         return work
 
@@ -205,7 +206,7 @@ def _enter(place: bytes) -> None:
 
 def _write(path: bytes, pages: int) -> None:
     with open(path, "wb") as file:
-        file.write(b"z" * 4096 * pages)
+        file.write(b"z" * PAGESIZE * pages)
 
 
 def _fork(work: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vm.archive import BuildError, PrivateApt
-from tests.vm.image import finish, unpack, write_disk
+from tests.vm.image import finish, label, unpack, write_disk
 from tests.vm.initramfs import extract_kernel, write_initramfs
 from tests.vm.recipe import CRASHING_KERNELS, IMAGES, KERNEL_SUITES, PLATFORMS, Platform, image_hash, kernel_hash
 
@@ -87,6 +87,8 @@ class Store:
             root = folder / "root"
             unpack(packages, root)
             finish(root, image.architecture)
+            if image.selinux:
+                label(root)
             write_disk(root, folder / "disk", image.size_megabytes)
             facts["versions"] = [path.stem for path in packages]
             for leftover in (root, folder / "apt"):

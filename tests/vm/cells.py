@@ -36,6 +36,8 @@ class Cell:
     swap_megabytes: int = 0
     numa_nodes: int = 1
     mglru: bool = False
+    selinux: bool = False
+    """Enforcing, with Debian's policy: the image must have one."""
     required: bool = False
     memory_megabytes: int = 1024
     cpus: int = 2
@@ -82,6 +84,7 @@ CELLS = (
     Cell("6.18-v2", "6.18", init=Init.SYSTEMD),
     Cell("7.0-v2", "7.0", init=Init.SYSTEMD, mglru=True, swap_megabytes=256),
     Cell("7.1-v2", "7.1", swap_megabytes=256),
+    Cell("6.1-selinux", "6.1", init=Init.SYSTEMD, image="bookworm-selinux", selinux=True),
     Cell("7.2-v2-trixie", "7.2", init=Init.SYSTEMD, image="trixie", numa_nodes=2),
 )
 

@@ -20,6 +20,7 @@ _CARRIED = (
     "tests/kernel",
     "tests/vm/stories",
     "tests/scenarios",
+    "tests/strange",
     "tests/vm/cells.py",
     "tests/vm/mutations.py",
     "docs/reference/kernels.json",

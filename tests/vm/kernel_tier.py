@@ -120,6 +120,8 @@ def selection(cell: Cell, which: str) -> list[str]:
 
 
 def is_carried(carried: Carried, cell: Cell, which: str) -> bool:
+    if cell.selinux:
+        return False  # its makers of zombies do what a policy is there to forbid; a story tells of the product
     if which == "required":
         return bool(carried.where(cell)) and (not carried.in_ci or cell.name in carried.in_ci)
     return bool(carried.where(cell)) and (

@@ -251,6 +251,8 @@ def _kernel_arguments(cell: Cell) -> str:
     ]
     if cell.init is Init.MINI:
         return " ".join([*words, "init=/usr/local/lib/zombiescope-vm/init", f"vm.cgroup={cell.hierarchy}"])
+    if cell.selinux:
+        words += ["security=selinux", "selinux=1", "enforcing=1"]
     words += ["systemd.show_status=0", "systemd.unit=vm.target"]
     legacy = ["systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"]
     words += {

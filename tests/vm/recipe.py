@@ -84,12 +84,19 @@ class Image:
     suite: str
     packages: tuple[str, ...]
     architecture: str = "amd64"
+    selinux: bool = False
+    """Whether its policy is compiled and its files are labelled."""
     size_megabytes: int = 900
 
 
 IMAGES = {
     "bookworm": Image("bookworm", (*_TOOLS, "dbus", "systemd", "systemd-sysv")),
     "trixie": Image("trixie", (*_TOOLS, "dbus", "systemd", "systemd-sysv", "dbus-system-bus-common")),
+    "bookworm-selinux": Image(
+        "bookworm",
+        (*_TOOLS, "dbus", "systemd", "systemd-sysv", "policycoreutils", "selinux-policy-default"),
+        selinux=True,
+    ),
     "bookworm-arm64": Image("bookworm", (*_TOOLS, "dbus", "systemd", "systemd-sysv"), "arm64"),
 }
 

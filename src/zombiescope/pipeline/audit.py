@@ -217,13 +217,22 @@ def _audited(
     judged = judge_services(services, knowledge, subject)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
     findings = judge_audit(judged, taken_at)
-    gaps = (*gaps, *_untold(judged), *judged.unread_workloads, *refused)
+    gaps = (*gaps, *_untold(judged), *_unasked(judged, services), *judged.unread_workloads, *refused)
     return Audited(judged, findings, services, taken_at, read_identity(host), host.label, gaps)
 
 
 def _untold(judged: Audit) -> tuple[Gap, ...]:
     hint = "is this the root of a system that systemd runs?"
     return (Gap("units", judged.cannot_tell, hint),) if judged.cannot_tell else ()
+
+
+def _unasked(judged: Audit, services: Services) -> tuple[Gap, ...]:
+    """Systemd answers for most of its services and not for all: a security module may keep some from us."""
+    silent = [unit.name for unit in judged.units if unit.state is None] if services.live else []
+    if not silent:
+        return ()
+    why = f"systemd did not tell of {len(silent)} services, such as {silent[0]}"
+    return tuple(Gap(f"units[].{field}", why, "systemctl status UNIT") for field in ("state", "restarts"))
 
 
 def _audit_image(

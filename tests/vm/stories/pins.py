@@ -15,12 +15,13 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from mmap import PAGESIZE
 from pathlib import Path
 
 from tests.vm.cells import Cell
 from tests.vm.stories.groves import Grove, write
 
-PAGE = b"z" * 4096
+PAGE = b"z" * PAGESIZE
 FILES = Path("/var/tmp")
 SHARED = Path("/dev/shm")
 _IPC_CREAT, _IPC_RMID, _CLONE_NEWCGROUP = 0o1000, 0, 0x02000000
@@ -60,7 +61,7 @@ def _page_cache(grove: Grove, child: Path) -> None:
 
     def read(_: socket.socket) -> None:
         # Without O_NOATIME the read itself would dirty the inode, and the pin would be another one.
-        os.read(os.open(path, os.O_RDONLY | os.O_NOATIME), 4096)
+        os.read(os.open(path, os.O_RDONLY | os.O_NOATIME), PAGESIZE)
 
     grove.within(child, read)
 
@@ -93,7 +94,7 @@ def _memfd(grove: Grove, child: Path) -> None:
 
 
 def _shared_anon(grove: Grove, child: Path) -> None:
-    memory = mmap.mmap(-1, 4096)
+    memory = mmap.mmap(-1, PAGESIZE)
     grove.held.callback(memory.close)
 
     def touch(_: socket.socket) -> None:
@@ -103,7 +104,7 @@ def _shared_anon(grove: Grove, child: Path) -> None:
 
 
 def _sysv_shm(grove: Grove, child: Path) -> None:
-    segment = _libc.shmget(0, 4096, _IPC_CREAT | 0o600)
+    segment = _libc.shmget(0, PAGESIZE, _IPC_CREAT | 0o600)
     assert segment >= 0, os.strerror(ctypes.get_errno())
     grove.held.callback(_libc.shmctl, segment, _IPC_RMID, None)
 
@@ -118,7 +119,7 @@ def _anon(grove: Grove, child: Path) -> None:
     home = _home(grove)
 
     def touch_and_leave(pipe: socket.socket) -> None:
-        memory = mmap.mmap(-1, 4 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, 4 * PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory[:] = PAGE * 4
         write(home / "cgroup.procs", "0")
         pipe.send(b"done")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def pin_keeps(cell: Cell, kind: str) -> bool:
 def check_shared_memory(cell: Cell, held: dict[str, int]) -> None:
     """A page each, to the byte; 5.10 may not have added it up to the parent yet, but never has too much."""
     if cell.kernel == "5.10":
-        assert 0 <= held["shmem"] <= EACH * 4096
+        assert 0 <= held["shmem"] <= EACH * PAGESIZE
     else:
-        assert held["shmem"] == EACH * 4096
+        assert held["shmem"] == EACH * PAGESIZE
     assert held["anon"] == held["unevictable"] == 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,8 @@ def test_one_zombie_a_run_on_v1(runs: int, zombies_before: int) -> None:
     answer = document("scan")
     assert answer["memcg"]["zombies"] == zombies_on_v1()
     held = {parent["path"]: parent["bytes"] for parent in answer["parents"]}
-    assert held[SLICE]["shmem"] == runs * 4096
-    assert held[SLICE]["file"] >= runs * 4096
+    assert held[SLICE]["shmem"] == runs * PAGESIZE
+    assert held[SLICE]["file"] >= runs * PAGESIZE
     check_makers(runs)
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def do(change: Change, left: Callable[[], int], state: Path) -> tuple[StepReceip
 
 def reclaim(cell: Cell, way: ReclaimWay, name: str, files: tuple[Path, ...] = ()) -> Reclaim:
     places = files or (memory_mount(cell) / name / way.value,)
-    return Reclaim(f"/{name}".encode(), way, tuple(os.fsencode(place) for place in places), EACH * 4096)
+    return Reclaim(f"/{name}".encode(), way, tuple(os.fsencode(place) for place in places), EACH * PAGESIZE)
 
 
 @pytest.mark.cells.with_args(lambda cell: on_v2(cell) and cell.kernel != "5.10")
@@ -133,7 +134,7 @@ def test_swap_that_comes_back_lets_them_go_and_stays_on(cell: Cell, tmp_path: Pa
 def test_what_is_in_swap_and_still_in_memory_goes_by_reclaim_first(cell: Cell, tmp_path: Path) -> None:
     """Swapped in at once, it would be a page of its file again, and still the dead one's."""
     with dead(cell, SWAP_CACHE, "story-swap-cache") as (grove, left):
-        assert int((grove.folder / "memory.swap.current").read_text()) == EACH * 4096
+        assert int((grove.folder / "memory.swap.current").read_text()) == EACH * PAGESIZE
         # A disk that is quick lets some go at once; most must be there for this to tell anything.
         assert settled(lambda: anonymous_pages(grove.folder) >= EACH // 2, True), "written out, and still in memory"
         scope = ("--below", grove.path, "--seconds", "0")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import PAGESIZE
 
 import pytest
 from tests.vm.cells import Cell
@@ -45,5 +46,5 @@ def test_total_is_exact_and_the_split_is_a_gap(cell: Cell, grove: Grove, before:
     if cell.kernel == "5.10" and held is None:  # it adds no small figure up, so no parent has a row: said, too
         assert gaps.count("parents" if not answer["parents"] else "parents[].zombies") == 1
         return
-    assert held["shmem"] == EACH * 4096 or (cell.kernel == "5.10" and 0 < held["shmem"] < EACH * 4096)
+    assert held["shmem"] == EACH * PAGESIZE or (cell.kernel == "5.10" and 0 < held["shmem"] < EACH * PAGESIZE)
     assert gaps.count("parents[].zombies") == 1

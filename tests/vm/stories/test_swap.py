@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from mmap import PAGESIZE
 
 import pytest
 from tests.vm.cells import Cell, Hierarchy
@@ -33,7 +34,7 @@ def test_swap_is_seen_as_swap(grove: Grove) -> None:
     answer = document("scan")
     assert zombies_below(answer, grove.path) == EACH
     held = bytes_below(answer, grove.path)
-    assert held["swap"] == EACH * 4096
+    assert held["swap"] == EACH * PAGESIZE
     assert held["shmem"] == 0, "paged out: it is not in memory any more"
     examined = document("autopsy", "--limit", "0")
     if examined["tier"] not in {"bpf", "kcore"}:

@@ -18,6 +18,7 @@ from zombiescope.probes.proc_cgroups import ControllerRow, read_controller_row
 
 FACT = "memcg.hierarchy"
 _ROOT_INODE = 1
+_CONFINED = "a security module such as SELinux refuses it: run outside of the domain that it confines (ausearch -m avc)"
 
 
 class _Mount(NamedTuple):
@@ -44,9 +45,12 @@ def read_memory_hierarchy(host: Host) -> Hierarchy | Gap:
             f"memory is on cgroup v1 (hierarchy {row.hierarchy}), but that hierarchy is not mounted in this view",
             "run on the host itself, or give the host's root with --root",
         )
-    v2 = [mount for mount in mounts if mount.is_v2 and _offers_memory(host, mount)]
+    offers = [(mount, _offers_memory(host, mount)) for mount in mounts if mount.is_v2]
+    v2 = [mount for mount, offer in offers if offer is True]
     if v2:
         return _whole_or_partial(host, HierarchyVersion.V2, v2, is_hybrid)
+    if refused := [offer for _, offer in offers if isinstance(offer, Gap)]:
+        return refused[0]
     if not mounts:
         return Gap(FACT, "no cgroup file system is mounted in this view", "mount one, or run on the host itself")
     return Gap(FACT, "no mounted cgroup hierarchy has the memory controller", "boot a kernel with memory cgroups")
@@ -77,11 +81,15 @@ def _parse_mount(line: bytes) -> _Mount | None:
     return _Mount(root, point, right[0] == b"cgroup2", frozenset(right[2].split(b",")))
 
 
-def _offers_memory(host: Host, mount: _Mount) -> bool:
+def _offers_memory(host: Host, mount: _Mount) -> bool | Gap:
+    """A gap where nobody lets us see it: a security module, or a folder over the mount."""
+    path = mount.point.rstrip(b"/") + b"/cgroup.controllers"
     try:
-        return b"memory" in host.read(mount.point.rstrip(b"/") + b"/cgroup.controllers").split()
-    except OSError:
-        return False
+        return b"memory" in host.read(path).split()
+    except PermissionError as error:  # anybody may read it, so it is no matter of being root
+        return refusal(FACT, path, error)._replace(hint=_CONFINED)
+    except OSError as error:
+        return refusal(FACT, path, error)
 
 
 def _whole_or_partial(host: Host, version: HierarchyVersion, mounts: list[_Mount], is_hybrid: bool) -> Hierarchy:

@@ -84,8 +84,12 @@ def test_no_cgroup_file_system_is_mounted() -> None:
 def test_no_mounted_hierarchy_has_memory() -> None:
     machine = {**v2_machine(), V2_MOUNT + b"/cgroup.controllers": b"cpu pids\n"}
     assert "no mounted cgroup hierarchy has the memory controller" in gap(machine).reason
+
+
+def test_controllers_that_cannot_be_read_are_not_called_absent() -> None:
+    machine = v2_machine()
     del machine[V2_MOUNT + b"/cgroup.controllers"]
-    assert "no mounted cgroup hierarchy has the memory controller" in gap(machine).reason
+    assert "/cgroup.controllers: no such file or directory" in gap(machine).reason
 
 
 def test_memory_on_a_v1_hierarchy_that_is_not_in_view() -> None:
