@@ -22,7 +22,7 @@ ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_
 	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -94,6 +94,10 @@ test-calm: $(READY) $(PACKAGES) ## five real minutes of an agent beside churn an
 
 test-browser: $(READY) $(PACKAGES) ## the profile page in headless Chromium; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=browser $(BIN)/python -m pytest tests/browser
+
+test-ray: $(READY) ## on demand: a real Ray from PyPI (70 MB), its dashboard read by --events
+	@test -x build/ray/bin/ray || { $(PYTHON) -m venv build/ray && build/ray/bin/pip install --quiet --disable-pip-version-check 'ray[default]'; }
+	ZOMBIESCOPE_RAY=$(CURDIR)/build/ray $(BIN)/python -m pytest tests/ray
 
 test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=vm $(BIN)/python -m pytest --capture=sys tests/vm

