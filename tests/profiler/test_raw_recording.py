@@ -49,6 +49,11 @@ class Source:
         self.closed = True
 
 
+@pytest.fixture(autouse=True)
+def nothing_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_CLAIMED", {})
+
+
 def recording(folder: Path, source: Source, monkeypatch: pytest.MonkeyPatch, most_bytes: int = 1 << 30) -> RawRecording:
     monkeypatch.setattr(raw, "open_source", lambda wanted, rate: source)
     return RawRecording(Order(os.fsencode(folder), most_bytes=most_bytes), lambda: source.left == 0)
@@ -68,6 +73,18 @@ def test_what_a_killed_one_left_is_picked_up(tmp_path: Path, monkeypatch: pytest
     stored = list(recording(tmp_path, Source(1), monkeypatch).segments(None))
     assert stored[0].who == "profile record, found after it had died"
     assert (tmp_path / "20250101T000000Z.perf").read_bytes() == b"left"
+
+
+def test_what_another_recorder_took_meanwhile_is_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "left_behind", lambda folder: iter([folder + b"/20250101T000000Z.recording"]))
+    assert len(list(recording(tmp_path, Source(1), monkeypatch).segments(None))) == 1
+
+
+def test_a_clock_that_was_set_back_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "20260101T000000Z.perf").write_bytes(b"older")
+    with pytest.raises(ObservationError, match="file exists"):
+        list(recording(tmp_path, Source(1), monkeypatch).segments(None))
+    assert (tmp_path / "20260101T000000Z.perf").read_bytes() == b"older"
 
 
 def test_a_full_disk_keeps_what_came_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

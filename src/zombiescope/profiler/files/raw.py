@@ -8,6 +8,7 @@ user functions is not: an import elsewhere says which binaries it lacked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
@@ -25,6 +26,10 @@ _KALLSYMS = "/proc/kallsyms"
 _OURS = re.compile(rb"\d{8}T\d{6}Z(\.perf|\.kallsyms)")
 _NOTHING = Gap("frames[].name", "nothing was recorded")
 _HINT = "run as root, or with CAP_SYSLOG and kernel.kptr_restrict below 2"
+
+
+class _Taken(Exception):  # noqa: N818 (never seen outside)
+    """Another recorder picked it up first."""
 
 
 class RawSegment(NamedTuple):
@@ -46,7 +51,8 @@ class RawRecording:
 
     def segments(self, seconds: float | None) -> Iterator[RawSegment]:
         for path in left_behind(self.order.folder):
-            yield self._stored(path, "profile record, found after it had died")
+            with contextlib.suppress(_Taken):
+                yield self._stored(path, "profile record, found after it had died")
         source = open_source(self.order.source, self.order.rate_hz)
         self.told(source.name, source.why)
         try:
@@ -61,7 +67,12 @@ class RawRecording:
         """Its bytes are safe before it has its last name."""
         stored = path[: -len(os.path.basename(path))] + name_of(path) + RAW
         with writing(self.order.folder):
-            _sync(path)
+            if os.path.lexists(stored):  # a clock that was set back
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            try:
+                _sync(path)
+            except FileNotFoundError:
+                raise _Taken from None
             os.rename(path, stored)
         drop(path)
         facts = os.stat(stored)
