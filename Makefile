@@ -5,15 +5,24 @@ BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
+PREFIX ?= /usr/local
+EXTRAS ?= agent,profile,tui
+OWN    := $(PREFIX)/lib/zombiescope
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages test-strange fuzz-short
+BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs test-strange
 # What is made after that, one by one.
-ALONE    := test-kernel test-hostile test-browser test-server
+ALONE    := test-kernel test-hostile test-browser test-server test-onefile-short test-guides
+# What asks the command of the product, and can so be asked of the one file.
+ONEFILE_ALONE := tests/onefile/test_file.py tests/onefile/test_bare_root.py tests/kernel/test_self_check.py tests/unit/cli/test_process.py \
+	tests/kernel/test_lab_readers.py tests/server/test_killed.py
+ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_self_check.py tests/kernel/test_lab_readers.py tests/kernel/test_lab_zombies.py \
+	tests/kernel/test_lab_clean.py tests/kernel/test_scan_truth.py tests/kernel/test_remedies.py tests/kernel/test_reap.py tests/kernel/test_cores.py \
+	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-strange test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -98,8 +107,53 @@ bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
 	@$(PYTHON) tools/house_size.py
 
+onefile: $(READY) $(PACKAGES) ## dist/zombiescope-ARCH, static, for hosts with an old Python or none; ARCH=x86_64 or aarch64 for one
+	@$(BIN)/python -m tools.onefile $(ARCH:%=--arch %)
+
+onefile-x86_64: $(READY) $(PACKAGES) ## that of x86_64 alone, as CI builds it
+	@$(BIN)/python -m tools.onefile --arch x86_64
+
+test-onefile: $(READY) $(PACKAGES) onefile-x86_64 ## kernel, process and agent tests with the one file as the command, and in machines without Python
+	ZOMBIESCOPE_REQUIRE=onefile,kernel,server ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest $(ONEFILE_ALL)
+
+test-onefile-short: $(READY) $(PACKAGES) onefile-x86_64 ## what CI runs of them
+	ZOMBIESCOPE_REQUIRE=onefile,kernel,server ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest $(ONEFILE_ALONE)
+
+test-onefile-machines: $(READY) $(PACKAGES) onefile-x86_64 ## the one file on 5.10 and 6.1, in a root without any Python
+	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
+
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py
 
+install:         ## into PREFIX (/usr/local): the command with all it needs, its manual pages, completion; EXTRAS= for the reading commands alone
+	@mkdir -p $(PREFIX)/bin $(PREFIX)/lib $(PREFIX)/share/man/man1 $(PREFIX)/share/bash-completion/completions 2>/dev/null && test -w $(PREFIX)/bin || \
+		{ echo "cannot write to $(PREFIX): sudo make install, or make install PREFIX=\$$HOME/.local" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(OWN)
+	@$(OWN)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@ln -sfn $(OWN)/bin/zombiescope $(PREFIX)/bin/zombiescope
+	@$(OWN)/bin/python -B tools/write_man.py $(PREFIX)/share/man/man1
+	@$(OWN)/bin/zombiescope completion bash > $(PREFIX)/share/bash-completion/completions/zombiescope
+	@echo "$(PREFIX)/bin/zombiescope: $$($(OWN)/bin/zombiescope --version); to remove it: make uninstall"
+
+uninstall:       ## remove what `make install` put into PREFIX
+	rm -rf $(OWN) $(PREFIX)/bin/zombiescope $(PREFIX)/share/man/man1/zombiescope.1 $(PREFIX)/share/man/man1/zombiescope-*.1 $(PREFIX)/share/bash-completion/completions/zombiescope
+
+docs: $(READY)   ## the documentation as a searchable site in site/; a warning or a dead link is a failure
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict   # not --quiet: it hides warnings from --strict, too
+	@$(BIN)/python tools/check_site.py site
+	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory site 8000"
+
+man: $(READY)    ## a manual page per command in build/man
+	@$(BIN)/python tools/write_man.py
+
+test-docs: $(READY) $(PACKAGES) docs man ## the site builds without a warning, no link is dead, mandoc accepts every manual page
+	@mandoc -T lint -W warning build/man/*.1
+
+test-guides: $(READY) $(PACKAGES) ## every command of README, tutorial and guides, literally, in a clean clone; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=guides $(BIN)/python -m pytest -rP tests/guides
+
+pictures: $(READY) ## the terminal's pictures in docs/pictures, from recorded machines
+	@$(BIN)/python tools/write_pictures.py
+
 clean:           ## remove what was built
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

@@ -14,7 +14,16 @@ from typing import NamedTuple
 RETRIED = Path("build/retried")
 MACHINES = "machines and beside"
 INSTALLS = "installs"
-BUDGET_MINUTES = {INSTALLS: 3, MACHINES: 21, "test-kernel": 8, "test-hostile": 3, "test-browser": 4, "test-server": 4}
+BUDGET_MINUTES = {
+    INSTALLS: 3,
+    MACHINES: 21,
+    "test-kernel": 8,
+    "test-hostile": 3,
+    "test-browser": 4,
+    "test-server": 4,
+    "test-onefile-short": 2,
+    "test-guides": 2,
+}
 
 
 class Tier(NamedTuple):

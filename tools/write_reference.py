@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference/metrics.md and docs/reference/configuration.md from their sources. A test keeps them equal."""
+"""Writes the pages of docs/ that have another source: the catalogues, the configuration, the commands. A test keeps them equal.
+
+The pages of the documentation that `explain` shows offline are copied into the package, as they are.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from tools import reference_pages  # noqa: E402
 
 from zombiescope.config import DEFAULT_FILE, ENVIRONMENT_PREFIX, KEYS  # noqa: E402
 from zombiescope.diagnosis.thresholds import Thresholds  # noqa: E402
 from zombiescope.facts.metric_names import METRICS, MOST_SERIES, SWEEP_BUCKETS  # noqa: E402
+from zombiescope.pipeline.explain import DOCUMENTS  # noqa: E402
 
 
 def metrics() -> str:
@@ -25,8 +32,9 @@ def metrics() -> str:
             "",
             "Written by `tools/write_reference.py` from `facts/metric_names.py`; a test keeps them equal.",
             "",
-            f"At most {MOST_SERIES} series a node. Base units. No label is by CPU; no id of a pod, a container or a session is a",
-            "label value. What could not be had has no sample: absent is never zero. `/metrics` gives the classic text format,",
+            f"At most {MOST_SERIES} series per node. Base units. No label is a CPU number, or the id of a pod, a",
+            "container or a session.",
+            "What is not known has no sample: absent is never zero. `/metrics` gives the classic text format,",
             "and OpenMetrics when the `Accept` header asks for it.",
             "",
             "| metric | kind | labels | what it says |",
@@ -81,13 +89,26 @@ def configuration() -> str:
     )
 
 
-PAGES = {"metrics.md": metrics, "configuration.md": configuration}
+def _guide(word: str) -> Callable[[], str]:
+    return lambda: (ROOT / f"docs/guides/{word}.md").read_text(encoding="utf-8")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/metrics.md": metrics,
+    "docs/reference/configuration.md": configuration,
+    "docs/reference/commands.md": reference_pages.commands,
+    "docs/reference/exit-codes.md": reference_pages.exit_codes,
+    "docs/reference/findings.md": reference_pages.findings,
+    "docs/reference/gaps.md": reference_pages.gaps,
+    "docs/decisions/README.md": reference_pages.decisions,
+    **{f"src/zombiescope/data/{word}.md": _guide(word) for word in DOCUMENTS},
+}
 
 
 def main() -> None:
     for name, page in PAGES.items():
-        (ROOT / "docs/reference" / name).write_text(page(), encoding="utf-8")
-        print(f"docs/reference/{name}")
+        (ROOT / name).write_text(page(), encoding="utf-8")
+        print(name)
 
 
 if __name__ == "__main__":

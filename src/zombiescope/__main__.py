@@ -10,7 +10,8 @@ def main() -> None:
     if sys.version_info < NEEDED:
         sys.stderr.write(
             "zombiescope needs Python %s.%s or newer, and this is Python %s.%s (%s)\n"
-            "hint: run it with a newer one, for example: python3.11 -m zombiescope, or python3.11 zombiescope.pyz\n"
+            "hint: use the one-file build, which needs no Python: zombiescope-x86_64 or zombiescope-aarch64 (make onefile); "
+            "or run it with a newer one: python3.11 -m zombiescope, python3.11 zombiescope.pyz\n"
             % (NEEDED + tuple(sys.version_info[:2]) + (sys.executable,))
         )
         sys.exit(3)

@@ -11,6 +11,7 @@ A bug is none of these: `cli/main.py` catches it once and exits with 70.
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar
 
 EXIT_FINE = 0
@@ -44,3 +45,14 @@ class ActionUndoneError(ZombiescopeError):
 
 class ActionFailedError(ZombiescopeError):
     exit_code = 5
+
+
+IS_ONE_FILE = "_tail_data" in sys.builtin_module_names
+"""Whether this is the static build (tools/onefile), which leaves out what it cannot load."""
+
+
+def absent_part(what: str, package: str, extra: str, instead: str) -> UsageError:
+    """Of an optional part. `instead`: what to do with the one file, where nothing can be installed."""
+    if IS_ONE_FILE:
+        return UsageError(what, "not in the one-file build", instead)
+    return UsageError(what, f"{package} is not installed", f"pip install 'zombiescope[{extra}]'")

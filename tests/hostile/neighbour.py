@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-INSTALLED = Path(sys.executable).parent / "zombiescope"
+from tests.product import GIVEN, PRODUCT
+
+INSTALLED = Path(PRODUCT[0]) if GIVEN else Path(sys.executable).parent / "zombiescope"
 """The command as it was installed, not functions of the package."""
 NEIGHBOUR = 64_999
 """Nobody's user id on a Debian host, so that nothing but this tier belongs to it."""

@@ -17,7 +17,7 @@ DOCUMENTS = sorted(
     path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")] if path.is_file()
 )
 MYTHS = ROOT / "docs/explanation/myths.md"
-RECORDS = sorted((ROOT / "docs/decisions").glob("*.md"))
+RECORDS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -94,6 +94,8 @@ def unknown_in(call: str) -> str:
     flags = flags_of(command)
     for word in words:
         if isinstance(command, click.Group):
+            if word.startswith("["):
+                return ""  # a line of usage
             inner = None if word.startswith("-") else command.get_command(click.Context(command), word)
             if inner is None:
                 return "" if word in flags else word

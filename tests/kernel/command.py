@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import IO, NamedTuple
 
+from tests.product import GIVEN, PRODUCT
+
 import zombiescope
 
 IN_MACHINE = "ZOMBIESCOPE_VM_CELL" in os.environ
 """Inside a machine of the matrix: slow, alone on its kernel, and without compilers."""
-COMMAND = (sys.executable, "-m", "zombiescope")
+COMMAND = PRODUCT
 _LOADED = ("cli", "pipeline", "presenters", "diagnosis", "analysis", "probes", "lab", "kernel", "host", "facts")
 
 
@@ -32,7 +34,7 @@ class Ended(NamedTuple):
 
 def run_command(arguments: Sequence[str], prefix: Sequence[str] = (), seconds: float = 120) -> Ended:
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        if IN_MACHINE and not prefix:
+        if IN_MACHINE and not prefix and not GIVEN:
             status = _forked(arguments, output, errors)
         else:
             command = [*prefix, *COMMAND, *arguments]

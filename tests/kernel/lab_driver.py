@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.kernel.command import IN_MACHINE, run_command
+from tests.product import PRODUCT
 
 from zombiescope.cli.main import main
 from zombiescope.lab.hierarchy import MemoryHierarchy
@@ -40,7 +40,7 @@ class LabDriver:
         return self._names[-1]
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "zombiescope", "lab", *arguments]
+        command = [*PRODUCT, "lab", *arguments]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, **{**pipes, **options})
 

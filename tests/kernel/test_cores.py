@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ import pytest
 from tests.cores.holding import Step, Truth, hold, reclaim, zombies
 from tests.kernel.zombie_maker import wait_until
 from tests.nobody import as_nobody, document_of
+from tests.product import PRODUCT
 
 import zombiescope.cli.commands.cores
 import zombiescope.presenters.cores_json  # noqa: F401 (nobody may not be able to read it later)
@@ -32,7 +32,7 @@ from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.watching.cores import CoresWatch
 
 pytestmark = pytest.mark.kernel
-COMMAND = [sys.executable, "-m", "zombiescope", "cores", "--json"]
+COMMAND = [*PRODUCT, "cores", "--json"]
 HELD_SECONDS = 2.0
 WINDOW_SECONDS = 4
 LOOKING_PRIORITY = 20

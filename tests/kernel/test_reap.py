@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from mmap import PAGESIZE
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 from tests.kernel.zombie_maker import wait_until
+from tests.product import PRODUCT
 
 from zombiescope.analysis.reaping import State
 from zombiescope.execution.eviction import resident_count
@@ -31,9 +31,7 @@ UNPRESSED = ("--memory-pressure", "100", "--io-pressure", "100", "--refaults", "
 
 def command(state: Path, subtree: str, *more: str) -> list[str]:
     return [
-        sys.executable,
-        "-m",
-        "zombiescope",
+        *PRODUCT,
         "reap",
         "--parent",
         subtree,

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kernel.lab_driver import LabDriver
+from tests.product import PRODUCT
 from tests.unit.trees import TARGETS, enabled, plant
 
 from zombiescope.host.removal import read_attributes
@@ -26,7 +26,7 @@ ECS = "[Service]\nExecStart=/usr/libexec/amazon-ecs-init start\nRestart=on-failu
 
 def command(*words: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """`before`: shell words run first, in a mount namespace of its own."""
-    call = [sys.executable, "-m", "zombiescope", *words]
+    call = [*PRODUCT, *words]
     if before:
         call = ["unshare", "--mount", "sh", "-c", f'{before} && exec "$@"', "sh", *call]
     return subprocess.run(call, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

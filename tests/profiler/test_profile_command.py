@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,12 @@ def test_kernel_alone_and_user_code_alone_is_refused(place: Path, capsys: pytest
 
 def test_pictures_are_written(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = str(place / "perf.data")
-    assert run(place, "heatmap", raw, "--svg", str(place / "h.svg")) == 0
-    assert run(place, "heatmap", raw, "--png", str(place / "h.png")) == 0
+    capsys.readouterr()
+    assert run(place, "heatmap", raw, "--svg", str(place / "h.svg"), "--png", str(place / "h.png")) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == [
+        str(place / "h.svg"),
+        str(place / "h.png"),
+    ]
     assert run(place, "flame", raw, "--svg", str(place / "f.svg")) == 0
     assert run(place, "diff", f"{raw}@0..1", f"{raw}@1..", "--svg", str(place / "d.svg")) == 0
     assert (place / "h.png").read_bytes().startswith(b"\x89PNG")
@@ -64,7 +69,28 @@ def test_pictures_are_written(place: Path, capsys: pytest.CaptureFixture[str]) -
         assert text.startswith("<svg") and text.endswith("</svg>\n")
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
         assert "<script" not in text
+    for name, legend in (("f.svg", ("kernel", "user code", "thread")), ("d.svg", ("larger share than before",))):
+        text = (place / name).read_text()
+        assert all(f">{words}<" in text for words in legend)
+    assert ">100 %<" in (place / "f.svg").read_text()
     capsys.readouterr()
+
+
+def test_the_heat_map_opens_on_kernel_time(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*words: str) -> tuple[str, int]:
+        capsys.readouterr()
+        assert run(place, "heatmap", *words) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        samples = [re.match(r"core \d+: ([\d,]+) samples", line) for line in rest]
+        return first, sum(int(found[1].replace(",", "")) for found in samples if found)
+
+    assert run(place, "import", str(place / "perf.data"), "--kallsyms", str(place / "kallsyms")) == 0
+    kernel, user, both = told(), told("--user"), told("--all")
+    assert "time in the kernel" in kernel[0]
+    assert "user code" in user[0]
+    assert "kernel and in user code" in both[0]
+    assert kernel[1] + user[1] == both[1]
+    assert 0 < kernel[1] < both[1]
 
 
 def test_text_for_a_person(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +118,7 @@ def test_export_and_import_again(place: Path, form: str, capsys: pytest.CaptureF
         (("import", "/nonexistent/perf.data"), 3, "no such file"),
         (("flame", "/dev/null"), 2, "regular file"),
         (("heatmap", "DATA", "--from", "5", "--to", "2"), 2, "ends before"),
+        (("heatmap", "DATA", "--core", "7"), 2, "the capture has no sample of it"),
         (("export", "DATA", "--form", "pprof", "--pid", "4242"), 3, "no sample"),
         (("flame", "DATA", "--svg", "/nonexistent/x.svg"), 3, "cannot write"),
         (("import", "DATA", "--name", "../x"), 2, "plain file name"),

@@ -13,8 +13,9 @@ import pytest
 from tests.profiler.perf_files import small_capture
 
 from zombiescope.errors import ObservationError
-from zombiescope.profiler.files import recorder, sources, store
-from zombiescope.profiler.files.recorder import Order, Recording
+from zombiescope.profiler.files import recorder, rolling, sources, store
+from zombiescope.profiler.files.recorder import Recording
+from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import GROWING, IsOver
 
 
@@ -59,6 +60,7 @@ class SlowSource:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(recorder, "time", clock)
+    monkeypatch.setattr(rolling, "time", clock)
     return clock
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from zombiescope.errors import ObservationError
 from zombiescope.kernel.perf_events import Sampler
-from zombiescope.profiler.files import recorder, sources
+from zombiescope.profiler.files import rolling, sources
 from zombiescope.profiler.files.sources import OwnSource, PerfSource, open_source
 
 
@@ -149,17 +149,17 @@ def test_what_came_until_the_end_is_in_the_file(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_file_that_somebody_writes_is_not_picked_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(recorder, "_LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(rolling, "_LAST_WORDS_SECONDS", 0.1)
     path = tmp_path / "20260101T000000Z.recording"
     with path.open("wb"):
-        assert recorder._is_growing(bytes(path))
-    assert not recorder._is_growing(bytes(path))
+        assert rolling._is_growing(bytes(path))
+    assert not rolling._is_growing(bytes(path))
 
 
 def test_a_file_that_is_not_stored_yet_is_left_to_its_recorder(tmp_path: Path) -> None:
     """Nobody writes it any more, and its recorder has not come to storing it."""
     path = sources._new_path(bytes(tmp_path))
-    assert recorder._is_growing(path)
+    assert rolling._is_growing(path)
     assert path in sources.claimed()
     sources.drop(path)
     assert path not in sources.claimed()

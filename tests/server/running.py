@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -16,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PROGRAM = [sys.executable, "-m", "zombiescope"]
+from tests.product import PRODUCT
+
+PROGRAM = list(PRODUCT)
 PATIENCE_SECONDS = 180.0
 """Only a test that fails waits so long: no machine is too slow, nor too busy."""
 

@@ -37,6 +37,7 @@ def test_the_sentence_names_both_versions_and_the_next_thing_to_type(
     assert ended.value.code == 3
     assert said.startswith("zombiescope needs Python 3.11 or newer, and this is Python 3.8 (")
     assert "hint: " in said
+    assert "the one-file build, which needs no Python: zombiescope-x86_64 or zombiescope-aarch64" in said
     assert len(said.splitlines()) == 2
 
 

@@ -85,9 +85,13 @@ TIER = (
     ),
     Carried("test_page_pins.py", _decides_pages, f"{_PAGES}; {_UNDECIDED}", ("6.1-v1", "6.12-arm64")),
     Carried("test_page_free_pins.py", lambda cell: not cell.memory_is_v1, "wants a v2 mount", ("7.2-v2",)),
+    Carried("test_self_check.py", _everywhere, "", _NOT_IN_CI),
     Carried("test_kernel_log.py", _everywhere, "", ("5.10-v2",)),
     Carried(
         "test_reap.py", lambda cell: _page_pins(cell) and _has_bpf(cell), f"{_PAGES}; 5.10's walk is slow", _NOT_IN_CI
+    ),
+    Carried(
+        "test_poll_latency.py", _nowhere, "as test_starvation.py; each kernel's own is told by stories/test_polls.py"
     ),
     Carried("test_starvation.py", _nowhere, "holds a core against the clock: emulation has another one"),
     Carried(

@@ -13,19 +13,18 @@ from zombiescope.agent.state import Judged, State
 from zombiescope.config import Config
 from zombiescope.presenters.metrics import render_families
 from zombiescope.web.http import Request, Response, plain
-from zombiescope.web.server import Apart
+from zombiescope.web.server import Apart, apart
+from zombiescope.web.site import Site
 
-_PAGES = ("scan", "doctor", "ledger", "history", "config")
-_INDEX = "\n".join(["zombiescope agent", "/metrics", "/healthz", *(f"/api/v1/{page}" for page in _PAGES)])
 _MOST_HISTORY_SECONDS = 86_400.0
 _USUAL_HISTORY_SECONDS = 3_600.0
 
 
 class Api:
-    """`is_well` says why the agent is not well, or nothing."""
+    """`is_well` says why the agent is not well, or nothing. `site`: the page, which has all other addresses."""
 
-    def __init__(self, state: State, config: Callable[[], Config], is_well: Callable[[], str]) -> None:
-        self._state, self._config, self._is_well = state, config, is_well
+    def __init__(self, state: State, config: Callable[[], Config], is_well: Callable[[], str], site: Site) -> None:
+        self._state, self._config, self._is_well, self._site = state, config, is_well, site
         self._exposition: Exposition | None = None
         self._routes: dict[str, Callable[[], dict[str, Any]]] = {
             "/api/v1/scan": self._scan,
@@ -47,13 +46,11 @@ class Api:
         if request.path == "/healthz":
             why = self._is_well()
             return plain(503, why) if why else plain(200, "\n".join(["ok", *self._gaps()]))
-        if request.path == "/":
-            return plain(200, _INDEX)
         if request.path == "/api/v1/history":
-            return self._history(request.query.get("seconds", ""))
+            return self._history(request)
         route = self._routes.get(request.path)
         if route is None:
-            return plain(404, "there is no such page")
+            return self._site.answer(request) or plain(404, "there is no such page")
         return _json(route())
 
     def _gaps(self) -> list[str]:
@@ -85,15 +82,15 @@ class Api:
 
         return render_ledger(self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known)
 
-    def _history(self, wanted: str) -> Response | Apart:
+    def _history(self, request: Request) -> Response | Apart:
         """The store is read by a child: a day of it takes more memory than the agent has."""
-        seconds = parse_seconds(wanted)
+        seconds = parse_seconds(request.query.get("seconds", ""))
         folder = self._config().text("state")
         if seconds is None:
             return plain(400, f"seconds must be a number from 1 to {_MOST_HISTORY_SECONDS:.0f}")
         if not folder:
             return plain(404, "no history is kept: no state folder is configured")
-        return Apart(lambda: self._recalled(folder, seconds))
+        return apart(request, lambda: self._recalled(folder, seconds))
 
     def _recalled(self, folder: str, seconds: float) -> Response:
         from zombiescope.errors import ObservationError  # noqa: PLC0415

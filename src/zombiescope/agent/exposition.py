@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from zombiescope.errors import UsageError
-from zombiescope.facts.agent import SweepTimes
-from zombiescope.facts.metric_names import SWEEP_BUCKETS, MetricKind
+from zombiescope.facts.metric_names import MetricKind
 from zombiescope.presenters.metrics import Family
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def client_metric(family: Family) -> ClientMetric:
     from prometheus_client import metrics_core  # noqa: PLC0415
 
     metric = family.metric
-    if family.histogram is not None:
-        return _histogram(metric.name, metric.help, family.histogram)
+    if family.histograms:
+        return _histogram(family)
     if metric.kind is MetricKind.COUNTER:
         found: ClientMetric = metrics_core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
     else:
@@ -70,9 +69,12 @@ def client_metric(family: Family) -> ClientMetric:
     return found
 
 
-def _histogram(name: str, help_text: str, times: SweepTimes) -> ClientMetric:
+def _histogram(family: Family) -> ClientMetric:
     from prometheus_client import metrics_core  # noqa: PLC0415
 
-    buckets = [(str(bound), float(count)) for bound, count in zip(SWEEP_BUCKETS, times.buckets, strict=True)]
-    buckets.append(("+Inf", float(times.sweeps)))
-    return metrics_core.HistogramMetricFamily(name, help_text, buckets=buckets, sum_value=times.seconds)
+    metric = family.metric
+    found = metrics_core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for each in family.histograms:
+        buckets = [(str(bound), count) for bound, count in zip(each.bounds, each.at_most, strict=True)]
+        found.add_metric(each.labels, [*buckets, ("+Inf", float(each.all))], each.seconds)
+    return found

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from zombiescope.analysis.day import Day
 from zombiescope.config import Config
 from zombiescope.facts.gap import Gap
 from zombiescope.history.store import Store
@@ -13,6 +14,8 @@ class Keeper:
     def __init__(self, follower: Follower, config: Config) -> None:
         self._host = follower.host
         self._boot = follower.identity.boot_id or "unknown"
+        self.day = Day()
+        """The last day, for small pictures: as far as this agent has seen it, or was told."""
         folder = config.text("state")
         most = int(config.number("retention_megabytes") * 1e6)
         self._store = Store(folder, days=config.number("retention_days"), most_bytes=most) if folder else None
@@ -35,13 +38,16 @@ class Keeper:
         return Gap("history", f"{trouble.what}: {trouble.why}") if trouble else None
 
     def keep(self, at: float, values: dict[str, float]) -> None:
+        self.day.take(at, values)
         if self._store is not None:
             self._store.add_sample(at, self._boot, values)
 
     def happened(self, what: str, detail: str, at: float | None = None) -> None:
         """Now, unless it was seen to happen earlier."""
+        when = self._host.wall_clock() if at is None else at
+        self.day.happened(when, what, detail)
         if self._store is not None:
-            self._store.add_happening(self._host.wall_clock() if at is None else at, self._boot, what, detail)
+            self._store.add_happening(when, self._boot, what, detail)
 
     def close(self) -> None:
         if self._store is not None:

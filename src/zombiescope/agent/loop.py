@@ -20,6 +20,7 @@ from typing import Any
 from zombiescope.agent.api import Api
 from zombiescope.agent.door import close_door, guards_of, open_door
 from zombiescope.agent.keep import Keeper
+from zombiescope.agent.page import AgentPage
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
 from zombiescope.agent.textfile import write_textfile
@@ -36,6 +37,7 @@ from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
 from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
+from zombiescope.web.site import Site
 
 
 class Notifier:
@@ -85,10 +87,11 @@ class Agent:
         self._follower = follower
         self.state = State(follower, config.thresholds, self._image())
         self._selector = selectors.DefaultSelector()
-        self._api = Api(self.state, lambda: self.config, self._why_unwell)
+        self._keeper = Keeper(follower, config)
+        self._site = Site(AgentPage(self.state, lambda: self.config, self._keeper, self._selector))
+        self._api = Api(self.state, lambda: self.config, self._why_unwell, self._site)
         self._server = self._listen()
         self._notifier = Notifier(notify_socket())
-        self._keeper = Keeper(follower, config)
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self.state.watched = (self._probing,)
@@ -149,6 +152,7 @@ class Agent:
             self._child_ended(kill=True)
         if self._server:
             self._server.drop_late(now)
+            self._site.drop_late(now)
             self._tell_failures(self._server)
 
     def _tell_failures(self, server: Server) -> None:
@@ -330,6 +334,7 @@ class Agent:
         self._keeper.close()
         self._probing.close()
         self._follower.close()
+        self._site.close()
         if self._server:
             close_door(self.config, self._server)
         signal.set_wakeup_fd(-1)

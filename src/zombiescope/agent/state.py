@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zombiescope.analysis.cost import memory_mark
+from zombiescope.analysis.cost import derive_kernel_cost, memory_mark
 from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
@@ -15,17 +15,19 @@ from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
-from zombiescope.facts.cgroups import Census, Look, Snapshot, Sweep
+from zombiescope.facts.cgroups import Census, Look, Residuals, Snapshot, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
+from zombiescope.facts.series import DIED_PREFIX, RELEASED_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.watching.cgroups import Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked
 from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20
+_KEPT_BUSY = 8
 _NOT_YET = "not looked at yet: the agent has just begun"
 
 
@@ -61,6 +63,11 @@ class State:
     @property
     def host(self) -> Host:
         return self._follower.host
+
+    @property
+    def taken_at(self) -> float | None:
+        """When the last tick was; None before the first."""
+        return self._tick.at if self._tick else None
 
     def take_tick(self, tick: Tick) -> None:
         if self._tick is not None and not isinstance(self._tick.look, Gap):
@@ -156,6 +163,7 @@ class State:
             events.zombie_times if events else Histogram(),
             tuple(sample for reading in self._readings.values() for sample in reading.samples),
             events.gaps if events else (),
+            tuple(each for reading in self._readings.values() for each in reading.histograms),
         )
 
     def sample(self) -> dict[str, float]:
@@ -176,15 +184,46 @@ class State:
                 "as_zombie_seconds": self._lifecycle.zombie_times.median_seconds(),
             }
             values |= {name: span for name, span in spans.items() if span is not None}
-        if self.accounts.is_backlog_known:
-            ranked = [account for account in self.accounts.list() if account.zombies or account.counts.births]
-            values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        values |= self._of_makers() | self._of_heavy()
         if tick is not None:
             values["uptime"] = round(tick.clock)
         if (held := self._growing.ids_held) is not None:
             values["ids"] = held
         for reading in self._readings.values():
             values |= reading.remembered
+        return values
+
+    def _of_makers(self) -> dict[str, float]:
+        """Zombies of those with most, and of the busiest how many died and were released since the agent began."""
+        values: dict[str, float] = {}
+        accounts = self.accounts.list()
+        if self.accounts.is_backlog_known:
+            ranked = [account for account in accounts if account.zombies or account.counts.births]
+            values |= {MAKER_PREFIX + account.maker: account.zombies for account in ranked[:_KEPT_MAKERS]}
+        if self._lifecycle is None or self._lifecycle.tier is EventTier.POLLING:
+            return values
+        busiest = sorted(accounts, key=lambda account: (-account.counts.deaths, account.maker))[:_KEPT_BUSY]
+        for account in busiest:
+            if account.counts.deaths:
+                values[DIED_PREFIX + account.maker] = account.counts.deaths
+                values[RELEASED_PREFIX + account.maker] = account.counts.releases
+        return values
+
+    def _of_heavy(self) -> dict[str, float]:
+        """As the last heavy look measured it; the kernel's memory as of now."""
+        values: dict[str, float] = {}
+        heavy, look, shape = self._heavy, self._settled(), self._follower.shape
+        if heavy and isinstance(heavy.sweep, Sweep):
+            values["sweep_seconds"] = round(heavy.sweep.seconds, 6)
+        if heavy and isinstance(heavy.residual, Residuals):
+            uses = [use for path, use in heavy.residual.by_parent.items() if path not in heavy.residual.unsplit]
+            for kind in ("file", "shmem", "anon", "swap"):
+                known = [getattr(use, kind) for use in uses if getattr(use, kind) is not None]
+                if known or not uses:
+                    values[f"bytes.{kind}"] = sum(known)
+        cost = derive_kernel_cost(look.zombies, shape) if look else None
+        if cost:
+            values["kernel_bytes"] = cost.total_bytes
         return values
 
     def _settled(self) -> Look | None:

@@ -70,7 +70,7 @@ def _all_pulls(files: UnitFiles) -> Iterator[Pull]:
     for name in files.bus_names:
         yield Pull("dbus.service", _real_name(files, name), "D-Bus name", False)
     for name, unit in files.units.items():
-        if unit.enabled == "generated":
+        if unit.enabled == "generated" and not unit.is_quadlet:
             yield Pull(files.default_target, name, "generator", False)
 
 

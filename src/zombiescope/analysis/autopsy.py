@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
 from zombiescope.analysis.maker import Makers, folding, instance_of
-from zombiescope.analysis.vain import AT_REST, State, Vain, derive_vain, state_of
+from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
@@ -48,7 +48,7 @@ class Totals(NamedTuple):
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""
     by_maker: tuple[MakerShare, ...]
     freed_by: Mapping[Action, int]
-    in_vain: tuple[Vain, ...] = ()
+    useless: tuple[Useless, ...] = ()
     """What does not free them, or makes it worse."""
     freed_together: Mapping[tuple[Action, ...], int] = NOTHING
     """Zombies that no single action frees, by the actions it takes; none of them is in `freed_by`."""
@@ -150,13 +150,13 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
     together: Counter[tuple[Action, ...]] = Counter()
-    vain: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
+    useless: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
     pages = 0
     for (maker, held, unsplit, of_kinds, needs, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
         pages += (_in_memory(held) + unsplit) * number
         kinds.update(dict.fromkeys(of_kinds, number))
-        vain[of_kinds, state] += number
+        useless[of_kinds, state] += number
         ways = ways_out(needs)
         freed.update(dict.fromkeys(ways.alone, number))
         if ways.together:
@@ -168,7 +168,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
         dict(kinds.most_common()),
         shares,
         least_harm_first(freed),
-        derive_vain(vain),
+        derive_useless(useless),
         dict(together.most_common()),
     )
 

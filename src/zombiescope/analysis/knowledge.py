@@ -3,7 +3,8 @@
 
 Data, not code: TOML shipped with the package, extended or overridden by a user's file. Conditions are short words:
 `path:/etc/x`, `text:/etc/x:REGEX`, `unit:NAME` (it starts), `installed:NAME` (it has a unit file), `program:NAME` (it runs),
-`role:NAME`; a leading `!` turns one around. A list of them may be a table by evidence: `{config = [...], credentials = [...]}`.
+`cgroup:NAME` (something runs in a cgroup of that name), `role:NAME`; a leading `!` turns one around. A list of them may be
+a table by evidence: `{config = [...], credentials = [...]}`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from dataclasses import dataclass, field, replace
 
 from zombiescope.errors import UsageError
 
-_KINDS = ("path", "text", "unit", "installed", "program", "role")
+_KINDS = ("path", "text", "unit", "installed", "program", "cgroup", "role")
 EVIDENCE = ("config", "credentials", "role", "orchestration", "platform", "hardware")
 _ON_FILES = ("path", "text")
 _OTHERWISE = ("needed", "unneeded", "unknown")
+_KEYS = frozenset(
+    {
+        "id", "title", "units", "serves", "hosts", "needed_if", "unneeded_if", "contested_if", "contested_why", "otherwise", "why",
+        "makes_cgroups", "vendor_only", "restarts_inside", "images", "variables",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,10 @@ class Agent:
     """It restarts a child or a container inside one running unit, so NRestarts stays 0."""
     is_owners: bool = False
     """From the owner's own file: its patterns speak of every unit."""
+    images: tuple[str, ...] = ()
+    """Patterns of the container images it comes in, without registry, tag and digest."""
+    variables: tuple[str, ...] = ()
+    """Of its container's environment: with one of them set it has something to do."""
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -100,6 +111,14 @@ class KnowledgeBase:
             self._named[unit] = next((agent for form, agent in self._patterns if form.match(unit)), None)
         return self._named[unit]
 
+    def agent_of_image(self, image: str) -> Agent | None:
+        """The entry that speaks of a container image: `quay.io/prometheus/node-exporter:v1` is `prometheus/node-exporter`."""
+        name = bare_image(image)
+        if not name:
+            return None
+        found = (agent for agent in self.agents if any(fnmatch.fnmatchcase(name, form) for form in agent.images))
+        return next(found, None)
+
     def is_allowed(self, unit: str) -> bool:
         return self.allow is None or any(fnmatch.fnmatchcase(unit, pattern) for pattern in self.allow)
 
@@ -134,6 +153,16 @@ class KnowledgeBase:
         return replace(self, declared=(*declared, *self.declared))
 
 
+def bare_image(image: str) -> str:
+    """Without registry, tag and digest."""
+    name = image.partition("@")[0]
+    head, slash, rest = name.partition("/")
+    if slash and ("." in head or ":" in head or head == "localhost"):
+        name = rest
+    folder, slash, last = name.rpartition("/")
+    return folder + slash + last.partition(":")[0]
+
+
 def _kind_of(condition: str) -> str:
     return condition.removeprefix("!").partition(":")[0]
 
@@ -158,6 +187,8 @@ class Surroundings:
     """Paths that are asked for and could not be looked at."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """What the node is for, and the condition that told."""
+    cgroups: frozenset[str] = frozenset()
+    """Names of cgroups in which something runs; empty offline."""
 
     def holds(self, condition: str) -> bool:
         kind, _, rest = condition.removeprefix("!").partition(":")
@@ -176,6 +207,8 @@ class Surroundings:
                 return any(fnmatch.fnmatchcase(unit, rest) for unit in self.installed)
             case "program":
                 return rest in self.programs
+            case "cgroup":
+                return any(fnmatch.fnmatchcase(name, rest) for name in self.cgroups)
             case _:
                 return rest in self.roles
 
@@ -248,28 +281,12 @@ def _tables(data: Mapping[str, object], name: str, source: str) -> list[Mapping[
 
 def _agent(entry: Mapping[str, object], source: str) -> Agent:
     name = _text(entry, "id", source)
-    known = {
-        "id",
-        "title",
-        "units",
-        "serves",
-        "hosts",
-        "needed_if",
-        "unneeded_if",
-        "contested_if",
-        "contested_why",
-        "otherwise",
-        "why",
-        "makes_cgroups",
-        "vendor_only",
-        "restarts_inside",
-    }
-    if set(entry) - known:
-        wrong = min(set(entry) - known)
+    if set(entry) - _KEYS:
+        wrong = min(set(entry) - _KEYS)
         raise UsageError(
             f"cannot use {source}",
             f"agent {name!r} has the unknown key {wrong!r}",
-            "known: " + ", ".join(sorted(known)),
+            "known: " + ", ".join(sorted(_KEYS)),
         )
     otherwise = str(entry.get("otherwise", "unknown"))
     if otherwise not in _OTHERWISE:
@@ -293,6 +310,8 @@ def _agent(entry: Mapping[str, object], source: str) -> Agent:
         makes_cgroups=makes if isinstance(makes, bool) else None,
         vendor_only=entry.get("vendor_only") is True,
         restarts_inside=entry.get("restarts_inside") is True,
+        images=_words(entry, "images", source),
+        variables=_words(entry, "variables", source),
     )
 
 

@@ -15,7 +15,7 @@ from zombiescope.facts.lifecycle import Counts
 RESTARTS_TELLING = 3
 _WINDOW_SECONDS = 3600.0
 _MOST_READINGS = 32
-_MOST_UNITS = 10
+MOST_UNITS = 6
 
 
 class LoopingUnits:
@@ -24,7 +24,7 @@ class LoopingUnits:
     def __init__(self) -> None:
         self._readings: deque[tuple[float, dict[str, int]]] = deque(maxlen=_MOST_READINGS)
         self.looping: dict[str, int] = {}
-        """Automatic restarts of those that loop, the ten with most."""
+        """Automatic restarts of those that loop, the six with most."""
 
     def take(self, at: float, units: Iterable[UnitRestarts]) -> None:
         now = {unit.name: unit for unit in units}
@@ -39,7 +39,7 @@ class LoopingUnits:
                 found[name] = unit.restarts
         self._readings.append((at, {name: unit.restarts for name, unit in now.items()}))
         ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        self.looping = dict(ranked[:_MOST_UNITS])
+        self.looping = dict(ranked[:MOST_UNITS])
 
 
 WHAT = "unit-restarted"

@@ -21,17 +21,17 @@ class SweepBursts:
         self._at: float | None = None
         self._before: Times = {}
         self._open: dict[str, SweepBurst] = {}
+        self.seconds = 0.0
+        """In the kernel, of all of them, since the first look."""
 
     def take(self, at: float, times: Times) -> tuple[SweepBurst, ...]:
         begun, before = self._at, self._before
         self._at, self._before = at, dict(times)
         if begun is None or at <= begun:
             return ()
-        busy = {
-            name: seconds
-            for name, seconds in self._kernel_seconds(before, times).items()
-            if seconds >= BUSY_SHARE * (at - begun)
-        }
+        spent = self._kernel_seconds(before, times)
+        self.seconds += sum(spent.values())
+        busy = {name: seconds for name, seconds in spent.items() if seconds >= BUSY_SHARE * (at - begun)}
         ended = tuple(burst for name, burst in self._open.items() if name not in busy)
         self._open = {
             name: SweepBurst(known.at, name, known.seconds + seconds)

@@ -18,13 +18,17 @@ COMMANDS: dict[str, str] = {
     "profile": "Processor time by moment and core: heat map, flame graph, what changed.",
     "reap": "Opt-in: free zombies that only page cache keeps, within a budget.",
     "agent": "Follow this host: ledger, history, metrics for Prometheus.",
+    "fleet": "Many nodes: which are sick, what they share, since when, where to begin.",
+    "serve": "The page over everything: this host without an agent, or any recording.",
     "top": "Births, deaths, releases and zombies by maker, live.",
     "history": "What the agent remembers: series, events, growth, forecast, any past moment.",
     "export": "Print rules, a dashboard, units and drop-ins, an agent policy, a plugin, a kubelet fragment, a script.",
     "lab": "Make real zombies in a subtree of its own, and remove them.",
     "record": "Keep what was read in one file, scrubbed, to replay elsewhere.",
+    "self-check": "What of this tool works on this host, how, and why not.",
     "explain": "What a finding, a kind of pin, a metric or a gap means. Works offline.",
     "help": "The help of a command.",
+    "licenses": "The parts of this build, their versions, licences and licence texts.",
     "completion": "Print a shell's completion script.",
 }
 DEFAULT = "scan"

@@ -40,7 +40,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"zombiescope.cli.commands.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"zombiescope.cli.commands.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 
@@ -136,7 +137,9 @@ def _say_unwritten(error: OSError) -> int:
 def _drop_standard_output() -> None:
     """Point it elsewhere, or the interpreter complains once more when it ends."""
     if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+
+        os.dup2(open_nothing(), sys.stdout.fileno())
 
 
 def _write(answer: Answer) -> None:
@@ -155,6 +158,8 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
     from rich.text import Text  # noqa: PLC0415
 
+    from zombiescope.presenters.layout import Block, Command, Prose  # noqa: PLC0415
+
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(highlight=False, emoji=False, soft_wrap=False)
@@ -166,7 +171,7 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     # For a file or a program: a sentence is one line, and no line ends in blanks.
     with console.capture() as capture:
         for part in parts:
-            console.print(Quiet(part), soft_wrap=isinstance(part, Text | str))
+            console.print(Quiet(part), soft_wrap=isinstance(part, Text | str | Prose | Block | Command))
     print("\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")))
 
 
@@ -202,7 +207,9 @@ class Quiet:
     """A part of an answer. Colours are styles here and become escapes later: those are ours."""
 
     def __init__(self, part: RenderableType) -> None:
-        self._part = Text(part) if isinstance(part, str) else part
+        from zombiescope.presenters.layout import Prose  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+        self._part = Prose(part) if isinstance(part, Text | str) else part
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._part, options):

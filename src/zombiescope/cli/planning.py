@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.pipeline.plan import Scope
 
 if TYPE_CHECKING:
-    from zombiescope.presenters.plan_text import Asked
+    from zombiescope.presenters.commands import Asked
 
 
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--zombie", type=click.IntRange(min=0), metavar="ID", help="Only this one, by its id in autopsy or on the page."
+    )(command)
     command = click.option(
         "--below", metavar="PATH", help="Only zombies whose nearest live parent is this cgroup or lies below it."
     )(command)
@@ -25,19 +29,20 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def scope_of(maker: str | None, below: str | None) -> Scope:
-    return Scope(maker, None if below is None else unshown(below))
+def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:
+    return Scope(maker, None if below is None else unshown(below), zombie)
 
 
 def asked_of(scope: Scope, root: bytes | None) -> Asked:
     """What a plan's last line repeats, so that what is done is what was planned."""
     from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.presenters.plan_text import Asked  # noqa: PLC0415
+    from zombiescope.presenters.commands import Asked  # noqa: PLC0415
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):
-        return Asked(scope.maker, below, None if root is None else shown(root))
-    return Asked(scope.maker, below, is_elsewhere=True)
+        is_root = os.geteuid() == 0
+        return Asked(scope.maker, below, None if root is None else shown(root), zombie=scope.zombie, is_root=is_root)
+    return Asked(scope.maker, below, is_elsewhere=True, zombie=scope.zombie)
 
 
 def tell_unfinished(state: bytes | str | None = None) -> None:

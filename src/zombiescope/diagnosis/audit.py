@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zombiescope.analysis.activation import Activation, derive_activation
+from zombiescope.analysis.activation import Activation, Pull, derive_activation
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
 from zombiescope.analysis.start_limit import RestartPolicy, derive_restart_policy
 from zombiescope.analysis.unit_churn import Loop, derive_loops
+from zombiescope.analysis.workload_lives import RUNTIMES
 from zombiescope.diagnosis.need import Judge, Need
+from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit, WorkloadJudge, cross_check
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import LiveUnit, Services, UnitFile
 
-_RUNTIMES = re.compile(
-    r"(?:^|[/\s\"'])(docker|podman|nerdctl|ctr|runc|crun|crictl|systemd-run|systemd-nspawn|lxc-start|machinectl)(?:\s|$)"
-)
 _EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
 
 
@@ -26,6 +25,7 @@ class Subject(StrEnum):
     HOST = "host"
     ROOT = "root"
     IMAGE = "image"
+    MANIFESTS = "manifests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,23 @@ class UnitAudit:
     evidence: tuple[UnitEvidence, ...]
     is_declared: bool = False
     """Needed because its owner says so."""
+    upheld_by: str = ""
+    """A unit that starts and has it started again whenever it is down, whatever its own policy says."""
 
     @property
     def may_loop(self) -> bool:
         """By systemd, or by itself inside its unit."""
-        return self.policy.can_loop is True or self.restarts_inside
+        return self.policy.can_loop is True or self.restarts_inside or bool(self.upheld_by)
+
+    @property
+    def loop_why(self) -> str:
+        if self.policy.can_loop is True:
+            return self.policy.why
+        if self.upheld_by:
+            return f"{self.upheld_by} upholds it (Upholds=): it is started again whenever it is down"
+        if self.restarts_inside:
+            return "it restarts its child inside one unit, where no start limit counts"
+        return self.policy.why
 
     @property
     def is_risk(self) -> bool:
@@ -79,6 +91,12 @@ class Audit:
     was_systemd_asked: bool
     cannot_tell: str = ""
     """Why nobody can tell what starts; empty where the files tell, or systemd did."""
+    workloads: tuple[WorkloadAudit, ...] = ()
+    """What is started beside systemd's units."""
+    unread_workloads: tuple[Gap, ...] = ()
+    """Declarations that could not be read."""
+    cross_check: CrossCheck | None = None
+    """What runs against what is declared; None offline."""
 
     @property
     def starting(self) -> list[UnitAudit]:
@@ -102,6 +120,23 @@ class Audit:
     def risks(self) -> list[UnitAudit]:
         return [unit for unit in self.units if unit.is_risk]
 
+    @property
+    def workload_risks(self) -> list[WorkloadAudit]:
+        return [one for one in self.workloads if one.is_risk]
+
+    @property
+    def unneeded_workloads(self) -> list[WorkloadAudit]:
+        return [one for one in self.workloads if one.starts and one.need is Need.UNNEEDED]
+
+    @property
+    def unsure_workloads(self) -> list[WorkloadAudit]:
+        return [one for one in self.workloads if one.is_unsure]
+
+    @property
+    def not_judged_names(self) -> tuple[str, ...]:
+        """Services that start, and workloads that may loop, of which nobody could say whether they are needed."""
+        return (*(unit.name for unit in self.not_judged), *(one.name for one in self.unsure_workloads))
+
 
 def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subject) -> Audit:
     activation = derive_activation(services.files)
@@ -112,13 +147,27 @@ def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subjec
         services.programs,
         frozenset(services.files.units),
         services.unreadable,
+        cgroups=services.running.cgroups if services.running else frozenset(),
     )
     around = derive_roles(knowledge, around)
     judge = Judge(services.files, activation, knowledge, around)
     units = tuple(_judge_unit(unit, services, judge, activation) for unit in _audited(services))
     was_asked = services.live is not None
-    cannot_tell = "" if was_asked else _why_nobody_can_tell(services, units)
-    return Audit(subject, tuple(sorted(around.roles)), units, derive_loops(services), was_asked, cannot_tell)
+    is_about_services = subject is not Subject.MANIFESTS and not was_asked
+    cannot_tell = _why_nobody_can_tell(services, units) if is_about_services else ""
+    needs = {unit.name: (unit.need, unit.why) for unit in units}
+    workloads = WorkloadJudge(knowledge, around, needs, services.running).judge_all(services)
+    return Audit(
+        subject,
+        tuple(sorted(around.roles)),
+        units,
+        derive_loops(services),
+        was_asked,
+        cannot_tell,
+        workloads,
+        services.declared.gaps,
+        cross_check(services.running, workloads, services.container_ids) if services.running else None,
+    )
 
 
 def _why_nobody_can_tell(services: Services, units: tuple[UnitAudit, ...]) -> str:
@@ -197,10 +246,15 @@ def _judge_unit(unit: UnitFile, services: Services, judge: Judge, activation: Ac
         needed_by=tuple(judge.needed_by(unit)),
         need=need,
         is_declared=verdict.is_declared,
+        upheld_by=next((pull.owner for pull in activation.pulled_by(unit.name) if _upholds(pull, activation)), ""),
         why=verdict.why if starts else f"nothing starts it; {verdict.why}",
         starts=starts,
         evidence=tuple(evidence),
     )
+
+
+def _upholds(pull: Pull, activation: Activation) -> bool:
+    return pull.relation == "Upholds" and pull.owner in activation.starting
 
 
 def _is_up(live: LiveUnit | None) -> bool:
@@ -216,7 +270,7 @@ def _makes_cgroups(
         return True, [UnitEvidence("Delegate", delegate.value, delegate.origin)]
     for key in _EXEC:
         for setting in unit.settings:
-            if setting.key == key and _RUNTIMES.search(setting.value):
+            if setting.key == key and RUNTIMES.search(setting.value):
                 return True, [UnitEvidence(key, setting.value, setting.origin)]
     if live is not None and live.properties.get("ChildCgroups"):
         return True, [UnitEvidence("child cgroups", live.properties["ChildCgroups"], live.control_group)]

@@ -12,9 +12,10 @@ from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import zombies_said
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.in_vain import InVain
+    from zombiescope.diagnosis.useless import Useless
 
 LOOK_FROM_THE_HOST = "look-from-the-host"
 _AT_A_GLANCE = (
@@ -38,7 +39,9 @@ class Disease(StrEnum):
 
 
 NONE, UNTOLD = "none", "unknown"
-_ORDINARY = ": nothing out of the ordinary"
+_HEALTHY = "healthy: "
+_MANY_UNKNOWN = 0.25
+"""Of all checks: with more unknown, nothing wrong was seen, which is not the same as healthy."""
 
 
 class Diagnosis(NamedTuple):
@@ -52,7 +55,7 @@ class Diagnosis(NamedTuple):
     chains: tuple[tuple[str, ...], ...] = ()
     """From what hurts to its root, the worst first."""
     first_remedy: str = ""
-    in_vain: tuple[InVain, ...] = ()
+    useless: tuple[Useless, ...] = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)
@@ -89,7 +92,7 @@ def glance(case: Case) -> Diagnosis:
         from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep  # noqa: PLC0415 (few hosts have one)
 
         found.append(judge_costly_sweep(case))
-    return _with_the_rest(_by_counts(tuple(found)))
+    return _with_the_rest(_by_counts(case, tuple(found)))
 
 
 def _with_the_rest(plain: Diagnosis) -> Diagnosis:
@@ -97,24 +100,24 @@ def _with_the_rest(plain: Diagnosis) -> Diagnosis:
     more = [each.summary for each in plain.present if each.id not in _COUNTED]
     if not more:
         return plain
-    plain = plain._replace(verdict="; ".join([plain.verdict.removesuffix(_ORDINARY), *more]))
     if plain.disease is not Disease.NONE:
-        return plain
-    return plain._replace(verdict=plain.verdict.removeprefix("none: "), origin=UNTOLD)
+        return plain._replace(verdict="; ".join([plain.verdict, *more]))
+    return plain._replace(verdict="; ".join([plain.finding(zombie_population.ID).summary, *more]), origin=UNTOLD)
 
 
 def diagnose(case: Case) -> Diagnosis:
     """Every rule, linked to its root."""
     from zombiescope.diagnosis.catalogue import RULES  # noqa: PLC0415 (a scan does not pay for all of them)
     from zombiescope.diagnosis.chain import chains, link  # noqa: PLC0415
-    from zombiescope.diagnosis.in_vain import in_vain  # noqa: PLC0415
     from zombiescope.diagnosis.spoken import maker_of, say  # noqa: PLC0415
+    from zombiescope.diagnosis.useless import useless_of  # noqa: PLC0415
 
     findings = link(case, tuple(rule(case) for rule in RULES))
-    plain = _by_counts(findings)
+    plain = _by_counts(case, findings)
     found = chains(findings)
     if not found:
-        return plain._replace(first_remedy=NONE if plain.origin == NONE else LOOK_FROM_THE_HOST)
+        first = NONE if plain.origin == NONE else LOOK_FROM_THE_HOST
+        return plain._replace(verdict=_as_far_as_seen(plain), first_remedy=first)
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     root = found[0][-1]
     others = tuple(dict.fromkeys(chain[-1] for chain in found[1:] if chain[-1] not in found[0]))
@@ -124,16 +127,33 @@ def diagnose(case: Case) -> Diagnosis:
         maker=maker_of(case, root),
         chains=found,
         first_remedy=next(iter(present[root].remedies), ""),
-        in_vain=in_vain(present),
+        useless=useless_of(present),
     )
 
 
-def _by_counts(findings: tuple[Finding, ...]) -> Diagnosis:
+def _as_far_as_seen(plain: Diagnosis) -> str:
+    unknown = sum(finding.verdict is Verdict.UNKNOWN for finding in plain.findings)
+    if plain.disease is not Disease.NONE or unknown <= _MANY_UNKNOWN * len(plain.findings):
+        return plain.verdict
+    seen = plain.verdict.removeprefix(_HEALTHY)
+    return f"nothing wrong was seen: {seen}; {unknown} of {len(plain.findings)} checks could not be made"
+
+
+def _by_counts(case: Case, findings: tuple[Finding, ...]) -> Diagnosis:
     by_id = {finding.id: finding for finding in findings}
     population, leak = by_id[zombie_population.ID], by_id[visible_leak.ID]
     disease = _disease(population.verdict, leak.verdict)
     origin = NONE if disease is Disease.NONE else UNTOLD
-    return Diagnosis(disease, _sentence(disease, population, leak), findings, origin)
+    verdict = _healthy(case) if disease is Disease.NONE else _sentence(disease, population, leak)
+    return Diagnosis(disease, verdict, findings, origin)
+
+
+def _healthy(case: Case) -> str:
+    population = case.last.scan.population
+    assert not isinstance(population, Gap)
+    return (
+        f"{_HEALTHY}{zombies_said(population.zombies)}, warning from {case.thresholds.warning_from(population.live):,}"
+    )
 
 
 def _disease(population: Verdict, leak: Verdict) -> Disease:
@@ -158,8 +178,6 @@ def _sentence(disease: Disease, population: Finding, leak: Finding) -> str:
             return f"zombies: {population.summary}"
         case Disease.DIRECTORIES:
             return f"directories never removed: {leak.summary}; {population.summary}"
-        case Disease.NONE:
-            return f"none: {population.summary}, and {leak.summary}{_ORDINARY}"
-        case Disease.UNKNOWN:
+        case _:
             unknown = population if population.verdict is Verdict.UNKNOWN else leak
             return f"cannot tell: {unknown.summary}"

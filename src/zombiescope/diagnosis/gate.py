@@ -16,10 +16,12 @@ from zombiescope.analysis.census import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
 from zombiescope.diagnosis.rules.visible_leak import judge_visible_leak
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.workload_audit import WorkloadAudit
 from zombiescope.facts.gap import Gap
 
 
@@ -220,13 +222,52 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     reasons += [_unit_reason("unneeded-agent", unit, GateVerdict.WARNING, "") for unit in plain]
     reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
     reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
+    reasons += judge_workloads(audit)
     if audit.cannot_tell and audit.subject is not Subject.HOST:
         hint = "give the root of a whole system that systemd runs; as root more can be read"
         reasons.append(unknown("audit", Gap("units", audit.cannot_tell, hint)))
-    elif not audit.unneeded and not audit.cannot_tell:
+    elif not audit.unneeded and not audit.cannot_tell and audit.subject is not Subject.MANIFESTS:
         summary = f"none of {len(audit.starting)} services that start is unneeded"
         reasons.append(Reason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
     return reasons
+
+
+def judge_workloads(audit: Audit) -> list[Reason]:
+    """Containers, pods, supervised programs and schedules: what fails, and one line for those that are well."""
+    reasons = [_workload_reason(one) for one in audit.workloads if one.starts and _fails(one)]
+    if audit.unread_workloads:
+        first, count = audit.unread_workloads[0], len(audit.unread_workloads)
+        more = f", and {count - 1} more" if count > 1 else ""
+        reasons.append(unknown("workloads", first._replace(reason=f"{first.reason}{more}")))
+    well = [one for one in audit.workloads if one.starts and not _fails(one) and one.workload.is_container]
+    if well and len(reasons) == 0:
+        count = sum(one.may_loop for one in well)
+        summary = f"{len(well)} declared containers, {count} of them restarted for ever: all are needed"
+        reasons.append(Reason("workloads", 0, 1, GateVerdict.OK, summary))
+    elif audit.subject is Subject.MANIFESTS and not audit.workloads and not reasons:
+        reasons.append(
+            unknown("workloads", Gap("workloads", "no workload is declared there", "is it the right folder?"))
+        )
+    return reasons
+
+
+def _fails(one: WorkloadAudit) -> bool:
+    return one.is_unsure or one.need is Need.UNNEEDED
+
+
+def _workload_reason(one: WorkloadAudit) -> Reason:
+    path = one.workload.path
+    if one.is_risk:
+        summary = f"{one.name} is not needed: {one.why}; {one.lives.why}"
+        return Reason(f"image-risk:{one.name}", 1, 1, GateVerdict.CRITICAL, summary, path)
+    if one.need is Need.UNNEEDED:
+        summary = f"{one.name} is not needed: {one.why}"
+        return Reason(f"unneeded-agent:{one.name}", 1, 1, GateVerdict.WARNING, summary, path)
+    if one.lives.for_ever is None:
+        summary = f"{one.name}: can it be restarted for ever? {one.lives.why}; is it needed? {one.why}"
+        return Reason(f"loop-risk:{one.name}", None, None, GateVerdict.UNKNOWN, summary, path)
+    summary = f"{one.name} may be started for ever ({one.lives.why}); is it needed? {one.why}"
+    return Reason(f"loop-risk:{one.name}", 1, 1, GateVerdict.WARNING, summary, path)
 
 
 def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
@@ -272,10 +313,8 @@ def _declared_reason(unit: UnitAudit) -> Reason:
 
 
 def _how(unit: UnitAudit) -> str:
-    if unit.policy.can_loop is not True:
-        return "it restarts its child inside one unit, where no start limit counts"
     rate = unit.policy.restarts_per_day
-    return unit.policy.why + (f": up to {rate:,.0f} restarts a day" if rate else "")
+    return unit.loop_why + (f": up to {rate:,.0f} restarts a day" if rate else "")
 
 
 def _compared(what: str, value: float, warning: float, critical: float) -> Reason:

@@ -62,8 +62,11 @@ class Judge:
     def agent_of(self, unit: UnitFile, name: str = "") -> Agent | None:
         """The entry that speaks of it, if it may: broad patterns speak only of what a vendor or systemd made."""
         agent = self.knowledge.agent_of(name or unit.name)
-        is_made = unit.from_vendor or unit.enabled in _MADE_BY_SYSTEMD
-        return agent if agent and agent.speaks_of(name or unit.name, from_vendor=is_made) else None
+        is_made = unit.from_vendor or (unit.enabled in _MADE_BY_SYSTEMD and not unit.is_quadlet)
+        if agent and agent.speaks_of(name or unit.name, from_vendor=is_made):
+            return agent
+        image = unit.last("Container", "Image")
+        return self.knowledge.agent_of_image(image.value) if image else None
 
     def needed_by(self, unit: UnitFile) -> list[str]:
         """Units that start and ask for this one; a link made by `enable` proves nothing and is left out."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import ceil
 from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
@@ -152,6 +153,13 @@ class Thresholds(NamedTuple):
         """By the stock alone; with a measured harm it may be worse (`stock.py`)."""
         found = (self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population))
         return max(found, key=(Severity.OK, Severity.WARNING, Severity.CRITICAL).index)
+
+    def warning_from(self, live: int) -> int:
+        """The least number of zombies that is a warning by the stock alone, beside this many live cgroups."""
+        found = [self.zombies_warning, max(self.ratio_least_zombies, ceil((self.ratio_warning - 1) * live))]
+        if self.expected_live > 0:
+            found.append(max(self.expected_live, ceil(self.expected_multiple * self.expected_live) - live))
+        return max(min(found), 1)
 
     def of_zombies(self, zombies: int) -> Severity:
         if zombies >= self.zombies_critical:

@@ -25,6 +25,19 @@ class MetricSample(NamedTuple):
     value: float
 
 
+class HistogramSample(NamedTuple):
+    """As Prometheus has them, since the agent began."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    bounds: tuple[float, ...]
+    at_most: tuple[float, ...]
+    """How many were at most each bound."""
+    all: float
+    seconds: float
+    """Together."""
+
+
 class Occurrence(NamedTuple):
     """Something that happened once, as the history keeps it."""
 
@@ -45,6 +58,7 @@ class Reading(NamedTuple):
     """Why something is missing."""
     happened: tuple[Occurrence, ...] = ()
     """Events for the history, since the reading before."""
+    histograms: tuple[HistogramSample, ...] = ()
 
 
 class UnitRestarts(NamedTuple):
@@ -84,3 +98,5 @@ class Moment(NamedTuple):
     """By the light probes."""
     event_gaps: tuple[Gap, ...] = ()
     """Why events are not seen by a better tier, and what this one cannot tell."""
+    histograms: tuple[HistogramSample, ...] = ()
+    """By the light probes."""

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 PREFIX = "zombiescope_"
 MOST_SERIES = 120
-SWEEP_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+POLL_WAIT_POWERS, POLL_RUN_POWERS = (14, 17, 20), (17,)
+"""Bounds of their buckets: powers of two of microseconds, as the kernel counts them: 16, 131 and 1,049 milliseconds."""
+SWEEP_BUCKETS = (0.01, 0.1, 0.5, 1.0, 5.0)
 
 
 class MetricKind(StrEnum):
@@ -63,6 +65,58 @@ SOFTIRQ_WAIT = _metric(
     _C,
     "Time that ksoftirqd, on all cores together, stood in line, since the agent began.",
 )
+POLL_WAIT = _metric(
+    "poll_wait_seconds",
+    _H,
+    "From raise to run of the network's softirqs, of all cores and of each interval's worst one. Those of 10 ms and more are "
+    "seen one by one; the shorter ones are counted, and spread as those that were stamped.",
+    "cores",
+)
+POLL_RUN = _metric(
+    "poll_run_seconds",
+    _H,
+    "Polls of network queues, of all cores and of each interval's worst one; the short ones as far as they were stamped.",
+    "cores",
+)
+POLL_WAIT_P999 = _metric(
+    "poll_wait_p999_seconds",
+    _G,
+    "What one network packet in a thousand, arriving evenly over the last minute, would have waited for the worst core.",
+)
+POLL_STAMPED = _metric(
+    "poll_stamped_share",
+    _G,
+    "Share of the last ten minutes in which every softirq was stamped; less where there are many.",
+)
+RECLAIM_CPU = _metric(
+    "reclaim_cpu_seconds_total",
+    _C,
+    "Processor time that reclaim took since the agent began: by kswapd, and by tasks that reclaim themselves (needs BPF).",
+    "who",
+)
+PRESSURE = _metric(
+    "pressure_stalled_seconds_total",
+    _C,
+    "Time in which some or all tasks waited for a resource, since boot: the kernel's pressure files.",
+    "resource",
+    "kind",
+)
+MAJOR_FAULTS = _metric("major_faults_total", _C, "Page faults that had to read from a disk, since boot.")
+THROTTLED = _metric(
+    "throttled_seconds_total",
+    _C,
+    "Time that cgroups were held by their CPU quotas, added up, since the agent began; read each minute.",
+)
+THROTTLED_SHARE = _metric(
+    "throttled_periods_share",
+    _G,
+    "Share of its periods of the last ten minutes in which the most throttled cgroup ran out of its CPU quota.",
+)
+SWEEPERS = _metric(
+    "sweeper_cpu_seconds_total",
+    _C,
+    "Processor time in the kernel of known readers of cgroup statistics (kubelet, cAdvisor, ...) since the agent began.",
+)
 NIC_RESETS = _metric(
     "nic_resets_total",
     _C,
@@ -79,7 +133,7 @@ CORE_SATURATED = _metric(
 UNIT_RESTARTS = _metric(
     "unit_restarts_total",
     _C,
-    "Automatic restarts as systemd counts them, of units that loop: the ten with most. No series: none loops.",
+    "Automatic restarts as systemd counts them, of units that loop: the six with most. No series: none loops.",
     "unit",
 )
 FINDING = _metric("finding", _G, "1 for each finding that is present.", "id", "severity")
@@ -93,7 +147,9 @@ NODE = _metric(
 
 METRICS = (
     COUNTED, LIVE, ZOMBIES, ZOMBIE_BYTES, KERNEL_BYTES, BIRTHS, DEATHS, RELEASES, MAKER_ZOMBIES, GROWTH, THRESHOLD, SWEEP,
-    CORE_SATURATED, SOFTIRQ_WAIT, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST, BUILD, NODE,
+    CORE_SATURATED, SOFTIRQ_WAIT, POLL_WAIT, POLL_RUN, POLL_WAIT_P999, POLL_STAMPED, RECLAIM_CPU, PRESSURE, MAJOR_FAULTS,
+    THROTTLED, THROTTLED_SHARE, SWEEPERS, NIC_RESETS, UNIT_RESTARTS, FINDING, PROBE_SECONDS, PROBE_SUCCESS, EVENTS_LOST,
+    BUILD, NODE,
 )  # fmt: skip
 
 # The reaper's own, beside the agent's set: it writes a text file of its own.

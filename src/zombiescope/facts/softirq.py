@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.poll_latency import PollTail
 
 
 class KsoftirqdTime(NamedTuple):
@@ -93,6 +94,8 @@ class SoftirqSeen(NamedTuple):
     """Waits may have been longer than `latencies` say: hist triggers know the last raise alone."""
     refused: str = ""
     """Why BPF was refused, where hist triggers stand in for it."""
+    tail: PollTail | None = None
+    """What was followed all the time; None in a window."""
 
 
 RESET_COUNTERS = (

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from zombiescope.facts.workloads import Declared, Running
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -34,6 +36,12 @@ class UnitFile:
     @property
     def is_masked(self) -> bool:
         return self.enabled.startswith("masked")
+
+    @property
+    def is_quadlet(self) -> bool:
+        """Podman's generator makes it, or made it, of a file that anybody may have written."""
+        source = self.last("Unit", "SourcePath")
+        return (source.value if source else self.path).endswith((".container", ".kube"))
 
     @property
     def kind(self) -> str:
@@ -167,3 +175,9 @@ class Services:
     """Folders and files of systemd's configuration that could not be read, units aside; each with its reason."""
     other_init: str = ""
     """The program that runs first, where it is another than systemd."""
+    declared: Declared = field(default_factory=Declared)
+    """What is started beside systemd's units."""
+    running: Running | None = None
+    """What runs, by where it belongs; None offline."""
+    container_ids: frozenset[str] = frozenset()
+    """Of containers that kubelet keeps a log of."""

@@ -14,9 +14,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.database import open_to_read, open_to_write, quoted
+from zombiescope.history.summaries import Slots, pack_summary, unpack_summary
 
 _WHOLE, _REAL = b"i", b"f"
 _LARGEST_WHOLE = 1 << 53
@@ -73,7 +75,16 @@ CREATE TABLE chunk (first INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB N
 CREATE TABLE happening (number INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, what TEXT NOT NULL,
                         detail TEXT NOT NULL);
 """
+_SUMMARY = "CREATE TABLE IF NOT EXISTS summary (first INTEGER PRIMARY KEY, data BLOB NOT NULL)"
+"""Beside the tables of version 1, which are whole without it: a reader that does not know it misses nothing."""
 _TABLES = {"meta", "series", "stretch", "chunk", "happening"}
+
+
+class Stretch(NamedTuple):
+    boot: str
+    moments: list[tuple[float | None, float | None]]
+    """The number of each sample, and when it was taken, in milliseconds."""
+    columns: dict[str, list[float | None]]
 
 
 class Chunks:
@@ -98,6 +109,8 @@ class Chunks:
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self._database.execute(statement)
                 self._database.execute("INSERT INTO meta VALUES ('version', ?)", (VERSION,))
+        if "summary" not in found:
+            self._database.execute(_SUMMARY)
 
     def _tables(self) -> set[str]:
         """Tables only: a view of that name could compute for ever."""
@@ -133,18 +146,26 @@ class Chunks:
         names = {name: None for sample in stretch for name in sample.values}
         self._database.executemany("INSERT OR IGNORE INTO series (name) VALUES (?)", ((name,) for name in names))
         ids = dict(self._database.execute("SELECT name, id FROM series"))
+        columns = {ids[name]: [sample.values.get(name) for sample in stretch] for name in names}
         self._database.executemany(
             "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)",
-            ((first.number, ids[name], pack([sample.values.get(name) for sample in stretch])) for name in names),
+            ((first.number, series, pack(column)) for series, column in columns.items()),
         )
+        summary = pack_summary([sample.at for sample in stretch], columns)
+        self._database.execute("INSERT OR REPLACE INTO summary VALUES (?, ?)", (first.number, summary))
 
     def samples(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Sample]:
         """In order of record. `wanted` limits the series that are unpacked. A damaged stretch is left out and counted."""
-        names: dict[int, str] = dict(self._database.execute("SELECT id, name FROM series"))
+        for stretch in self.stretches(since, until, wanted):
+            yield from _samples(stretch.moments, stretch.boot, stretch.columns, since, until)
+
+    def stretches(self, since: float, until: float, wanted: frozenset[str] | None = None) -> Iterator[Stretch]:
+        """As they lie there, whole: also what is before and after."""
+        names = self.series()
         ids = [number for number, name in names.items() if wanted is None or name in wanted]
+        marks = ",".join("?" * len(ids))
         query = "SELECT first, boot, numbers, times FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
         for first, boot, numbers, times in self._database.execute(query, (since, until)).fetchall():
-            marks = ",".join("?" * len(ids))
             query = f"SELECT series, data FROM chunk WHERE first = ? AND series IN ({marks})"  # noqa: S608 (question marks only)
             try:
                 columns = {names[number]: unpack(data) for number, data in self._database.execute(query, (first, *ids))}
@@ -153,7 +174,35 @@ class Chunks:
             except (ValueError, TypeError, KeyError, sqlite3.DatabaseError):
                 self.damaged += 1
                 continue
-            yield from _samples(moments, boot, columns, since, until)
+            yield Stretch(boot, moments, columns)
+
+    def summaries(self, since: float, until: float) -> Iterator[tuple[float, str, Slots | None]]:
+        """The beginning of each stretch, its boot, and its hour in slots; None where an earlier version folded it."""
+        if "summary" not in self._tables():
+            query = "SELECT begin, boot, NULL FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
+        else:
+            query = (
+                "SELECT begin, boot, data FROM stretch LEFT JOIN summary USING (first) "
+                "WHERE until >= ? AND begin <= ? ORDER BY first"
+            )
+        for begin, boot, data in self._database.execute(query, (since, until)):
+            try:
+                yield float(begin), str(boot), None if data is None else unpack_summary(data)
+            except (ValueError, TypeError):
+                self.damaged += 1
+
+    def bounds(self, since: float, until: float) -> list[tuple[float, float, str]]:
+        """Begin, end and boot of each stretch."""
+        query = "SELECT begin, until, boot FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
+        found = self._database.execute(query, (since, until))
+        return [(float(begin), float(end), str(boot)) for begin, end, boot in found]
+
+    def series(self) -> dict[int, str]:
+        return {int(number): str(name) for number, name in self._database.execute("SELECT id, name FROM series")}
+
+    def span(self) -> tuple[float, float] | None:
+        begin, until = self._database.execute("SELECT min(begin), max(until) FROM stretch").fetchone()
+        return None if begin is None else (float(begin), float(until))
 
     def happenings(self, since: float, until: float) -> list[Happening]:
         query = "SELECT number, at, boot, what, detail FROM happening WHERE at BETWEEN ? AND ? ORDER BY number"
@@ -168,7 +217,8 @@ class Chunks:
             if row is None or (row[1] >= before and self.size() <= most_bytes):
                 break
             with self._transaction():
-                self._database.execute("DELETE FROM chunk WHERE first = ?", (row[0],))
+                for table in ("chunk", "summary"):
+                    self._database.execute(f"DELETE FROM {table} WHERE first = ?", (row[0],))  # noqa: S608 (our own names)
                 self._database.execute("DELETE FROM stretch WHERE first = ?", (row[0],))
                 self._database.execute("DELETE FROM happening WHERE number < ? AND at < ?", (row[0], before))
             self._database.execute("PRAGMA incremental_vacuum").fetchall()

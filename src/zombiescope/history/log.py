@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from sys import intern
 
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.host.safe_open import open_regular
@@ -42,9 +43,9 @@ def decode(line: bytes) -> Record | None:
         kind, *fields = json.loads(line[9:])
         if kind == "s":
             number, at, boot, values = fields
-            return Sample(
-                int(number), float(at), str(boot), {str(name): _number(value) for name, value in values.items()}
-            )
+            # The names of an hour of samples are the same ones over and over: kept once.
+            known = {intern(str(name)): _number(value) for name, value in values.items()}
+            return Sample(int(number), float(at), intern(str(boot)), known)
         number, at, boot, what, detail = fields
         return Happening(int(number), float(at), str(boot), str(what), str(detail))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -26,8 +26,9 @@ _MOST_BYTES = 4 << 20
 class ShortLived:
     """`descriptor` becomes readable when there is something to `collect`. Raises OSError where no process can be started."""
 
-    def __init__(self, work: Callable[[], bytes], memory: int | None = None) -> None:
-        """`memory`: bytes of address space beyond what this process has now; None does not limit it."""
+    def __init__(self, work: Callable[[], bytes], memory: int | None = None, most: int = _MOST_BYTES) -> None:
+        """`memory`: bytes of address space beyond what this process has now; None does not limit it. `most`: that it may say."""
+        self._most = most
         self._parts: list[bytes] = []
         self._size = 0
         self.descriptor, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -52,17 +53,17 @@ class ShortLived:
                 return True
             self._parts.append(part)
             self._size += len(part)
-            if self._size > _MOST_BYTES:
+            if self._size > self._most:
                 return True
 
     def end(self, *, kill: bool = False) -> bytes | None:
         """What it said, or None where it was ended, failed or said too much. Waits: `kill` it unless it has said everything."""
         os.close(self.descriptor)
-        if kill or self._size > _MOST_BYTES:
+        if kill or self._size > self._most:
             os.kill(self.process, signal.SIGKILL)
         _, status = os.waitpid(self.process, 0)
         said, self._parts = b"".join(self._parts), []
-        return said if status == 0 and len(said) <= _MOST_BYTES else None
+        return said if status == 0 and len(said) <= self._most else None
 
 
 def _work(work: Callable[[], bytes], writing: int, memory: int | None) -> None:

@@ -161,7 +161,7 @@ _SLEEPABLE = 1 << 4
 _CONTEXT = struct.Struct("<IIIIQ")  # struct bpf_loader_ctx
 _MAP = struct.Struct("<iIQ")  # struct bpf_map_desc
 _UNSIGNED = struct.Struct("<I")
-_INFO_BYTES, _MISSES_AT = 216, 208  # struct bpf_prog_info up to recursion_misses (5.12)
+_INFO_BYTES, _RUN_NS_AT, _RUNS_AT, _MISSES_AT = 216, 192, 200, 208  # struct bpf_prog_info up to recursion_misses (5.12)
 
 
 class BpfObject:
@@ -200,10 +200,18 @@ class BpfObject:
 
     def missed_runs(self, program: str) -> int:
         """How often the kernel skipped the program because it was already running on that CPU; 0 where it does not count."""
+        return int.from_bytes(self._info(program)[_MISSES_AT : _MISSES_AT + 8], "little")
+
+    def run_time(self, program: str) -> tuple[int, int]:
+        """Nanoseconds and runs, while somebody had the kernel count them (`count_run_times`, or kernel.bpf_stats_enabled)."""
+        info = self._info(program)
+        return struct.unpack_from("<Q", info, _RUN_NS_AT)[0], struct.unpack_from("<Q", info, _RUNS_AT)[0]
+
+    def _info(self, program: str) -> bytearray:
         info, attributes = bytearray(_INFO_BYTES), bytearray(16)
         struct.pack_into("<IIQ", attributes, 0, self._programs[program], len(info), address_of(info))
         call(Command.OBJ_GET_INFO_BY_FD, attributes)
-        return int.from_bytes(info[_MISSES_AT : _MISSES_AT + 8], "little")
+        return info
 
     def close(self) -> None:
         for descriptor in (*self._maps.values(), *self._programs.values()):
@@ -217,6 +225,11 @@ class BpfObject:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def count_run_times() -> int:
+    """The kernel counts what BPF programs take until this descriptor is closed."""
+    return call(Command.ENABLE_STATS, bytearray(16))
 
 
 def _run_loader(blob: Blob, entries: Mapping[str, int]) -> bytearray:

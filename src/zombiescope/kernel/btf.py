@@ -18,6 +18,8 @@ _ALIASES = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 _ONCE = {_INT: 4, _ARRAY: 12, 14: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
 _TYPE = struct.Struct("<III")
+_VARIABLE, _SECTION = 14, 15
+_PER_CPU = ".data..percpu"
 _MOST_ALIASES = 64
 
 
@@ -39,6 +41,8 @@ class Btf:
             self._named = self._offsets_of(names, content[self._strings : self._strings + strings_length])
             self._places: list[int] = [0]
             self._types: dict[tuple[str, int], int] = {}
+            self._variables: dict[str, int] = {}
+            self._sections: list[int] = []
             self._scan(header + start, header + start + length)
         except struct.error:
             raise BtfError("it is truncated") from None
@@ -52,6 +56,33 @@ class Btf:
         """Bytes of a field, or of a whole structure."""
         found = self._find(path)
         return None if found is None else self._size(found[1])
+
+    def per_cpu(self, path: str) -> int | None:
+        """Bytes from where a core's own variables begin to one of them, or to a field of it: `irq_stat.__softirq_pending`."""
+        name, *fields = path.split(".")
+        variable = self._variables.get(name)
+        offset = None if variable is None else self._in_section(variable)
+        if variable is None or offset is None:
+            return None
+        number = self._type(variable)[2]
+        for field in fields:
+            found = self._member(number, field)
+            if found is None:
+                return None
+            offset, number = offset + found[0], found[1]
+        return offset
+
+    def _in_section(self, variable: int) -> int | None:
+        for section in self._sections:
+            name, info, _ = self._type(section)
+            if self._text(name) != _PER_CPU:
+                continue
+            at = self._places[section] + 12
+            for place in range(at, at + 12 * (info & 0xFFFF), 12):
+                number, offset, _ = _TYPE.unpack_from(self._content, place)
+                if number == variable:
+                    return int(offset)
+        return None
 
     def enumerator(self, enum: str, name: str) -> int | None:
         place = self._types.get((enum, _ENUM))
@@ -83,8 +114,13 @@ class Btf:
             kind = info >> 24 & 31
             number += 1
             add(place)
-            if name in named and kind in (_STRUCT, _UNION, _ENUM):
-                self._types.setdefault((named[name], _ENUM if kind == _ENUM else _STRUCT), number)
+            if kind == _SECTION:
+                self._sections.append(number)
+            elif name in named:
+                if kind in (_STRUCT, _UNION, _ENUM):
+                    self._types.setdefault((named[name], _ENUM if kind == _ENUM else _STRUCT), number)
+                elif kind == _VARIABLE:
+                    self._variables.setdefault(named[name], number)
             place += 12 + once[kind] + each[kind] * (info & 0xFFFF)
 
     def _type(self, number: int) -> tuple[int, int, int]:

@@ -76,6 +76,13 @@ def kernel_only(rate_hz: int, wish: Wish) -> bytes:
     return bytes(raw)
 
 
+def clock_alone(period_ns: int) -> bytes:
+    """The processor clock of one core, for a program of ours to run at; it samples nothing by itself."""
+    raw = bytearray(_ATTR_BYTES)
+    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, period_ns, 0, 0, _DISABLED)
+    return bytes(raw)
+
+
 def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
     """-1: every process, or every core; 0: this thread."""
     number = _NUMBERS.get(platform.machine())

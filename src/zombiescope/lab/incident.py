@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -34,7 +33,6 @@ RECOVERED = 0.9
 _SUFFERS = 0.8
 _SATURATED = 0.9
 _TRIES = 12
-_PRESENT = re.compile(r"^present\s+([a-z-]+) \(", re.MULTILINE)
 _LARGE = 1000
 """From here on doctor calls the stock a problem by itself."""
 _UNTOLD = frozenset({"none", "unknown", "nic-reset", "starved-softirq", "saturated-core", "reclaim-pressure"})
@@ -139,7 +137,7 @@ class Incident:
         words = ("doctor", "--seconds", "5", "--believe-lab")
         with self._neighbour.at_work():
             text, document = self._printed(*words), self._asked("doctor", "--seconds", "4", "--believe-lab")
-        present = _PRESENT.findall(text)
+        present = [finding["id"] for finding in document["findings"] if finding["verdict"] == "present"]
         _must("zombie-population" in present or self._order.zombies < _LARGE, "doctor missed the zombies", str(present))
         _must("nic-reset" in present or not self._has_line, "doctor missed the driver's line", str(present))
         verdict = " ".join(text.strip().partition("\n\n")[0].split())

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
 from zombiescope.errors import ActionFailedError
+from zombiescope.host.nothing import open_nothing
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.processes import die_with_parent
 
@@ -79,7 +80,7 @@ class Neighbour(NamedTuple):
         self._limit(self._used() + ROOM_BYTES)
         command, child = os.getpid(), os.fork()
         if child == 0:
-            self._be_the_reader(command, math.inf, os.open(os.devnull, os.O_WRONLY))
+            self._be_the_reader(command, math.inf, open_nothing())
         try:
             yield
         finally:

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from zombiescope.errors import ActionFailedError, ZombiescopeError
+from zombiescope.host.nothing import open_nothing
 from zombiescope.lab.draining import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.journal import Journal
@@ -66,7 +67,10 @@ class Staff:
 
     def _begin(self, journal: Journal) -> None:
         hello = self._next()
-        assert hello is not None
+        if hello is None:
+            raise ActionFailedError(
+                "cannot begin the lab run", "its working process ended at once", "zombiescope lab clean"
+            )
         assert isinstance(hello[1], int)
         journal.intend_process("staff", hello[1])
         os.write(self._orders, b"go\n")
@@ -151,7 +155,7 @@ def _serve(work: Work, report: Report, order_read: int) -> int:
 
 
 def _leave_terminal() -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = open_nothing()
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.chdir("/")

@@ -94,7 +94,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
             raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
-        subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below)
+        subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
         before = watch_vitals(host, subject, 1.0)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
@@ -184,6 +184,7 @@ def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: V
             makers=list(plan.makers),
             maker=order.scope.maker,
             below=None if order.scope.below is None else shown(order.scope.below),
+            zombie=order.scope.zombie,
             root=shown(order.root or b""),
             boot_id=read_identity(host).boot_id,
             before=before._asdict(),
@@ -222,7 +223,12 @@ def verify(state: str, name: str | None, seconds: float, progress: Progress = la
         raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "")
     host = LiveHost()
     below = begin.get("below")
-    subject = Subject(tuple(begin.get("makers", ())), begin.get("maker"), None if below is None else unshown(below))
+    subject = Subject(
+        tuple(begin.get("makers", ())),
+        begin.get("maker"),
+        None if below is None else unshown(below),
+        begin.get("zombie"),
+    )
     taken_at = host.wall_clock()
     after = watch_vitals(host, subject, seconds, progress)
     before = vitals_of(begin["before"])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -18,6 +20,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Services, UnitFiles
+from zombiescope.facts.workloads import Declared
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.files import REFUSALS_KEPT, Files
@@ -26,10 +29,12 @@ from zombiescope.host.images.choose import image_budget, open_image
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
-from zombiescope.probes.readers.containers import read_containers, read_schedules
+from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
 from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.quadlets import with_quadlets
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
+from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED
 from zombiescope.watching.services import (
     OFFLINE_FIELDS,
@@ -43,13 +48,22 @@ from zombiescope.watching.services import (
 _GENERATORS = Gap("units", "generators are programs and are not run: units that they would make are not known")
 _OFFLINE = "nothing runs in a folder or an image"
 _OF_A_FOLDER = Budget(0, 0, "unit files of a machine")
+_FOLDER_BYTES = 64 << 20
+"""Of manifests: more than any repository has."""
+_FIELDS = ("name", "kernel", "boot_id", "uptime_seconds")
+_NOBODY = Identity(None, None, None, None, tuple(Gap(f"host.{name}", _OFFLINE) for name in _FIELDS))
 
 
 class Target(NamedTuple):
-    """What is audited: this host, `root`, or `image`."""
+    """What is audited: this host, `root`, or `image`; and `manifests` with it, or alone."""
 
     root: bytes | None = None
     image: bytes | None = None
+    manifests: bytes | None = None
+
+    @property
+    def is_manifests_alone(self) -> bool:
+        return self.manifests is not None and self.root is None and self.image is None
 
 
 def has_files(host: Host) -> bool:
@@ -81,9 +95,12 @@ def audit(
     """`window`: how long to watch a live host. `reading` is told how much of an image was read."""
     if target.root is not None and target.image is not None:
         raise UsageError("cannot audit two things at once", "both --root and --image were given", "give one of them")
+    given = _given_manifests(target.manifests)
+    if target.is_manifests_alone:
+        return _audit_manifests(target.manifests or b"", given, knowledge)
     if target.image is not None:
         with bounded(f"cannot audit the image {shown(target.image)}", image_budget(target.image)):
-            return _audit_image(target.image, knowledge, reading)
+            return _audit_image(target.image, knowledge, reading, given)
     host = choose_host(target.root)
     if not has_files(host):
         hint = "audit the host itself, or its root folder"
@@ -97,7 +114,7 @@ def audit(
     )
     subject = Subject.HOST if is_this_host else Subject.ROOT
     with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):
-        services = _services(files, knowledge, live)
+        services = _with_manifests(_services(files, knowledge, live), given)
         return _audited(services, knowledge, subject, host, files, gaps)
 
 
@@ -109,7 +126,7 @@ def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
 
 
 def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
-    unit_files = read_unit_files(files)
+    unit_files = with_quadlets(read_unit_files(files), files)
     other_init = read_other_init(files)
     unread = _unread(files, unit_files)
     texts = {
@@ -135,7 +152,38 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         unreadable=(knowledge.paths & refused) - (texts.keys() - knowledge.read_paths),
         unread=unread,
         other_init=other_init,
+        declared=read_workloads(files),
+        running=live.running,
+        container_ids=read_container_ids(files) if live.running else frozenset(),
     )
+
+
+def _given_manifests(folder: bytes | None) -> Declared:
+    """Of the folder given with --manifests: paths in it are told as they were given, without a leading slash."""
+    if folder is None:
+        return Declared()
+    if not os.path.isdir(folder):
+        why = "it is not a folder" if os.path.exists(folder) else "there is no such folder"
+        raise UsageError(f"cannot read manifests in {shown(folder)}", why, "give a folder of YAML or JSON files")
+    gaps: list[Gap] = []
+    with bounded(f"cannot read the manifests in {shown(folder)}", Budget(_FOLDER_BYTES, 4, "manifests")):
+        found = tuple(read_manifests(Files(FolderTree(folder)), (b"/",), gaps))
+    inside = tuple(dataclasses.replace(one, path=one.path.lstrip("/")) for one in found)
+    return Declared(inside, tuple(gaps))
+
+
+def _with_manifests(services: Services, given: Declared) -> Services:
+    here = services.declared
+    declared = here._replace(workloads=(*here.workloads, *given.workloads), gaps=(*here.gaps, *given.gaps))
+    return dataclasses.replace(services, declared=declared)
+
+
+def _audit_manifests(folder: bytes, given: Declared, knowledge: KnowledgeBase) -> Audited:
+    services = Services(UnitFiles({}), None, declared=given)
+    judged = judge_services(services, knowledge, Subject.MANIFESTS)
+    now = LiveHost().wall_clock()
+    source = f"manifests in {shown(folder)}"
+    return Audited(judged, judge_audit(judged, now), services, now, _NOBODY, source, judged.unread_workloads)
 
 
 def _unread(files: Files, units: UnitFiles) -> tuple[str, ...]:
@@ -169,7 +217,7 @@ def _audited(
     judged = judge_services(services, knowledge, subject)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
     findings = judge_audit(judged, taken_at)
-    gaps = (*gaps, *_untold(judged), *_unasked(judged, services), *refused)
+    gaps = (*gaps, *_untold(judged), *_unasked(judged, services), *judged.unread_workloads, *refused)
     return Audited(judged, findings, services, taken_at, read_identity(host), host.label, gaps)
 
 
@@ -187,12 +235,14 @@ def _unasked(judged: Audit, services: Services) -> tuple[Gap, ...]:
     return tuple(Gap(f"units[].{field}", why, "systemctl status UNIT") for field in ("state", "restarts"))
 
 
-def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, int], None]) -> Audited:
+def _audit_image(
+    path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, int], None], given: Declared
+) -> Audited:
     wanted = frozenset(path.encode() for path in knowledge.paths)
     large = frozenset(path.encode() for path in knowledge.paths - knowledge.read_paths)
     image = open_image(path, wanted, reading, large)
     files = Files(image.tree, list(image.tree.refusals))
-    services = _services(files, knowledge, Live())
+    services = _with_manifests(_services(files, knowledge, Live()), given)
     if not services.files.units:
         raise ObservationError(
             f"cannot audit {shown(path)}", f"a {image.kind} without unit files", "is systemd in this image?"
@@ -200,16 +250,9 @@ def _audit_image(path: bytes, knowledge: KnowledgeBase, reading: Callable[[int, 
     now = LiveHost().wall_clock()
     judged = judge_services(services, knowledge, Subject.IMAGE)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
-    identity = Identity(
-        None,
-        None,
-        None,
-        None,
-        tuple(Gap(f"host.{name}", _OFFLINE) for name in ("name", "kernel", "boot_id", "uptime_seconds")),
-    )
     source = f"{shown(path)} ({image.kind})"
-    gaps = (*_offline_gaps(), *_untold(judged), *refused)
-    return Audited(judged, judge_audit(judged, now), services, now, identity, source, gaps)
+    gaps = (*_offline_gaps(), *_untold(judged), *judged.unread_workloads, *refused)
+    return Audited(judged, judge_audit(judged, now), services, now, _NOBODY, source, gaps)
 
 
 def accepted_audit(path: bytes) -> Accepted:

@@ -12,6 +12,7 @@ from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
 from zombiescope.analysis.slope import slope_per_second
 from zombiescope.config import file_to_read, read_safely, thresholds_in
+from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.gate import (
     Gate,
@@ -35,6 +36,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.safe_open import environment
 from zombiescope.pipeline import audit as auditing
+from zombiescope.pipeline.boot import BootTest, boot_candidate
 from zombiescope.pipeline.scan import observe, recorded_reclaim
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.probes.readers.node import read_identity
@@ -114,14 +116,15 @@ def check(
     *,
     watching: Watching,
     progress: Progress,
+    boot: BootTest | None = None,
 ) -> Checked:
     """What could not be looked at becomes a reason, never an exception."""
     host = choose_host(target.root)
-    reasons: list[Reason] = []
+    reasons: list[Reason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []
     not_judged: tuple[str, ...] | None = None
-    if target.image is None and not _is_unpacked_image(host, target):
+    if target.image is None and not target.is_manifests_alone and not _is_unpacked_image(host, target):
         reasons += _counts(host, settings.limits, watching, progress.window, untold)
     if target.image is not None or auditing.has_files(host):
         audited = _audit(target, knowledge.with_needs(settings.needs), progress.image)
@@ -131,16 +134,28 @@ def check(
             reasons += _unit_reasons(audited, host, settings.limits)
             gaps = audited.gaps
             if not audited.audit.cannot_tell:
-                not_judged = tuple(unit.name for unit in audited.audit.not_judged)
+                not_judged = audited.audit.not_judged_names
     else:
         reasons.append(unknown("audit", _NOT_RECORDED))
     now = LiveHost().wall_clock()
     gate = judge_gate(reasons, settings.waivers, datetime.fromtimestamp(now, UTC).date(), not_judged)
-    identity = _NOBODY if target.image is not None else read_identity(host)
-    source = shown(target.image) if target.image is not None else host.label
-    return Checked(
-        gate, settings.limits, now if host.is_live else host.wall_clock(), identity, source, (*gaps, *untold)
-    )
+    taken_at = now if host.is_live else host.wall_clock()
+    return Checked(gate, settings.limits, taken_at, *_subject(host, target), (*gaps, *untold))
+
+
+def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[Reason]:
+    try:
+        return judge_boot(boot_candidate(test, progress), limits)
+    except ObservationError as error:
+        return [unknown("boot", Gap("boot", f"{error.what}: {error.why}", error.hint))]
+
+
+def _subject(host: Host, target: auditing.Target) -> tuple[Identity, str]:
+    if target.image is not None:
+        return _NOBODY, shown(target.image)
+    if target.is_manifests_alone:
+        return _NOBODY, f"manifests in {shown(target.manifests or b'')}"
+    return read_identity(host), host.label
 
 
 def _is_unpacked_image(host: Host, target: auditing.Target) -> bool:

@@ -30,6 +30,7 @@ from zombiescope.watching.window import Scene, Window, let_pass
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit
     from zombiescope.facts.units import UnitFiles
+    from zombiescope.pipeline.autopsy import Dissected
 
 FACT = "remains"
 _NOT_HERE = Gap(
@@ -44,7 +45,11 @@ class Examination(Filling):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._since = 0.0
-        self.autopsy: Autopsy | None = None
+        self.dissected: Dissected | None = None
+
+    @property
+    def autopsy(self) -> Autopsy | None:
+        return self.dissected.autopsy if self.dissected else None
 
     def fill(self, case: Case) -> Case:
         snapshot = case.first.snapshot
@@ -54,7 +59,7 @@ class Examination(Filling):
         census = read_census(self._host, snapshot.hierarchy)
         later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
         outcome = self._host.experiment(FACT, self._dissect)
-        remains = _NOT_HERE if outcome is None else _checked(outcome)
+        remains = _NOT_HERE if outcome is None else remains_of(outcome)
         known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)
         return case._replace(
             observations=(*case.observations, Observation(later, derive_scan(later))),
@@ -76,12 +81,12 @@ class Examination(Filling):
             gap = next((gap for gap in found.walk.gaps if gap.fact == "zombies"), None)
             why = gap.reason if gap else "no tier saw the zombies one by one"
             return {"gap": [FACT, why, gap.hint if gap else "zombiescope autopsy (as root)"]}
-        self.autopsy = found.autopsy
+        self.dissected = found
         remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
-        return _plain(remains)
+        return plain_remains(remains)
 
 
-def _plain(remains: Remains) -> dict[str, Any]:
+def plain_remains(remains: Remains) -> dict[str, Any]:
     return {
         "at": remains.at,
         "tier": remains.tier,
@@ -95,7 +100,7 @@ def _plain(remains: Remains) -> dict[str, Any]:
     }
 
 
-def _checked(outcome: dict[str, Any]) -> Remains | Gap:
+def remains_of(outcome: dict[str, Any]) -> Remains | Gap:
     """A recording comes from a stranger."""
     try:
         if "gap" in outcome:
@@ -134,6 +139,8 @@ class Examined(NamedTuple):
     """Every zombie, where they could be seen one by one here and now."""
     judged: tuple[Audit, UnitFiles] | None = None
     """Every service, where they could be asked here and now."""
+    dissected: Dissected | None = None
+    """The whole of which `autopsy` is a part."""
 
 
 def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known already)
@@ -166,4 +173,5 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
     afterwards = Examination(host)
     found = judge(Case((first,), thresholds, growth), [*window.watched, afterwards])
-    return Examined(found.case, found.diagnosis, afterwards.autopsy, judged[-1] if judged else None)
+    services = judged[-1] if judged else None
+    return Examined(found.case, found.diagnosis, afterwards.autopsy, services, afterwards.dissected)

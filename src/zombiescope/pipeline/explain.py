@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offline pages about every finding, kind of pin, metric and gap: words from `data/explain.toml`, numbers and names from the rules,
-thresholds, levers and metrics themselves."""
+thresholds, levers and metrics themselves. And whole pages of the documentation, as they are (`data/*.md`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.pipeline.mistyped import nearest
 
-KINDS = ("finding", "pin", "metric", "gap")
+KINDS = ("page", "finding", "pin", "metric", "gap")
+DOCUMENTS = {"runbook": "zombiescope doctor", "decision-matrix": "zombiescope explain runbook"}
+"""Pages of docs/guides that ship with the package, and what to type after reading one."""
 _ALL_METRICS = (*METRICS, *REAPER_FIGURES, REAP_STATE, REAP_LEFT)
 
 
@@ -44,11 +46,17 @@ class Library:
         """By kind, in the order of their catalogues."""
         gaps = [fact for gap in self._told["gap"] for fact in gap["facts"]]
         return {
+            "page": list(DOCUMENTS),
             "finding": list(_titles()),
             "pin": [str(kind) for kind in PinKind],
             "metric": [metric.name for metric in _ALL_METRICS],
             "gap": gaps,
         }
+
+    @staticmethod
+    def document(word: str) -> str | None:
+        """The Markdown of a page of the documentation."""
+        return read_shipped(f"{word}.md").decode() if word in DOCUMENTS else None
 
     def pages(self, word: str) -> list[Page]:
         """Every page that a word may mean. Raises UsageError with the nearest word."""
@@ -59,7 +67,7 @@ class Library:
             return found
         near = nearest(word, [each.removeprefix(PREFIX) for kind in self.words().values() for each in kind])
         hint = f"zombiescope explain {quote(near)}" if near else "zombiescope explain lists every word"
-        raise UsageError(f"nothing is known about {word!r}", "it is no finding, pin, metric or gap", hint)
+        raise UsageError(f"nothing is known about {word!r}", "it is no page, finding, pin, metric or gap", hint)
 
     def _findings(self, word: str) -> Iterator[Page]:
         title = _titles().get(word)

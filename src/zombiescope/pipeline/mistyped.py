@@ -53,6 +53,17 @@ def refuse_below(below: bytes | None, bodies: Collection[Body], host: Host, hier
     )
 
 
+def refuse_zombie(wanted: int | None, bodies: Collection[Body]) -> None:
+    """Where no zombie could be seen one by one nothing is refused."""
+    if wanted is None or not bodies or any(body.zombie.id == wanted for body in bodies):
+        return
+    raise UsageError(
+        f"no zombie has the id {wanted}",
+        f"it is none of the {len(bodies):,} that are here: it was released, or it died later",
+        "zombiescope autopsy --limit 0 --json lists their ids",
+    )
+
+
 def refuse_consents(consents: Collection[str], plan: Plan, host: Host, hierarchy: Hierarchy | None) -> None:
     """What was a step when the plan was read and is none any more is no mistake, as far as that can be told."""
     known = [step.name for step in plan.steps]

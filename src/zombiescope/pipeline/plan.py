@@ -26,14 +26,14 @@ from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import Examined, examine
-from zombiescope.pipeline.mistyped import refuse_below, refuse_maker
+from zombiescope.pipeline.mistyped import refuse_below, refuse_maker, refuse_zombie
 from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.files_in_use import read_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.plan import Plan
-from zombiescope.remedies.planner import propose
+from zombiescope.remedies.planner import freeing_alone, propose
 from zombiescope.remedies.situation import Activity
 from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.services import ServicesWindow
@@ -53,12 +53,16 @@ class Scope(NamedTuple):
     maker: str | None = None
     below: bytes | None = None
     """Only those whose nearest live parent is this cgroup, or lies below it."""
+    zombie: int | None = None
+    """Only this one, by its id."""
 
     @property
     def is_narrow(self) -> bool:
-        return self.maker is not None or self.below is not None
+        return self.maker is not None or self.below is not None or self.zombie is not None
 
     def wants(self, body: Body) -> bool:
+        if self.zombie is not None and body.zombie.id != self.zombie:
+            return False
         if self.below is None:
             return True
         return body.zombie.parent == self.below or body.zombie.parent.startswith(self.below.rstrip(b"/") + b"/")
@@ -109,6 +113,8 @@ def make_plan(
         activity = activity._replace(growing=tuple(pair for pair in activity.growing if pair[0] in mine))
     judged = audited.audit if audited else None
     plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
+    if scope.zombie is not None:
+        plan = freeing_alone(plan)
     gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
     saw_units = audited is not None and bool(audited.audit.units)
     return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps, saw_units)
@@ -160,7 +166,8 @@ def _autopsy(
     refuse_maker(scope.maker, every.bodies, others)
     refuse_below(scope.below, every.bodies, host, hierarchy)
     found = chosen(every, Choice(scope.maker), host.wall_clock())
-    if scope.below is not None:
+    refuse_zombie(scope.zombie, found.bodies)
+    if scope.below is not None or scope.zombie is not None:
         bodies = tuple(body for body in found.bodies if scope.wants(body))
         found = found._replace(bodies=bodies, totals=derive_totals(bodies))
     return found, ()
@@ -174,6 +181,14 @@ def plan_for(host: Host, examined: Examined) -> Plan | Gap:
     hierarchy = examined.case.last.snapshot.hierarchy
     levers = _levers(host, hierarchy, examined.autopsy, files, asked=audit is not None and audit.was_systemd_asked)
     return propose(examined.diagnosis, examined.autopsy, audit, levers, activity=activity_of(examined.case))
+
+
+def plan_seen(host: Host, examined: Examined, autopsy: Autopsy | None) -> Plan | Gap:
+    """As `plan_for`; of a recording, what would free what it kept: without unit files it leaves out who makes them."""
+    if is_this_host(host) or autopsy is None:
+        return plan_for(host, examined)
+    levers = _levers(host, examined.case.last.snapshot.hierarchy, autopsy, None, asked=False)
+    return propose(examined.diagnosis, autopsy, None, levers, activity=activity_of(examined.case))
 
 
 def activity_of(case: Case, since: float | None = None) -> Activity:

@@ -27,14 +27,14 @@ SWEEP, RESTART, RECLAIM = "sweep", "restart", "long reclaim"
 _CAUSES = (RESTART, SWEEP, RECLAIM, SATURATED, STALL, OOM, RESET)
 _LAG_SECONDS = {SATURATED: 10.0, RESET: 30.0, JOB_FAILURE: 300.0}
 """By effect: how long after its cause it may come. A cause comes before its effect in the order above."""
-_IN_HISTORY = {
+IN_HISTORY = {
     "core-saturated": SATURATED,
     "nic-reset": RESET,
     "stat-sweep": SWEEP,
     "unit-restarted": RESTART,
     "reclaim-pass": RECLAIM,
 }
-_NOT_KEPT = "not kept one by one"
+NOT_KEPT = "not kept one by one"
 _MINUTE, _HOUR = 60.0, 3600.0
 _SEED = 20_251_116
 _STALLS = (LogEventKind.SOFT_LOCKUP, LogEventKind.HARD_LOCKUP, LogEventKind.RCU_STALL, LogEventKind.HUNG_TASK)
@@ -166,11 +166,11 @@ def _add_history(axis: _Axis, past: Past, end: float) -> None:
     watched = joined([Interval(min(times), max(times))]) if times else ()
     for pause in pauses(found.samples):
         watched = without(watched, Interval(pause.since, pause.until))
-    by_kind: dict[str, list[Mark]] = {kind: [] for kind in _IN_HISTORY.values()}
+    by_kind: dict[str, list[Mark]] = {kind: [] for kind in IN_HISTORY.values()}
     holes: dict[str, list[Interval]] = {}
     for happening in found.happenings:
-        what = _IN_HISTORY.get(happening.what, happening.what)
-        if _NOT_KEPT in happening.detail:
+        what = IN_HISTORY.get(happening.what, happening.what)
+        if NOT_KEPT in happening.detail:
             holes.setdefault(what, []).append(Interval(happening.at - _MINUTE, happening.at))
         else:
             by_kind.setdefault(what, []).append(Mark(happening.at, what, happening.detail))

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from zombiescope.facts.names import zombies_said
 from zombiescope.presenters.actions_json import PastAction, freed_by
+from zombiescope.presenters.layout import Command
 
 _UNDO = {
     "at-work": "at work now",
@@ -28,7 +29,7 @@ def render_actions_text(state: str, total: int, actions: Sequence[PastAction]) -
     if not actions:
         return [
             Text(f"nothing was applied: no journal in {state}/actions"),
-            Text("to see what could be: zombiescope plan"),
+            Command("to see what can be done", "zombiescope plan"),
         ]
     undoable = [action for action in actions if action.undo in _OPEN]
     shown = f", the newest {len(actions):,} shown" if total > len(actions) else ""
@@ -36,7 +37,7 @@ def render_actions_text(state: str, total: int, actions: Sequence[PastAction]) -
     parts: list[RenderableType] = [Text(head, style="bold")]
     for action in actions:
         parts += [Text(), *_action(action)]
-    return [*parts, Text(), Text(_next(actions, undoable))]
+    return [*parts, Text(), _next(actions, undoable)]
 
 
 def _action(action: PastAction) -> list[RenderableType]:
@@ -65,7 +66,7 @@ def _when(moment: float | None) -> str:
     return "at an unknown time" if moment is None else f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _next(actions: Sequence[PastAction], undoable: Sequence[PastAction]) -> str:
+def _next(actions: Sequence[PastAction], undoable: Sequence[PastAction]) -> Command:
     if undoable:
-        return f"to take {undoable[0].id} back: {undoable[0].undo_line}"
-    return f"to see whether {actions[0].id} holds: zombiescope verify {actions[0].id}"
+        return Command(f"to take {undoable[0].id} back", undoable[0].undo_line)
+    return Command(f"to see whether {actions[0].id} holds", f"zombiescope verify {actions[0].id}")

@@ -7,20 +7,24 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import Schedule
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.scan_text import STYLES, gap_lines
+from zombiescope.presenters.figures import Cell, Column, Fitting
+from zombiescope.presenters.layout import Block, Command, Prose
+from zombiescope.presenters.scan_text import STYLES
+from zombiescope.presenters.unknown_text import unknown_block
 
-_GAPS_SHOWN = 8
+_NAMED = 5
 _FIELDS = {
     "verdict": "needed",
     "can_loop": "can loop for ever",
@@ -33,38 +37,77 @@ _FIELDS = {
 def render_audit_text(
     audit: Audit, findings: Iterable[Finding], source: str, gaps: Iterable[Gap], *, every: bool
 ) -> list[RenderableType]:
-    parts: list[RenderableType] = [_headline(audit, source)]
-    for finding in findings:
-        line = Text(f"{finding.verdict:<8}", style=STYLES[finding.severity])
-        line.append(finding.id, style="bold").append(f": {finding.summary}" if finding.summary else "", style="")
-        parts.append(line)
+    listed = list(findings)
+    present = [finding for finding in listed if finding.verdict is Verdict.PRESENT]
+    parts: list[RenderableType] = [_answer(audit, present, source), _counts(audit)]
+    blocks = [Block("found", [_told(finding) for finding in present])] if present else []
+    fine = [finding.title for finding in listed if finding.verdict is Verdict.ABSENT]
+    blocks += [Block("not found", [f"{title[0].lower()}{title[1:]}" for title in fine])] if fine else []
+    parts += [part for block in blocks for part in (Text(), block)]
     shown_units = [unit for unit in (audit.units if every else audit.starting) if every or _matters(unit)]
     if shown_units:
         parts += [Text(), _table(shown_units)]
     quiet = len(audit.starting) - sum(_matters(unit) for unit in audit.starting)
     if quiet and not every:
-        parts.append(Text(f"{quiet} more services are needed and cannot loop (--all lists every unit)", style="dim"))
-    unknown = one_per_field(gaps)
-    parts += gap_lines(unknown[:_GAPS_SHOWN])
-    if len(unknown) > _GAPS_SHOWN:
-        parts.append(Text(f"         and {len(unknown) - _GAPS_SHOWN} more (--json lists all)", style="dim"))
+        parts.append(Text(f"{_services(quiet)} more: needed, and cannot loop (--all lists every unit)", style="dim"))
+    parts += _workloads(audit, every=every)
+    unjudged = [
+        f"{one.title[0].lower()}{one.title[1:]}: {one.summary}" for one in listed if one.verdict is Verdict.UNKNOWN
+    ]
+    return [*parts, *unknown_block(one_per_field(gaps), unjudged)]
+
+
+def audit_next(findings: Iterable[Finding], where: str) -> list[RenderableType]:
+    """What to type next; `where`: the options that name the same machine or image."""
     if any(finding.verdict is Verdict.PRESENT for finding in findings):
-        parts += [
-            Text(),
-            Text(
-                "next     zombiescope export policy, or a preset file that disables the unit in the image", style="dim"
-            ),
-        ]
-    return parts
+        return [Text(), Command("to write down what is needed and who owns it", f"zombiescope export policy{where}")]
+    return [Text(), Command("to fail a pipeline on it", f"zombiescope check{where}")]
+
+
+def _told(finding: Finding) -> Text:
+    text = Text(f"{finding.title} ", style="bold").append(f"({finding.severity})", style=STYLES[finding.severity])
+    return text.append(f": {finding.summary}" if finding.summary else "", style="")
+
+
+def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
+    if present:
+        first = present[0]
+        more = f", and {len(present) - 1} more" if len(present) > 1 else ""
+        return Prose(
+            f"{source}: {first.title[0].lower()}{first.title[1:]}: {first.summary}{more}", STYLES[first.severity]
+        )
+    if audit.cannot_tell and audit.subject != "host":
+        return Prose(f"{source}: nobody can tell what starts here", STYLES[Severity.UNKNOWN])
+    if audit.subject is Subject.MANIFESTS:
+        return _manifests_answer(audit, source)
+    unjudged = sum(unit.need is Need.UNKNOWN for unit in audit.starting)
+    if unjudged:
+        told = (
+            f"no unneeded service was found, but {unjudged:,} of {_services(len(audit.starting))} could not be judged"
+        )
+        return Prose(f"{source}: {told}", STYLES[Severity.WARNING])
+    return Prose(f"{source}: nothing to fix in {_services(len(audit.starting))} that start", STYLES[Severity.OK])
+
+
+def _manifests_answer(audit: Audit, source: str) -> Prose:
+    unsure, count = len(audit.unsure_workloads), f"{len(audit.workloads):,} workloads"
+    if unsure:
+        return Prose(f"{source}: {unsure:,} of {count} could not be judged", STYLES[Severity.WARNING])
+    return Prose(f"{source}: nothing to fix in {count}", STYLES[Severity.OK])
+
+
+def _services(count: int) -> str:
+    return f"{count:,} service{'s' if count != 1 else ''}"
 
 
 def render_changes_text(found: AuditChanges) -> list[RenderableType]:
     """What changed since the accepted audit, the worse first."""
     since = _clean(found.accepted.taken_at)
     if not found.changes:
-        return [Text(), Text(f"against  the audit of {since}: no service that starts has changed")]
-    head = f"against  the audit of {since}: {len(found.changes)} changes, {len(found.worse)} for the worse"
-    return [Text(), Text(head, style="bold"), *(_change(one) for one in found.changes)]
+        return [Text(), Block("against", [f"the audit of {since}: no service that starts has changed"])]
+    changes = f"{len(found.changes)} change{'s' if len(found.changes) != 1 else ''}"
+    head = Text(f"the audit of {since}: {changes}, {len(found.worse)} for the worse", style="bold")
+    return [Text(), Block("against", [head, *(_change(one) for one in found.changes)])]
 
 
 def _change(one: UnitChange) -> Text:
@@ -73,7 +116,7 @@ def _change(one: UnitChange) -> Text:
         told = f"{_FIELDS.get(one.field, one.field)}: {_word(one.before)}, now {_word(one.after)}"
     else:
         told = f"starts now ({_word(one.after)})" if one.kind == "added" else "no longer starts"
-    return Text(f"{'worse' if one.is_worse else '':<9}{_clean(one.unit)}  {told}", style=style)
+    return Text(f"{'worse: ' if one.is_worse else ''}{_clean(one.unit)}  {told}", style=style)
 
 
 def _word(value: str | bool | None) -> str:
@@ -87,39 +130,87 @@ def _clean(text: str) -> str:
     return text if text.isprintable() else shown(text.encode("utf-8", "surrogateescape"))
 
 
-def _headline(audit: Audit, source: str) -> Text:
+def _counts(audit: Audit) -> Prose:
     needs = [unit.need for unit in audit.starting]
     counts = ", ".join(f"{needs.count(need)} {need}" for need in Need)
     roles = f"; roles: {', '.join(audit.roles)}" if audit.roles else ""
-    return Text(f"{source}: {len(audit.starting)} of {len(audit.units)} services start ({counts}){roles}", style="bold")
+    if audit.subject is Subject.MANIFESTS:
+        unneeded, unsure = len(audit.unneeded_workloads), len(audit.unsure_workloads)
+        return Prose(f"{len(audit.workloads)} workloads ({unneeded} unneeded, {unsure} could not be judged)", "dim")
+    return Prose(f"{len(audit.starting)} of {_services(len(audit.units))} start ({counts}){roles}", "dim")
+
+
+def _workloads(audit: Audit, *, every: bool) -> list[RenderableType]:
+    """Beside systemd: what starts for ever and leaves cgroups, what nothing needs; then what runs undeclared."""
+    rows = [one for one in audit.workloads if every or (one.starts and _workload_matters(one))]
+    parts: list[RenderableType] = []
+    if rows:
+        columns = [
+            Column("beside systemd", is_number=False, least_width=16),
+            Column("starts for ever", is_number=False, least_width=8),
+            Column("cgroup per life", is_number=False, least_width=6),
+            Column("needed", is_number=False),
+            Column("why", is_number=False, least_width=20),
+        ]
+        rows.sort(key=lambda one: (not one.is_risk, one.need is Need.NEEDED, one.name))
+        parts += [Text(), Fitting(columns, [_workload(one) for one in rows])]
+    return [*parts, *_running(audit.cross_check)]
+
+
+def _workload(one: WorkloadAudit) -> list[Cell]:
+    style = "red" if one.is_risk else ("yellow" if one.need is Need.UNNEEDED else "")
+    per_day = f", {one.lives.per_day:,.4g} per day" if one.lives.per_day else ""
+    for_ever = f"{_YES_NO[one.lives.for_ever]}{per_day}"
+    why = f"{one.lives.why}; {one.why}"
+    leaves = _YES_NO[one.lives.leaves_cgroups]
+    return [Text(one.name, style=style), for_ever, leaves, Text(one.need, style=style), why]
+
+
+_YES_NO = {True: "yes", False: "no", None: "?"}
+
+
+def _workload_matters(one: WorkloadAudit) -> bool:
+    return one.may_loop or one.lives.for_ever is None or one.need is Need.UNNEEDED
+
+
+def _running(found: CrossCheck | None) -> list[RenderableType]:
+    if found is None:
+        return []
+    told = []
+    if found.undeclared_containers:
+        first = found.undeclared_containers[0]
+        told.append(f"{len(found.undeclared_containers)} containers run that nothing here declares, such as {first}")
+    if found.outside:
+        names = ", ".join(sorted(found.outside, key=lambda name: (-(found.outside or {})[name], name))[:_NAMED])
+        told.append(f"{len(found.outside)} programs run in no unit, container or session: {names}")
+    if found.not_running:
+        told.append(f"{len(found.not_running)} declared containers do not run: {', '.join(found.not_running[:_NAMED])}")
+    return [Text(), Block("running", told)] if told else []
 
 
 def _matters(unit: UnitAudit) -> bool:
     return unit.need is not Need.NEEDED or unit.may_loop
 
 
-def _table(units: list[UnitAudit]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("unit", "enabled", "loops for ever", "needed", "why"):
-        table.add_column(name, overflow="fold")
+def _table(units: list[UnitAudit]) -> Fitting:
+    widths = (("unit", 12), ("enabled", 8), ("loops for ever", 8), ("needed", None), ("why", 24))
+    columns = [Column(name, is_number=False, least_width=width) for name, width in widths]
+    rows: list[list[Cell]] = []
     order = {Need.UNNEEDED: 0, Need.UNKNOWN: 1, Need.NEEDED: 2}
     for unit in sorted(units, key=lambda unit: (not unit.is_risk, order[unit.need], unit.name)):
         style = "red" if unit.is_risk else ("yellow" if unit.need is Need.UNNEEDED else "")
-        why = f"{unit.policy.why}; {unit.why}" if unit.may_loop else unit.why
-        table.add_row(
-            Text(shown(unit.name.encode()), style=style),
-            unit.enabled,
-            _loops(unit),
-            Text(unit.need, style=style),
-            Text(why),
-        )
-    return table
+        why = f"{unit.loop_why}; {unit.why}" if unit.may_loop else unit.why
+        name = Text(shown(unit.name.encode()), style=style)
+        rows.append([name, unit.enabled, _loops(unit), Text(unit.need, style=style), why])
+    return Fitting(columns, rows)
 
 
 def _loops(unit: UnitAudit) -> str:
     if unit.policy.can_loop:
         rate = unit.policy.restarts_per_day
-        return f"yes, {rate:,.0f} a day" if rate else "yes"
+        return f"yes, {rate:,.0f} per day" if rate else "yes"
+    if unit.upheld_by:
+        return "yes, upheld"
     if unit.restarts_inside:
         return "inside itself"
     return "?" if unit.policy.can_loop is None else "no"

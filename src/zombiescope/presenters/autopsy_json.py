@@ -91,7 +91,7 @@ def render_autopsy(
     body: Json = {
         "tier": walk.tier,
         "zombies": [render_body(entry) for entry in shown_bodies],
-        "totals": _totals(autopsy),
+        "totals": render_totals(autopsy),
         "reconciliation": _reconciliation(autopsy.reconciliation),
         "walk": {
             "live": walk.live_count,
@@ -140,7 +140,7 @@ def render_body(entry: Body) -> Json:
     }
 
 
-def _totals(autopsy: Autopsy) -> Json:
+def render_totals(autopsy: Autopsy) -> Json:
     totals = autopsy.totals
     return {
         "zombies": totals.zombies,
@@ -154,7 +154,7 @@ def _totals(autopsy: Autopsy) -> Json:
             {"actions": list(actions), "zombies": zombies, "cost": cost_of(actions)}
             for actions, zombies in totals.freed_together.items()
         ],
-        "in_vain": [vain._asdict() for vain in totals.in_vain],
+        "in_vain": [vain._asdict() for vain in totals.useless],
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
@@ -16,58 +16,96 @@ from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
-from zombiescope.facts.zombies import Pin, Walk
+from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import count, duration, size
-from zombiescope.presenters.scan_text import gap_lines
+from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
+from zombiescope.presenters.layout import Block, Command, Prose, again
+from zombiescope.presenters.plain_words import words_of
+from zombiescope.presenters.unknown_text import unknown_block
 
 _ROWS = 10
 _PINS = 3
 _INSTANCES = 3
+_SORTS = 5
+_TITLES = {"maker": "maker", "pin": "held by", "file": "file", "parent": "nearest live parent"}
+_TIERS = {
+    Tier.BPF: "BPF",
+    Tier.KCORE: "/proc/kcore",
+    Tier.PAGES: "the machine's pages",
+    Tier.RESIDUAL: "memory.stat alone",
+}
 
 
-def render_autopsy_text(  # noqa: PLR0913 (what was found, and how to show it)
+class AutopsyShown(NamedTuple):
+    """How the answer was asked for."""
+
+    limit: int | None = None
+    """How many zombies to list; 0 lists all, None one of each sort."""
+    group: str | None = None
+    is_root: bool = True
+    root: str | None = None
+    """The recording or folder that was looked at."""
+
+
+_PLAIN = AutopsyShown()
+
+
+def render_autopsy_text(
     snapshot: Snapshot,
     walk: Walk,
     autopsy: Autopsy,
     gaps: Iterable[Gap],
+    asked: AutopsyShown = _PLAIN,
     *,
-    limit: int,
-    group: str | None,
     files: Sequence[PinnedFile] = (),
 ) -> list[RenderableType]:
     found = autopsy.reconciliation
-    parts: list[RenderableType] = [Text(_headline(autopsy)), _reconciled(walk, autopsy)]
+    parts: list[RenderableType] = [Prose(_headline(autopsy)), _reconciled(walk, autopsy)]
     if autopsy.bodies:
-        parts += [Text(), _grouped(autopsy, group)] if group else _overview(autopsy)
-        examples = autopsy.bodies[:limit] if limit else autopsy.bodies
-        parts += [Text(), _examples(examples, snapshot.taken_at)]
-        if len(examples) < len(autopsy.bodies):
-            parts.append(Text(f"  and {len(autopsy.bodies) - len(examples):,} more (--limit 0 shows all)", style="dim"))
+        parts += [Text(), _grouped(autopsy, asked.group)] if asked.group else _overview(autopsy)
+        parts += _examples(autopsy, snapshot.taken_at, asked.limit)
     if files:
-        parts += [Text(), _files_table(files[:limit] if limit else files)]
+        most = _SORTS if asked.limit is None else asked.limit or len(files)
+        parts += [Text(), _files_table(files[:most]), *_left_out(len(files) - most)]
     if found.agree is False:
-        parts += [Text(), Text(f"the counts do not agree: {found.why}", style="yellow")]
-    return parts + gap_lines(one_per_field([*walk.gaps, *gaps]))
+        parts += [Text(), Prose(f"the counts do not agree: {found.why}", "yellow")]
+    return [*parts, *unknown_block(one_per_field([*walk.gaps, *gaps])), Text(), _next(autopsy, asked)]
 
 
-def _files_table(files: Iterable[PinnedFile]) -> Table:
-    table = _table("file that pins zombies", "kind", "pages", "below", left=("kind", "below"))
-    for file in files:
-        table.add_row(
-            Text(_file(file.pin) or "(no name)"), file.pin.kind, count(file.pin.pages), Text(shown(file.parent))
-        )
-    return table
+def _next(autopsy: Autopsy, asked: AutopsyShown) -> Command:
+    if not autopsy.bodies and autopsy.reconciliation.counted_minus_live and not asked.is_root:
+        return Command("to see them one by one", "sudo zombiescope autopsy")
+    if autopsy.bodies:
+        return Command("to see what to do about them", again("plan", asked.root))
+    return Command("to look at the host", again("scan", asked.root))
+
+
+def _left_out(count: int) -> list[RenderableType]:
+    return [Text(f"  and {count:,} more (--limit 0 shows all)", style="dim")] if count > 0 else []
+
+
+def _files_table(files: Iterable[PinnedFile]) -> Fitting:
+    columns = (
+        Column("file that holds zombies", is_number=False, least_width=12),
+        Column("kind", is_number=False),
+        Column("pages"),
+        Column("below", is_number=False, least_width=10),
+    )
+    rows = [
+        (_file(file.pin) or "(no name)", words_of(file.pin.kind), count(file.pin.pages), shown(file.parent))
+        for file in files
+    ]
+    return Fitting(columns, rows)
 
 
 def _headline(autopsy: Autopsy) -> str:
     totals = autopsy.totals
     if totals.zombies is None:
         there = autopsy.reconciliation.counted_minus_live
-        return f"{count(there)} zombies, but they could not be seen one by one: which are of that choice is not known"
+        return f"{count(there)} zombies, but they could not be seen one by one: how many of them match is not known"
     if not totals.zombies:
         walked = autopsy.reconciliation.walk
-        return f"none of the {walked:,} zombies is of that choice" if walked else "no zombies"
+        return f"none of the {zombies_said(walked)} matches" if walked else "no zombies"
     if not autopsy.bodies:
         return (
             f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages, but they could not be seen one by one"
@@ -79,14 +117,15 @@ def _headline(autopsy: Autopsy) -> str:
     below = f"{parents:,} live parent" + ("s" if parents != 1 else "")
     return (
         f"{zombies_said(totals.zombies, 'hold')} {count(totals.pages)} pages ({size((totals.pages or 0) * autopsy.page_bytes)})"
-        f"{beside} below {below}; {first.share:.0%} are of {first.maker}"
+        f"{beside} below {below}; {first.share:.0%} were left by {first.maker}"
     )
 
 
 def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
     found = autopsy.reconciliation
-    parts = [f"tier {walk.tier}", f"walk {count(found.walk)}, census {count(found.counted_minus_live)}"]
-    parts.append(f"pages {count(found.walk_pages)}, memory.stat {count(found.residual_pages)}")
+    parts = [f"seen by {_TIERS.get(walk.tier, walk.tier)}"]
+    parts.append(f"{count(found.walk)} walked, {count(found.counted_minus_live)} counted")
+    parts.append(f"pages: {count(found.walk_pages)} walked, {count(found.residual_pages)} in memory.stat")
     if found.agree:
         parts.append("all counts agree")
     if walk.kernel_nanoseconds is not None:
@@ -96,39 +135,43 @@ def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
 
 def _overview(autopsy: Autopsy) -> list[RenderableType]:
     totals = autopsy.totals
-    makers = _table("maker", "zombies", "share")
+    pins = [(words_of(kind), count(zombies)) for kind, zombies in totals.by_pin.items()]
+    freed = [(words_of(action), count(zombies), COSTS[action]) for action, zombies in totals.freed_by.items()]
+    freed += [
+        (" and ".join(map(words_of, actions)), count(zombies), cost_of(actions))
+        for actions, zombies in totals.freed_together.items()
+    ]
+    useless = [(words_of(one.action), count(one.zombies), one.why) for one in totals.useless]
+    tables = [
+        _makers(autopsy),
+        _table(("held by", "zombies"), pins),
+        _table(("freed by", "zombies", "at the cost of"), freed),
+    ]
+    if useless:
+        tables.append(_table(("does not help", "zombies", "because"), useless))
+    return [part for table in tables for part in (Text(), table)]
+
+
+def _makers(autopsy: Autopsy) -> Fitting:
+    """The biggest first; instances of one template are one row."""
+    totals = autopsy.totals
+    rows: list[tuple[Cell, Cell, Cell]] = []
     for share in totals.by_maker[:_ROWS]:
-        makers.add_row(
-            Text(f"{share.maker} ({share.name})" if share.name else share.maker),
-            count(share.zombies),
-            f"{share.share:.1%}",
-        )
+        name = f"{share.maker} ({share.name})" if share.name else share.maker
+        rows.append((name, count(share.zombies), f"{share.share:.1%}"))
         instances = instances_of(autopsy.bodies, share.maker)
         if len(instances) > 1:
             named = ", ".join(f"{name} {zombies:,}" for name, zombies in instances[:_INSTANCES])
             more = f" and {len(instances) - _INSTANCES:,} more" if len(instances) > _INSTANCES else ""
-            makers.add_row(Text(f"  {len(instances):,} instances: {named}{more}", style="dim"), "", "")
+            rows.append((Text(f"{len(instances):,} instances: {named}{more}", style="dim"), "", ""))
     if len(totals.by_maker) > _ROWS:
         rest = sum(share.zombies for share in totals.by_maker[_ROWS:])
-        makers.add_row(f"{len(totals.by_maker) - _ROWS:,} others", count(rest), f"{rest / len(autopsy.bodies):.1%}")
-    pins = _table("pinned by", "zombies")
-    for kind, zombies in totals.by_pin.items():
-        pins.add_row(kind, count(zombies))
-    freed = _table("freed by", "zombies", "at the cost of", left=("at the cost of",))
-    for action, zombies in totals.freed_by.items():
-        freed.add_row(action, count(zombies), COSTS[action])
-    for actions, zombies in totals.freed_together.items():
-        freed.add_row(" and ".join(actions), count(zombies), cost_of(actions))
-    tables = [makers, pins, freed]
-    if totals.in_vain:
-        vain = _table("does not help", "zombies", "because", left=("because",))
-        for one in totals.in_vain:
-            vain.add_row(one.action, count(one.zombies), one.why)
-        tables.append(vain)
-    return [part for table in tables for part in (Text(), table)]
+        others = f"{len(totals.by_maker) - _ROWS:,} others"
+        rows.append((others, count(rest), f"{rest / len(autopsy.bodies):.1%}"))
+    return _table(("maker", "zombies", "share"), rows, numbers=("zombies", "share"))
 
 
-def _grouped(autopsy: Autopsy, group: str) -> Table:
+def _grouped(autopsy: Autopsy, group: str) -> Fitting:
     """The pages are the group's own: of a file those that are the file's, of a kind of pin those that it holds."""
     zombies: Counter[str] = Counter()
     pages: Counter[str] = Counter()
@@ -139,11 +182,11 @@ def _grouped(autopsy: Autopsy, group: str) -> Table:
             pages[key] += held or 0
             if held is None:
                 sampled.add(key)
-    table = _table(group, "zombies", "pages")
+    rows = []
     for key, number in zombies.most_common():
         known = count(None) if key in sampled and not pages[key] else count(pages[key])
-        table.add_row(Text(key), count(number), f"at least {known}" if key in sampled and pages[key] else known)
-    return table
+        rows.append((key, count(number), f"at least {known}" if key in sampled and pages[key] else known))
+    return _table((_TITLES[group], "zombies", "pages"), rows, numbers=("zombies", "pages"))
 
 
 Held = dict[str, int | None]
@@ -167,32 +210,50 @@ def _file(pin: Pin) -> str | None:
 
 GROUPS: dict[str, Callable[[Body], Held]] = {
     "maker": lambda body: {body.maker: pages_of(body.zombie)},
-    "pin": lambda body: _by(body, lambda pin: str(pin.kind), "none seen"),
+    "pin": lambda body: _by(body, lambda pin: words_of(pin.kind), "none seen"),
     "file": lambda body: _by(body, _file, "(no file)"),
     "parent": lambda body: {shown(body.zombie.parent): pages_of(body.zombie)},
 }
 
 
-def _examples(bodies: Iterable[Body], now: float) -> Table:
-    """A zombie a paragraph: the path in full, then what pins it and what would free it."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for body in bodies:
-        zombie = body.zombie
-        age = "age ?" if zombie.born_at is None else f"{duration(max(now - zombie.born_at, 0))} old"
-        table.add_row(Text("zombie", style="bold"), Text(shown(zombie.path)))
-        table.add_row(
-            "", Text(f"id {zombie.id}, {age}, {body.maker}, {count(zombie.references.total)} references", style="dim")
-        )
-        for number, pin in enumerate(zombie.pins[:_PINS]):
-            table.add_row("  pinned by" if number == 0 else "", Text(_pinned(pin)))
-        if len(zombie.pins) > _PINS:
-            table.add_row("", f"and {len(zombie.pins) - _PINS} more")
-        if not zombie.pins:
-            table.add_row("  pinned by", "nothing that could be seen")
-        table.add_row("  freed by", Text(_freed(body)))
-    return table
+def _examples(autopsy: Autopsy, now: float, limit: int | None) -> list[RenderableType]:
+    """One of each sort, the sort of which there are most first; or as many as were asked for, one by one."""
+    if limit is not None:
+        listed = autopsy.bodies[:limit] if limit else autopsy.bodies
+        parts = [part for body in listed for part in (Text(), _example(body, now))]
+        return [*parts, *_left_out(len(autopsy.bodies) - len(listed))]
+    sorts: dict[object, list[Body]] = {}
+    for body in autopsy.bodies:
+        sorts.setdefault(_sort(body), []).append(body)
+    most_first = sorted(sorts.values(), key=lambda bodies: -len(bodies))
+    parts = [part for bodies in most_first[:_SORTS] for part in (Text(), _example(bodies[0], now, len(bodies) - 1))]
+    return [*parts, *_left_out(sum(map(len, most_first[_SORTS:])))]
+
+
+def _sort(body: Body) -> object:
+    """Zombies of one maker that are held by the same kinds and freed in the same way are told once."""
+    kinds = frozenset(str(pin.kind) for pin in body.zombie.pins)
+    return body.maker, kinds, frozenset(str(remedy.action) for remedy in body.remedies)
+
+
+def _example(body: Body, now: float, alike: int = 0) -> Block:
+    """A zombie in a paragraph: the path in full, then what holds it and what would free it."""
+    zombie = body.zombie
+    age = "age unknown" if zombie.born_at is None else f"{duration(max(now - zombie.born_at, 0))} old"
+    lines = [Text(shown(zombie.path), style="bold")]
+    lines.append(Text(f"id {zombie.id}, {age}, {body.maker}, {_references(zombie.references.total)}", style="dim"))
+    held = [f"held by {_pinned(pin)}" for pin in zombie.pins[:_PINS]] or ["held by nothing that could be seen"]
+    if len(zombie.pins) > _PINS:
+        held.append(f"and by {len(zombie.pins) - _PINS} more")
+    lines += [Text(line) for line in held]
+    lines.append(Text(f"freed by: {_freed(body)}"))
+    if alike:
+        lines.append(Text(f"and {alike:,} more like it", style="dim"))
+    return Block("zombie", lines)
+
+
+def _references(number: int | None) -> str:
+    return "1 reference" if number == 1 else f"{count(number)} references"
 
 
 def _pinned(pin: Pin) -> str:
@@ -202,18 +263,15 @@ def _pinned(pin: Pin) -> str:
         else ""
     )
     used = f", used by {pin.holder}" if pin.holder and _file(pin) else ""
-    return f"{pin.kind} {_file(pin) or pin.holder or ''}".rstrip() + pages + used
+    return f"{words_of(pin.kind)} {_file(pin) or pin.holder or ''}".rstrip() + pages + used
 
 
 def _freed(body: Body) -> str:
     remedies = body.remedies
     joint = " and " if remedies[0].together else ", or "
-    return joint.join(f"{remedy.action} {remedy.target}" for remedy in remedies[:_PINS])
+    return joint.join(f"{words_of(remedy.action)} ({remedy.target})" for remedy in remedies[:_PINS])
 
 
-def _table(first: str, *others: str, left: tuple[str, ...] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
-    return table
+def _table(names: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: tuple[str, ...] = ("zombies",)) -> Fitting:
+    columns = [Column(name, name in numbers, None if name in numbers else 10) for name in names]
+    return Fitting(columns, rows)

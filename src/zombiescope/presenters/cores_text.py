@@ -11,7 +11,8 @@ from rich.text import Text
 from zombiescope.facts.cores import Blame, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.scan_text import gap_lines
+from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.unknown_text import unknown_block
 
 LEGEND = (
     ("K", "bold red", "saturated in the kernel"),
@@ -105,6 +106,7 @@ _MOST_OWN_ROWS = 24
 _MOST_STRETCHES = 12
 _MOST_NAMES = 4
 _LEAST_COLUMNS = 10
+_AXIS_STEPS, _AXIS_COLUMNS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600), 8
 _WORTH_TELLING = 0.05
 _HELD_BY = {
     CoreMode.SYSTEM: "in the kernel",
@@ -131,11 +133,27 @@ class Row:
             for letter in strip(windows_of_row, self._seen.began_at, self._seen.seconds, columns):
                 line.append(letter, style=STYLES[letter])
             yield line.append(f"  {tail}", style="dim")
+        yield Text(" " * (names + 2) + _time_axis(self._seen.seconds, columns), style="dim", no_wrap=True)
+
+
+def _time_axis(seconds: float, columns: int) -> str:
+    """Seconds since watching began, below the strips: the beginning, the end, and as many between as fit."""
+    line, last = "0 s", f"{seconds:.3g} s"
+    step = next((step for step in _AXIS_STEPS if step / seconds * columns >= _AXIS_COLUMNS), seconds)
+    at = step
+    while at < seconds:
+        place = round(at / seconds * columns)
+        if place + len(f"{at:g}") + 1 + len(last) > columns:
+            break
+        line = line.ljust(place) + f"{at:g}"
+        at += step
+    return line + last.rjust(columns - len(line)) if len(line) + len(last) < columns else line
 
 
 def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
     if isinstance(seen, Gap):
-        return [Text(f"the cores could not be watched: {seen.reason}", style="magenta"), *gap_lines([seen])]
+        first = Prose(f"the cores could not be watched: {seen.reason}", "magenta")
+        return [first, *unknown_block([seen]), Text(), Command("to look at everything else", "zombiescope doctor")]
     parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), _legend(seen)]
     ranked = sorted(seen.stretches, key=lambda each: -each.seconds)
     for stretch in sorted(ranked[:_MOST_STRETCHES]):
@@ -146,7 +164,13 @@ def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
             Text(f"and {len(ranked) - _MOST_STRETCHES:,} shorter stretches (--json lists all)", style="dim"),
         ]
     unblamed = [seen.blame] if isinstance(seen.blame, Gap) and seen.stretches else []
-    return [*parts, *gap_lines([*seen.gaps, *unblamed])]
+    parts += unknown_block([*seen.gaps, *unblamed])
+    next_ = (
+        ("to see the cause", "zombiescope doctor")
+        if seen.stretches
+        else ("to watch longer", "zombiescope cores --seconds 60")
+    )
+    return [*parts, Text(), Command(*next_)]
 
 
 def _verdict(seen: CoresSeen) -> Text:
@@ -190,14 +214,24 @@ def _tail(uses: Sequence[CoreUse]) -> str:
     return f"user {time.user / known:4.0%}  kernel {time.kernel / known:4.0%}{tail}"
 
 
-def _legend(seen: CoresSeen) -> Text:
-    used = {letter_of(window.time) for _, windows, _ in _rows(seen) for window in windows}
-    line = Text(style="dim")
-    for letter, _, words in LEGEND:
-        if letter in used:
-            line.append(f"{letter} {words}   ")
-    line.rstrip()
-    return line
+class Legend:
+    """What the letters that were used mean; a line ends between two of them."""
+
+    def __init__(self, used: set[str]) -> None:
+        self._words = [(letter, style, words) for letter, style, words in LEGEND if letter in used]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = Text()
+        for letter, style, words in self._words:
+            if len(line) and len(line) + len(words) + 5 > options.max_width:
+                yield line
+                line = Text()
+            line.append("   " if len(line) else "").append(letter, style=style).append(f" {words}", style="dim")
+        yield line
+
+
+def _legend(seen: CoresSeen) -> Legend:
+    return Legend({letter_of(window.time) for _, windows, _ in _rows(seen) for window in windows})
 
 
 def _stretch_lines(stretch: Stretch, blame: Blame | Gap) -> list[RenderableType]:

@@ -93,7 +93,7 @@ def render_report(report: Report) -> Json:
         "first_remedy": diagnosis.first_remedy,
         "chains": [list(chain) for chain in diagnosis.chains],
         "findings": [render_finding(finding) for finding in diagnosis.findings],
-        "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.in_vain],
+        "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.useless],
         "correlations": [_correlation(found) for found in report.correlations],
         "pressure": render_pressure(case.pressure),
         "handed_on": render_handed_on(case.last.snapshot.handed_on),

@@ -40,8 +40,13 @@ def render_doctor_markdown(report: Report) -> str:
         ]
         if finding.evidence:
             lines += ["| fact | value | unit | source | at |", "|---|---:|---|---|---|", *map(_row, finding.evidence)]
-    if diagnosis.in_vain:
-        lines += ["", "## In vain", "", *(f"- {plain(each.what)}: {plain(each.why)}" for each in diagnosis.in_vain)]
+    if diagnosis.useless:
+        lines += [
+            "",
+            "## What does not help",
+            "",
+            *(f"- {plain(each.what)}: {plain(each.why)}" for each in diagnosis.useless),
+        ]
     others = [finding for finding in diagnosis.findings if finding.verdict is not Verdict.PRESENT]
     lines += ["", "## Not found, and not known", ""]
     lines += [f"- {code(each.id)} {each.verdict}: {plain(each.summary)}" for each in others]

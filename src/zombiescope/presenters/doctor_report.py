@@ -11,7 +11,8 @@ from zombiescope.diagnosis.engine import LOOK_FROM_THE_HOST, NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Timeline
-from zombiescope.presenters.figures import size
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import UNKNOWN, duration, size
 from zombiescope.remedies.plan import Plan, Step
 
 _FIRST = {
@@ -86,6 +87,24 @@ def value_of(item: Evidence) -> str:
     if item.unit == "bytes" and isinstance(item.value, int):
         return size(item.value)
     return f"{item.value:,}" if isinstance(item.value, int | float) else str(item.value)
+
+
+def amount(item: Evidence) -> str:
+    """The number with its unit, as a person says it: 30 us, 64 % of one core, 1.41 GiB."""
+    value, unit = item.value, item.unit
+    if not isinstance(value, int | float):
+        return " ".join(filter(None, (UNKNOWN if value is None else str(value), "" if unit == "path" else unit)))
+    if unit == "bytes":
+        return size(round(value))
+    if unit == "seconds since the epoch":
+        return f"{rfc3339(value)[:19].replace('T', ' ')} UTC"
+    if unit.startswith("seconds"):
+        return duration(value) + unit.removeprefix("seconds")
+    if unit.startswith("nanoseconds"):
+        return duration(value / 1e9) + unit.removeprefix("nanoseconds")
+    if unit.startswith("of ") and not isinstance(item.value, int):
+        return f"{value:.0%} {unit}" if value >= 0.01 or not value else f"{value:.2%} {unit}"
+    return f"{value:,.10g} {unit}".rstrip()
 
 
 def frees(step: Step) -> str:

@@ -1,113 +1,201 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor's answer for a person: the verdict, the chain, each finding with its evidence, and what could not be known."""
+"""The doctor's answer on one screen: verdict, chain in words, the facts that decide, what to do, what is unknown, what to type
+next. `explain` adds every check with its evidence."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
+from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.doctor_json import last_gaps
-from zombiescope.presenters.doctor_report import Report, frees, told_correlation, told_first, value_of
+from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import Column, Fitting
-from zombiescope.presenters.scan_text import STYLES, gap_lines, handed_on_lines
-from zombiescope.remedies.plan import Step
+from zombiescope.presenters.layout import Block, Command, Prose, again
+from zombiescope.presenters.plain_words import FINDINGS, fact_label, link_words
+from zombiescope.presenters.scan_text import STYLES, handed_on_lines
+from zombiescope.presenters.unknown_text import listed, unknown_block
+from zombiescope.remedies.plan import Plan, Step
 
-_LABEL_WIDTH = 10
-_MOST_STEPS = 8
+_MOST_FACTS = 3
+_MOST_STEPS = 5
+_MOST_CHAINS = 3
+_DECIDES = ("zombie-population", "visible-leak", "zombie-growth")
+_REFUSED = ("permitted", "permission denied", "needs root", "as root", "eperm", "eacces")
+_COUNTED = {Severity.CRITICAL: "critical", Severity.WARNING: "warning"}
 
 
-def render_doctor_text(case: Case, diagnosis: Diagnosis, first: str = "") -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(diagnosis.verdict, style=STYLES[diagnosis.worst])]
-    parts += _summary(diagnosis, first)
-    for finding in diagnosis.present:
-        parts += [Text(), _headline(finding), *([_evidence_table(finding.evidence)] if finding.evidence else [])]
-    parts += _others(diagnosis)
+class Shown(NamedTuple):
+    """How the answer was asked for."""
+
+    explain: bool = False
+    is_root: bool = True
+    root: str | None = None
+    """The recording or folder that was looked at."""
+    page: str | None = None
+    """Where the page was written."""
+
+    def again(self, command: str) -> str:
+        return again(command, self.root)
+
+
+_PLAIN = Shown()
+
+
+def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]:
+    """Without a plan, and with all evidence."""
+    return render_report_text(Report(case, diagnosis), Shown(explain=True))
+
+
+def render_report_text(report: Report, asked: Shown = _PLAIN) -> list[RenderableType]:
+    case, diagnosis = report.case, report.diagnosis
+    parts: list[RenderableType] = [Prose(diagnosis.verdict, STYLES[diagnosis.worst]), _counted(diagnosis)]
+    blocks = [
+        Block("chain", _chains(case, diagnosis)),
+        Block("facts", [] if asked.explain else _facts(diagnosis)),
+        Block("do", _to_do(report)),
+        Block("no use", _no_use(diagnosis, explain=asked.explain)),
+        Block("follows", map(told_correlation, report.correlations)),
+        Block("page", [] if asked.page is None else [shown(asked.page.encode("utf-8", "surrogateescape"))]),
+    ]
+    for block in blocks:
+        parts += [Text(), block] if block.lines else []
     parts += handed_on_lines(case.last.snapshot.handed_on)
-    if diagnosis.in_vain:
-        parts += [Text(), _labelled("in vain", (Text(f"{each.what}: {each.why}") for each in diagnosis.in_vain))]
-    parts += gap_lines(gap for gap in one_per_field(last_gaps(case)) if not gap.fact.startswith("growth"))
-    return parts
+    if asked.explain:
+        parts += _explained(diagnosis)
+    gaps = [*report.gaps, *(_all_gaps(case) if asked.explain else [])]
+    parts += unknown_block(gaps, _unknown(diagnosis, asked))
+    return [*parts, Text(), *_next(report, asked)]
 
 
-def render_report_text(report: Report, page: str | None = None) -> list[RenderableType]:
-    """With the plan in short, whether failures follow, and where the page is."""
+def _all_gaps(case: Case) -> list[Gap]:
+    return [gap for gap in one_per_field(last_gaps(case)) if not gap.fact.startswith("growth")]
+
+
+def _counted(diagnosis: Diagnosis) -> Prose:
+    """How many checks came out how."""
+    found = Counter(
+        "unknown" if each.verdict is Verdict.UNKNOWN else _COUNTED.get(each.severity, "fine")
+        for each in diagnosis.findings
+    )
+    told = ", ".join(f"{found[word]} {word}" for word in ("critical", "warning", "fine", "unknown") if found[word])
+    return Prose(f"severity {diagnosis.worst} · {len(diagnosis.findings)} checks: {told}", "dim")
+
+
+def _chains(case: Case, diagnosis: Diagnosis) -> list[str]:
+    """From the cause to what hurts."""
+    population = case.last.scan.population
+    zombies = None if isinstance(population, Gap) else population.zombies
+    told = [" -> ".join(link_words(diagnosis, name, zombies) for name in reversed(chain)) for chain in diagnosis.chains]
+    more = [f"and {len(told) - _MOST_CHAINS} more (--explain)"] if len(told) > _MOST_CHAINS else []
+    return told[:_MOST_CHAINS] + more
+
+
+def _facts(diagnosis: Diagnosis) -> list[str]:
+    """The few findings that decide: the cause, the stock, and what hurts."""
+    if not diagnosis.chains:
+        return []
+    chain = diagnosis.chains[0]
+    wanted = [chain[-1], *(name for name in chain if name in _DECIDES), chain[0], *chain[1:-1]]
+    names = list(dict.fromkeys(wanted))[:_MOST_FACTS]
+    ordered = [name for name in reversed(chain) if name in names]
+    summaries = [diagnosis.finding(name).summary for name in ordered]
+    return [summary for summary in summaries if summary not in diagnosis.verdict]
+
+
+def _to_do(report: Report) -> list[str]:
     first = told_first(report.diagnosis, report.plan)
-    parts = render_doctor_text(report.case, report.diagnosis, first)
-    if report.correlations:
-        lines = (Text(told_correlation(each)) for each in report.correlations)
-        parts += [Text(), _labelled("follows", lines)]
-    if not isinstance(report.plan, Gap) and report.plan.steps:
-        steps = [Text(f"{step.n}. {step.title}{_frees(step)}") for step in report.plan.steps]
-        parts += [Text(), _labelled("plan", [*steps[:_MOST_STEPS], Text("zombiescope plan tells each step in full")])]
-    if page is not None:
-        parts += [Text(), _labelled("page", (Text(shown(page.encode("utf-8", "surrogateescape"))),))]
-    return parts
+    steps = () if isinstance(report.plan, Gap) else report.plan.steps
+    told = [f"{step.n}. {step.title}{_frees(step)}" for step in steps[:_MOST_STEPS]]
+    if len(steps) > _MOST_STEPS:
+        told.append(f"and {len(steps) - _MOST_STEPS} more steps")
+    is_told = any(step.finding == report.diagnosis.origin and not step.is_for_people for step in steps)
+    return told if is_told or not first else [first, *told]
 
 
 def _frees(step: Step) -> str:
+    if step.is_for_people:
+        return " (you do this by hand)"
     return f" (frees {frees(step)})" if frees(step) else ""
 
 
-def _summary(diagnosis: Diagnosis, first: str) -> list[RenderableType]:
-    if not diagnosis.chains:
-        return []
-    rows: list[RenderableType] = [Text()]
-    for number, chain in enumerate(diagnosis.chains):
-        line = Text(" <- ".join(chain), style="" if number else "bold")
-        rows.append(_labelled("chain" if number == 0 else "", (line,)))
-    if first:
-        rows.append(_labelled("first", (Text(first),)))
-    return rows
+def _no_use(diagnosis: Diagnosis, *, explain: bool) -> list[str]:
+    """What people try, and what does not help here."""
+    if explain:
+        return [f"{each.what}: {each.why}" for each in diagnosis.useless]
+    return [", ".join(each.what for each in diagnosis.useless)] if diagnosis.useless else []
 
 
-def _others(diagnosis: Diagnosis) -> list[RenderableType]:
-    absent = [finding.id for finding in diagnosis.findings if finding.verdict is Verdict.ABSENT]
+def _unknown(diagnosis: Diagnosis, asked: Shown) -> list[str]:
+    """What could not be ruled out, and why: a line for each reason; one for all that only root may see."""
     unknown = [finding for finding in diagnosis.findings if finding.verdict is Verdict.UNKNOWN]
+    if asked.explain:
+        return _by_reason(unknown)
+    refused = [each for each in unknown if not asked.is_root and any(word in each.summary.lower() for word in _REFUSED)]
+    rest = _by_reason(finding for finding in unknown if finding not in refused)
+    if not refused:
+        return rest
+    things = listed([FINDINGS[each.id].thing for each in refused])
+    return [f"{len(refused)} of {len(diagnosis.findings)} checks need root: cannot rule out {things}", *rest]
+
+
+def _by_reason(findings: Iterable[Finding]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for finding in findings:
+        reasons.setdefault(finding.summary, []).append(FINDINGS[finding.id].thing)
+    return [f"cannot rule out {listed(things)}: {reason}" for reason, things in reasons.items()]
+
+
+def _explained(diagnosis: Diagnosis) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    if absent:
-        parts += [Text(), _labelled("absent", (Text(", ".join(absent)),))]
-    by_reason: dict[str, list[str]] = {}
-    for finding in unknown:
-        by_reason.setdefault(finding.summary, []).append(finding.id)
-    if by_reason:
-        lines = (Text(f"{', '.join(names)}: {reason}") for reason, names in by_reason.items())
-        parts += [Text(), _labelled("unknown", lines)]
-    return parts
-
-
-def _labelled(label: str, lines: Iterable[Text]) -> Table:
-    """A word in the margin, and lines that fold beside it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 0), show_header=False)
-    table.add_column(width=_LABEL_WIDTH, no_wrap=False, overflow="fold")
-    table.add_column(overflow="fold")
-    for number, line in enumerate(lines):
-        table.add_row(Text("" if number else label, style="bold"), line)
-    return table
-
-
-def _headline(finding: Finding) -> Text:
-    line = Text(f"{finding.verdict:<8}", style=STYLES[finding.severity])
-    line.append(f"{finding.id}", style="bold")
-    tail = f" ({finding.severity})" if finding.verdict is Verdict.PRESENT else ""
-    return line.append(f"{tail}: {finding.summary}", style="")
+    for finding in diagnosis.present:
+        line = Text(f"{finding.title} ", style="bold").append(
+            f"({finding.severity}, {finding.id})", style=STYLES[finding.severity]
+        )
+        parts += [Text(), Prose(line.append(f": {finding.summary}", style=""))]
+        parts += [_evidence_table(finding.evidence)] if finding.evidence else []
+    fine = [
+        f"{FINDINGS[each.id].thing}: {each.summary}" for each in diagnosis.findings if each.verdict is Verdict.ABSENT
+    ]
+    return [*parts, Text(), Block("fine", fine)] if fine else parts
 
 
 def _evidence_table(evidence: tuple[Evidence, ...]) -> Fitting:
     columns = (
         Column("fact", is_number=False, least_width=14),
-        Column("value", least_width=12),
-        Column("unit", is_number=False, least_width=8),
-        Column("source", is_number=False, least_width=12),
+        Column("value", least_width=10),
+        Column("source", is_number=False, least_width=10),
         Column("at", is_number=False),
     )
-    rows = [(item.fact, value_of(item), item.unit, item.source, f"{rfc3339(item.at)[11:19]}Z") for item in evidence]
-    return Fitting(columns, rows, indent=8, is_headed=False)
+    rows = [(fact_label(item.fact), amount(item), item.source, f"{rfc3339(item.at)[11:19]}Z") for item in evidence]
+    return Fitting(columns, rows, indent=4, is_headed=False)
+
+
+def _next(report: Report, asked: Shown) -> list[RenderableType]:
+    diagnosis = report.diagnosis
+    refused = not asked.is_root and any(each.verdict is Verdict.UNKNOWN for each in diagnosis.findings)
+    if refused:
+        return [Command("to see everything", "sudo zombiescope doctor")]
+    evidence = Command("to see the evidence of every check", asked.again("doctor --explain"))
+    if diagnosis.chains and _has_steps(report.plan):
+        plan = Command("to see each step in full", asked.again("plan"))
+        return [plan] if asked.explain else [evidence, plan]
+    if not asked.explain:
+        return [evidence]
+    if asked.root is not None:
+        return [Command("to look at the zombies one by one", asked.again("autopsy"))]
+    return [Command("to keep watching", "zombiescope agent")]
+
+
+def _has_steps(plan: Plan | Gap) -> bool:
+    return isinstance(plan, Gap) or bool(plan.steps)

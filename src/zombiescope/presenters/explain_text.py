@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
-from rich.padding import Padding
+from rich.markdown import Markdown
 from rich.text import Text
 
-_PLURALS = {"finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
+from zombiescope.presenters.layout import Command, Prose
+
+_PLURALS = {"page": "pages", "finding": "findings", "pin": "kinds of pin", "metric": "metrics", "gap": "gaps"}
 _TOLD = {
+    "page": "what to do with a sick node, step by step; which cure fits which symptom",
     "finding": "what `doctor` can find",
     "pin": "what keeps a zombie, as `autopsy` names it",
     "metric": "what the agent serves",
-    "gap": "facts that may be missing, as the `unknown` lines name them; * stands for anything",
+    "gap": "facts that may be missing, as `gaps` in JSON name them; * stands for anything",
 }
 
 
@@ -37,8 +41,19 @@ def render_page(page: Page) -> list[RenderableType]:
     for label, text in page.rows:
         if label:
             parts += [Text(), Text(label, style="dim")]
-        parts.append(Padding(Text(text), (0, 0, 0, 2)))
-    return [*parts, Text(), Text(f"next: {page.next}")]
+        parts.append(Prose(f"  {text}"))
+    return [*parts, Text(), Command("next", page.next)]
+
+
+_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+def render_document(markdown: str, next_command: str) -> list[RenderableType]:
+    """A page of the documentation. A link leads nowhere on a node without a network: its words stay."""
+    title, _, body = _LINK.sub(r"\1", _COMMENT.sub("", markdown)).partition("\n")
+    heading = Text(title.removeprefix("# "), style="bold")
+    return [heading, Text(), Markdown(body.strip(), hyperlinks=False), Text(), Command("next", next_command)]
 
 
 def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
@@ -46,5 +61,5 @@ def render_list(words: Mapping[str, Sequence[str]]) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(f"{', '.join(counts[:-1])} and {counts[-1]} are explained", style="bold")]
     for kind, each in words.items():
         parts += [Text(), Text(f"{_PLURALS[kind]}: {_TOLD[kind]}", style="dim")]
-        parts.append(Padding(Text("  ".join(each)), (0, 0, 0, 2)))
-    return [*parts, Text(), Text("to read one: zombiescope explain WORD")]
+        parts.append(Prose(f"  {'  '.join(each)}"))
+    return [*parts, Text(), Command("to read one", "zombiescope explain WORD")]

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
+
+from zombiescope.presenters.layout import longest_piece, wrapped
 
 UNKNOWN = "?"
 
@@ -44,61 +47,95 @@ def duration(seconds: float | None) -> str:
 
 
 _GAP = 2
+Cell = str | Text
 
 
 class Column(NamedTuple):
     name: str
     is_number: bool = True
     least_width: int | None = None
-    """May be folded to this width; None means never."""
+    """May be folded between words, but not below this width; None means never."""
 
 
 class Fitting:
-    """The first column says what the row is about. `is_headed` shows the names of the columns."""
+    """A table where there is room for it, else a line for each figure. Column `about` says what the row is about. `is_headed`
+    shows the names of the columns."""
 
     def __init__(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0, is_headed: bool = True
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        *,
+        indent: int = 0,
+        is_headed: bool = True,
+        about: int = 0,
     ) -> None:
         self._columns = columns
-        self._rows = rows
+        self._rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         self._indent = indent
         self._is_headed = is_headed
+        self._about = about % len(columns)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        least = self._indent + sum(_GAP + self._least_width(number) for number in range(len(self._columns))) - _GAP
-        yield self._table() if least <= options.max_width else self._lines()
+        del console
+        widths = self._widths(options.max_width - self._indent - _GAP * (len(self._columns) - 1))
+        yield from self._lines(options.max_width) if widths is None else self._table(widths)
 
-    def _least_width(self, number: int) -> int:
-        column = self._columns[number]
-        if column.least_width is not None:
-            return column.least_width
-        names = [column.name] if self._is_headed else []
-        return max(len(text) for text in [*names, *(row[number] for row in self._rows)])
+    def _widths(self, room: int) -> list[int] | None:
+        """Of each column; None where they do not fit without breaking a word."""
+        whole = [max(map(cell_len, self._texts(number)), default=0) for number in range(len(self._columns))]
+        least = [self._least(number, width) for number, width in enumerate(whole)]
+        if sum(least) > room:
+            return None
+        spare = room - sum(least)
+        for number in range(len(least)):
+            more = min(whole[number] - least[number], spare)
+            least[number] += more
+            spare -= more
+        return least
 
-    def _table(self) -> Table:
-        table = Table(
-            box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0), show_header=self._is_headed
-        )
-        if self._indent:
-            table.add_column(min_width=self._indent - _GAP)
-        for column in self._columns:
-            table.add_column(
-                column.name,
-                justify="right" if column.is_number else "left",
-                no_wrap=column.least_width is None,
-                min_width=column.least_width,
-                overflow="fold",
-            )
+    def _texts(self, number: int) -> list[str]:
+        named = [self._columns[number].name] if self._is_headed else []
+        return [*named, *(row[number].plain for row in self._rows)]
+
+    def _least(self, number: int, whole: int) -> int:
+        wanted = self._columns[number].least_width
+        if wanted is None:
+            return whole
+        return min(max(wanted, *map(longest_piece, self._texts(number)), 0), whole)
+
+    def _table(self, widths: list[int]) -> Iterator[Text]:
+        if self._is_headed:
+            yield from self._row([Text(column.name, style="bold") for column in self._columns], widths)
         for row in self._rows:
-            table.add_row(*([""] if self._indent else []), *map(Text, row))
-        return table
+            yield from self._row(row, widths)
 
-    def _lines(self) -> Text:
-        lines: list[str] = []
+    def _row(self, row: Sequence[Text], widths: list[int]) -> Iterator[Text]:
+        cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for beside in zip_longest(*cells, fillvalue=Text()):
+            line = Text(" " * self._indent)
+            for number, (cell, width) in enumerate(zip(beside, widths, strict=True)):
+                missing = " " * (width - cell_len(cell.plain))
+                gap = " " * _GAP if number else ""
+                line = (
+                    line.append(gap + missing).append_text(cell)
+                    if self._columns[number].is_number
+                    else (line.append(gap).append_text(cell).append(missing))
+                )
+            line.rstrip()
+            yield line
+
+    def _lines(self, width: int) -> Iterator[Text]:
         for row in self._rows:
             if not self._is_headed:
-                lines.append(f"  {' '.join(row)}")
+                yield from _below("  ", Text(" ").join(cell for cell in row if cell), width)
                 continue
-            figures = zip(self._columns[1:], row[1:], strict=True)
-            lines += [row[0], *(f"  {column.name} {figure}" for column, figure in figures)]
-        return Text("\n".join(lines), overflow="fold")
+            yield from wrapped(row[self._about], width)
+            for number, cell in enumerate(row):
+                if number != self._about and cell:
+                    name = self._columns[number].name
+                    yield from _below("  ", Text(f"{name} " if name else "").append_text(cell), width)
+
+
+def _below(margin: str, text: Text, width: int) -> Iterator[Text]:
+    yield from (Text(margin).append_text(line) for line in wrapped(text, width - len(margin)))

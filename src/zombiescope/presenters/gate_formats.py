@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.names import shown
+from zombiescope.presenters.layout import Block, Command, Prose
 
 NPD_CHARACTERS = 80
 _NAMED_FIRST = 3
@@ -20,6 +24,19 @@ _ANNOTATIONS = {
 }
 _ANNOTATIONS_PER_STEP = 10
 _PERFORMANCE = ("zombies", "ratio", "growth", "sweep", "directories")
+
+
+def render_check_text(gate: Gate, source: str, where: str = "", *, is_image: bool = False) -> list[RenderableType]:
+    """`where`: the options that name the same machine or image."""
+    first, *rest = render_text(gate, source).split("\n")
+    reasons = [Block(f"  {line[2:10].rstrip()}", [line[10:].lstrip()], style="", width=11) for line in rest]
+    if is_image:
+        next_ = Command("to see every service", f"zombiescope audit{where}")
+    elif gate.verdict is GateVerdict.OK:
+        next_ = Command("nothing to do; to look closer", f"zombiescope doctor{where}")
+    else:
+        next_ = Command("to see the cause and what to do", f"zombiescope doctor{where}")
+    return [Prose(first, "bold"), *reasons, Text(), next_]
 
 
 def render_text(gate: Gate, source: str) -> str:

@@ -24,6 +24,10 @@ RULES = {
     "image-risk": "A service that nothing needs may be restarted for ever",
     "loop-risk": "A service that may be restarted for ever, and nobody could say whether it is needed",
     "audit": "The services could be looked at",
+    "boot-loop": "A service was restarted over and over within minutes of the first boot",
+    "boot-leak": "Zombies that the booted image would make per day",
+    "boot": "The image could be booted",
+    "workloads": "Containers, pods and schedules could be looked at, and none starts for ever without need",
 }
 _NAMED = 20
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/@._-~")

@@ -10,6 +10,8 @@ from zombiescope.presenters.document import Json
 
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _HERE = '{instance=~"$instance"}'
+_WORST, _ALL = '{cores="worst",instance=~"$instance"}', '{cores="all",instance=~"$instance"}'
+_CADVISOR = f"rate(container_cpu_cfs_throttled_periods_total{_HERE}[5m]) / (rate(container_cpu_cfs_periods_total{_HERE}[5m]) > 0)"
 _WIDTH, _HEIGHT, _COLUMNS = 12, 8, 2
 
 
@@ -51,6 +53,67 @@ PANELS = (
         "Cores saturated in the kernel",
         "percentunit",
         ((f"rate({_here(names.CORE_SATURATED)}[5m])", "{{mode}} (cores)"),),
+    ),
+    Panel(
+        "Network card resets",
+        "short",
+        (
+            (f"sum without (reason) (increase({_here(names.NIC_RESETS)}[15m]))", "{{device}}"),
+            (f"increase(node_ethtool_total_resets{_HERE}[15m])", "{{device}} (node_exporter)"),
+        ),
+    ),
+    Panel(
+        "Poll latency: what one packet in a thousand waits for its core",
+        "s",
+        (
+            (_here(names.POLL_WAIT_P999), "worst core, last minute"),
+            (f"histogram_quantile(0.999, rate({names.POLL_WAIT.name}_bucket{_WORST}[5m]))", "of softirqs, worst core"),
+            (f"histogram_quantile(0.999, rate({names.POLL_WAIT.name}_bucket{_ALL}[5m]))", "of softirqs, all cores"),
+            (f"histogram_quantile(0.999, rate({names.POLL_RUN.name}_bucket{_WORST}[5m]))", "one poll, worst core"),
+        ),
+    ),
+    Panel(
+        "Softirqs that wait, packets dropped before a core took them",
+        "short",
+        (
+            (f"rate({_here(names.SOFTIRQ_WAIT)}[5m])", "ksoftirqd waits (cores)"),
+            (f"sum without (cpu) (rate(node_softnet_dropped_total{_HERE}[5m]))", "dropped per second (node_exporter)"),
+            (
+                f"sum without (cpu) (rate(node_softnet_times_squeezed_total{_HERE}[5m]))",
+                "cut short per second (node_exporter)",
+            ),
+        ),
+    ),
+    Panel(
+        "Reclaim and throttling on one axis: together is not because",
+        "percentunit",
+        (
+            (f"sum without (who) (rate({_here(names.RECLAIM_CPU)}[5m]))", "reclaim (cores)"),
+            (_here(names.THROTTLED_SHARE), "most throttled cgroup (share of its periods)"),
+            (f"rate({_here(names.THROTTLED)}[5m])", "held by quotas (seconds per second)"),
+            (f"max by (instance) ({_CADVISOR})", "most throttled container (cAdvisor)"),
+        ),
+    ),
+    Panel(
+        "Pressure: time that tasks wait",
+        "percentunit",
+        (
+            (f"rate({_here(names.PRESSURE)}[5m])", "{{resource}} {{kind}}"),
+            (f"rate(node_pressure_memory_waiting_seconds_total{_HERE}[5m])", "memory some (node_exporter)"),
+        ),
+    ),
+    Panel(
+        "Readers of cgroup statistics, in the kernel",
+        "percentunit",
+        ((f"rate({_here(names.SWEEPERS)}[5m])", "of a core"),),
+    ),
+    Panel(
+        "Major faults per second",
+        "short",
+        (
+            (f"rate({_here(names.MAJOR_FAULTS)}[5m])", "major faults"),
+            (f"rate(node_vmstat_pgmajfault{_HERE}[5m])", "major faults (node_exporter)"),
+        ),
     ),
     Panel("Restarts of units that loop", "short", ((f"increase({_here(names.UNIT_RESTARTS)}[15m])", "{{unit}}"),)),
     Panel("Findings", "short", ((_here(names.FINDING), "{{id}} ({{severity}})"),)),

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis.growth import Forecast, Growth
@@ -15,7 +14,9 @@ from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import duration
+from zombiescope.presenters.figures import Column, Fitting, duration
+from zombiescope.presenters.layout import Block, Command, Prose
+from zombiescope.presenters.unknown_text import unknown_block
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
@@ -24,6 +25,7 @@ _MOST_EVENTS = 12
 _MARKS = {"memory": "5 % of memory"}
 _UNSHOWN = frozenset({"uptime"})
 _SECONDS = "_seconds"
+_COLUMNS = (Column("", is_number=False), *(Column(name) for name in ("first", "last", "least", "most")))
 
 
 def render_history_text(
@@ -31,24 +33,27 @@ def render_history_text(
 ) -> list[RenderableType]:
     if recall is None:
         first = "nothing of that time could be read" if gaps else "nothing is remembered of that time"
-        return [Text(first), *_gaps(gaps)]
+        return [
+            Prose(first),
+            *unknown_block(gaps),
+            Text(),
+            Command("to see all of it", "zombiescope history --last all"),
+        ]
     span = f"{rfc3339(recall.since)[:19]} to {rfc3339(recall.until)[:19]} UTC"
     boots = f", {recall.boots} boots" if recall.boots > 1 else ""
     parts: list[RenderableType] = [
-        Text(f"{recall.samples:,} samples, {span}{boots}"),
-        Text(growth_sentence(recall.growth, recall.risen, _last_total(recall)), style="bold"),
+        Prose(growth_sentence(recall.growth, recall.risen, _last_total(recall)), "bold"),
+        Prose(f"{recall.samples:,} samples, {span}{boots}", "dim"),
     ]
-    parts += [Text(line) for line in _clock(recall.growth)]
-    parts += [_moment(moment)] if moment else [_series(recall), *_makers(recall)]
+    parts += [Prose(line) for line in _clock(recall.growth)]
+    parts += [Text(), *(_moment(moment) if moment else [_series(recall), *_makers(recall)])]
     if recall.pauses:
-        parts.append(Text("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:]))))
-    if happenings:
-        parts.append(_events(happenings))
-    return [*parts, *_gaps(gaps)]
-
-
-def _gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
-    return [Text(f"gap: {gap.fact}: {gap.reason}") for gap in gaps]
+        parts += [Text(), Prose("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:])))]
+    parts += _events(happenings)
+    parts += [*unknown_block(gaps), Text()]
+    if moment:
+        return [*parts, Command("to see what went before and after", "zombiescope history")]
+    return [*parts, Command("to see any past moment", f"zombiescope history --at {rfc3339(recall.until)[:16]}")]
 
 
 def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = (), last: int | None = None) -> str:
@@ -59,7 +64,7 @@ def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()
     now = trend.now if last is None else last
     per_hour = trend.slope.per_second * 3600
     if trend.slope.low <= 0:
-        return f"{now:,} zombies, not growing (slope {per_hour:+.1f} an hour, within its range of nought)"
+        return f"{now:,} zombies, not growing ({per_hour:+.1f} per hour, which is within the noise)"
     began = (
         f"since {_moment_of(trend.since, growth.at)}"
         if trend.is_since_seen
@@ -67,7 +72,7 @@ def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()
     )
     who = _who(growth, risen)
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
-    return f"{now:,} zombies, {per_hour:.1f} more an hour ({low:.1f} to {high:.1f}) {began}{who}"
+    return f"{now:,} zombies, {per_hour:.1f} more per hour ({low:.1f} to {high:.1f}) {began}{who}"
 
 
 def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
@@ -143,34 +148,34 @@ def sparkline(points: Sequence[Point], width: int = _WIDTH) -> str:
     )
 
 
-def _series(recall: Recall) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("series", overflow="fold")
-    _add_figures(table)
-    for series in recall.series:
-        if series.name not in _UNSHOWN and not series.name.startswith(MAKER_PREFIX):
-            table.add_row(Text(series.name.removesuffix(_SECONDS)), *_figures(series))
-    return table
+def _series(recall: Recall) -> Fitting:
+    rows = [
+        (_name(series.name), *_figures(series))
+        for series in recall.series
+        if series.name not in _UNSHOWN and not series.name.startswith(MAKER_PREFIX)
+    ]
+    return Fitting([Column("series", is_number=False, least_width=8), *_COLUMNS], rows)
+
+
+def _name(series: str) -> str:
+    if series.startswith(MAKER_PREFIX):
+        return f"zombies left by {series.removeprefix(MAKER_PREFIX)}"
+    return series.removesuffix(_SECONDS).replace("_", " ")
 
 
 def _makers(recall: Recall) -> list[RenderableType]:
-    """Their names come last, whole: they are what is looked for."""
+    """The biggest first. Their names come last, where there is room for them."""
     makers = [series for series in recall.series if series.name.startswith(MAKER_PREFIX) and max(_values(series)) > 0]
     if not makers:
         return []
-    table = Table(box=None, pad_edge=False)
-    _add_figures(table)
-    table.add_column("zombies by maker", overflow="fold")
     makers.sort(key=lambda each: (-each.last, -max(_values(each)), each.name))
-    for series in makers[:_MOST_MAKERS]:
-        table.add_row(*_figures(series), Text(series.name.removeprefix(MAKER_PREFIX)))
-    return [table]
-
-
-def _add_figures(table: Table) -> None:
-    table.add_column("", no_wrap=True, min_width=_WIDTH)
-    for title in ("first", "last", "least", "most"):
-        table.add_column(title, justify="right", no_wrap=True)
+    rows = [(*_figures(series), series.name.removeprefix(MAKER_PREFIX)) for series in makers[:_MOST_MAKERS]]
+    parts: list[RenderableType] = [
+        Text(),
+        Fitting([*_COLUMNS, Column("zombies by maker", is_number=False, least_width=16)], rows, about=-1),
+    ]
+    rest = len(makers) - _MOST_MAKERS
+    return [*parts, Text(f"and {rest:,} more makers (--json lists all)", style="dim")] if rest > 0 else parts
 
 
 def _figures(series: Series) -> tuple[str, ...]:
@@ -188,20 +193,28 @@ def figure(name: str, value: float) -> str:
     return duration(value) if name.endswith(_SECONDS) and value else f"{value:,.10g}"
 
 
-def _moment(moment: Sample) -> Table:
-    table = Table(title=f"as it was at {rfc3339(moment.at)}", box=None, pad_edge=False, title_justify="left")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("series", overflow="fold")
+def _moment(moment: Sample) -> list[RenderableType]:
     makers = {name for name in moment.values if name.startswith(MAKER_PREFIX)}
     most_first = sorted(makers, key=lambda name: (-moment.values[name], name))
-    for name in [*(name for name in moment.values if name not in makers), *most_first]:
-        value = moment.values[name]
-        table.add_row(figure(name, value), Text(name.removesuffix(_SECONDS)))
-    return table
+    rows = [
+        (figure(name, moment.values[name]), _name(name))
+        for name in [*(name for name in moment.values if name not in makers), *most_first]
+    ]
+    title = Text(f"as it was at {rfc3339(moment.at)}", style="italic")
+    return [title, Fitting([Column("value"), Column("series", is_number=False, least_width=8)], rows, about=-1)]
 
 
-def _events(happenings: Sequence[Happening]) -> Table:
-    table = Table(title="events", box=None, pad_edge=False, title_justify="left", show_header=False)
-    for each in happenings[-_MOST_EVENTS:]:
-        table.add_row(rfc3339(each.at)[:19], Text(each.what), Text(each.detail))
-    return table
+def _events(happenings: Sequence[Happening]) -> list[RenderableType]:
+    """The newest; those of one kind that say the same are one line."""
+    if not happenings:
+        return []
+    told: dict[tuple[str, str], list[float]] = {}
+    for each in happenings:
+        told.setdefault((each.what, each.detail), []).append(each.at)
+    newest = sorted(told.items(), key=lambda pair: pair[1][-1])[-_MOST_EVENTS:]
+    lines = [
+        f"{rfc3339(times[-1])[:19].replace('T', ' ')}  {what} {detail}".rstrip()
+        + (f" ({len(times):,} times since {rfc3339(times[0])[:16].replace('T', ' ')})" if len(times) > 1 else "")
+        for (what, detail), times in newest
+    ]
+    return [Text(), Block("events", lines)]

@@ -13,7 +13,7 @@ from zombiescope.analysis.scan import Scan
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.facts import metric_names as names
-from zombiescope.facts.agent import Moment, SweepTimes
+from zombiescope.facts.agent import HistogramSample, Moment, SweepTimes
 from zombiescope.facts.cgroups import Hierarchy, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import Metric
@@ -25,7 +25,7 @@ class Family(NamedTuple):
     metric: Metric
     samples: tuple[tuple[tuple[str, ...], float], ...]
     """Label values in the order of the metric's labels, and the value."""
-    histogram: SweepTimes | None = None
+    histograms: tuple[HistogramSample, ...] = ()
 
 
 def render_families(moment: Moment, scan: Scan, diagnosis: Diagnosis, growth: Growth | Gap) -> list[Family]:
@@ -34,7 +34,7 @@ def render_families(moment: Moment, scan: Scan, diagnosis: Diagnosis, growth: Gr
         *_events(moment),
         *_growth(growth),
         *_measured(moment),
-        Family(names.SWEEP, (), moment.sweeps),
+        Family(names.SWEEP, (), (_sweeps(moment.sweeps),)),
         Family(
             names.FINDING,
             tuple(((each.id, each.severity), 1) for each in diagnosis.findings if each.verdict is Verdict.PRESENT),
@@ -46,7 +46,12 @@ def render_families(moment: Moment, scan: Scan, diagnosis: Diagnosis, growth: Gr
         Family(names.BUILD, (((__version__,), 1),)),
         Family(names.NODE, ((_node(moment), 1),)),
     ]
-    return [family for family in found if family.samples or family.histogram]
+    return [family for family in found if family.samples or family.histograms]
+
+
+def _sweeps(times: SweepTimes) -> HistogramSample:
+    counts = tuple(map(float, times.buckets))
+    return HistogramSample(names.SWEEP, (), names.SWEEP_BUCKETS, counts, times.sweeps, times.seconds)
 
 
 def _population(moment: Moment, scan: Scan) -> Iterator[Family]:
@@ -89,6 +94,8 @@ def _measured(moment: Moment) -> Iterator[Family]:
     """What the light probes tell, a family for each metric."""
     for metric in dict.fromkeys(sample.metric for sample in moment.measured):
         yield Family(metric, tuple((each.labels, each.value) for each in moment.measured if each.metric == metric))
+    for metric in dict.fromkeys(sample.metric for sample in moment.histograms):
+        yield Family(metric, (), tuple(each for each in moment.histograms if each.metric == metric))
 
 
 def _one(metric: Metric, value: float) -> Family:

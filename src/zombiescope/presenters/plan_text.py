@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, zombies_said
+from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import count, size
-from zombiescope.presenters.scan_text import gap_lines
+from zombiescope.presenters.layout import Block, Command, Prose, again
+from zombiescope.presenters.unknown_text import unknown_block
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
@@ -36,27 +37,16 @@ _UNDO = {
     Undo.NONE: "cannot be undone",
 }
 _NAMED = 3
+_BESIDE = 13
 
 
-class Asked(NamedTuple):
-    """How the plan was asked for: what does it must be asked for in the same way."""
-
-    maker: str | None = None
-    below: str | None = None
-    root: str | None = None
-    """The root folder of an image."""
-    is_elsewhere: bool = False
-    """It was made from a recording: it is to be done on the host that was recorded."""
-
-
-_HERE = Asked()
-
-
-def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = _HERE) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(headline(plan), style="bold"), *render_steps(plan)]
-    if plan.own_steps:
-        parts += [Text(), *map(Text, apart_lines(plan)), Text(_last_words(plan, asked))]
-    return parts + gap_lines(one_per_field(gaps))
+def render_plan_text(plan: Plan, gaps: Iterable[Gap], asked: Asked = HERE, before: str = "") -> list[RenderableType]:
+    """`before`: what the first line begins with."""
+    first = f"{before}{headline(plan)}"
+    parts: list[RenderableType] = [Prose(first, "bold"), *render_steps(plan)]
+    apart = [Prose(line) for line in apart_lines(plan)]
+    parts += [Text(), *apart] if apart else []
+    return [*parts, *unknown_block(one_per_field(gaps)), Text(), *_last_words(plan, asked)]
 
 
 def headline(plan: Plan) -> str:
@@ -66,7 +56,7 @@ def headline(plan: Plan) -> str:
         about = f" with {zombies_said(plan.zombies)}" if plan.zombies else ""
         return f"nothing to do{about}"
     people = len(plan.steps) - len(plan.own_steps)
-    tail = f"; {people} more for people" if people else ""
+    tail = f"; {people} more to do by hand" if people else ""
     return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{_freed(plan)}{tail}"
 
 
@@ -84,10 +74,10 @@ def apart_lines(plan: Plan) -> list[str]:
     if not plan.set_apart:
         return []
     lines = [
-        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {_quoted(step.name)}"
+        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {quoted(step.name)}"
         for step in plan.set_apart
     ]
-    return ["not in the line below; decide on each by itself:", *lines]
+    return ["not in the last line; decide on each by itself:", *lines]
 
 
 def _why_apart(plan: Plan, step: Step) -> str:
@@ -98,31 +88,34 @@ def _why_apart(plan: Plan, step: Step) -> str:
     return " and ".join(each for each in (gain, whole) if each)
 
 
-def _last_words(plan: Plan, asked: Asked) -> str:
-    if plan.consents or any(not step.needs_consent for step in plan.own_steps):
-        return next_words(list(plan.consents), asked)
-    return f"to do one of them all the same{next_words([], asked).removeprefix('to do it')} --consent NAME"
+def _last_words(plan: Plan, asked: Asked) -> list[RenderableType]:
+    """What to type next."""
+    if not plan.own_steps and plan.zombies is None and not asked.is_root:
+        return [Command("to see what can be done", "sudo zombiescope plan")]
+    if not plan.own_steps:
+        return [Command("to look closer", again("doctor", asked.root))]
+    if not plan.consents and all(step.needs_consent for step in plan.own_steps):
+        every = next_command((), asked)
+        return [
+            Command(
+                f"to do one of them all the same{every.why.removeprefix('to do it')}", f"{every.command} --consent NAME"
+            )
+        ]
+    told = [Prose("each --consent allows one step that needs it", "dim")] if plan.consents else []
+    return [*told, next_command(plan.consents, asked)]
 
 
-def next_words(consents: list[str], asked: Asked) -> str:
-    options = [("maker", asked.maker), ("below", asked.below), ("root", asked.root)]
-    options += [("consent", name) for name in consents]
-    given = "".join(f" --{option} {_quoted(value)}" for option, value in options if value is not None)
-    allowed = " (each --consent allows one step that needs it)" if consents else ""
+def next_command(consents: Sequence[str], asked: Asked) -> Command:
+    """Does what was planned, and no more."""
     where = ", on the host that was recorded" if asked.is_elsewhere else ""
-    return f"to do it{where}: zombiescope apply --yes{given}{allowed}"
-
-
-def _quoted(name: str) -> str:
-    plain = all(character.isalnum() or character in "-_./:@" for character in name)
-    return name if plain else "'" + name.replace("'", "'\\''") + "'"
+    return Command(f"to do it{where}", apply_command(consents, asked, really=True))
 
 
 def render_steps(plan: Plan) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for step in plan.steps:
         parts += [Text(), _title(step)]
-        parts += [_line(label, text) for label, text in _lines(step)]
+        parts += [_beside(label, text) for label, text in _lines(step)]
     return parts
 
 
@@ -138,7 +131,7 @@ def _title(step: Step) -> Text:
     line = Text(f"{step.n:>2}. ", style="bold")
     line.append(step.title, style="bold")
     if step.is_for_people:
-        return line.append("   for people: never done here", style="dim")
+        return line.append("   you do this by hand", style="dim")
     line.append("   risk ").append(step.risk, style=_STYLES[step.risk])
     return line.append(f", {_UNDO[step.undo]}")
 
@@ -151,7 +144,7 @@ def _lines(step: Step) -> Iterable[tuple[str, str]]:
     if step.instead_of:
         yield "instead", f"of {_few(list(step.instead_of))}, which is not needed then"
     if step.needs_consent:
-        yield "consent", f"--consent {_quoted(step.name)}"
+        yield "consent", f"--consent {quoted(step.name)}"
     yield "check", step.check
 
 
@@ -189,5 +182,5 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _line(label: str, text: str) -> Text:
-    return Text(f"    {label:<9}", style="dim").append(text, style="")
+def _beside(label: str, text: str) -> Block:
+    return Block(f"    {label}", [text], style="dim", width=_BESIDE)

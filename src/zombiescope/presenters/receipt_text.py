@@ -13,11 +13,12 @@ from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.pressure import Vitals
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
+from zombiescope.presenters.layout import Command
 from zombiescope.presenters.receipt_json import Done, Kept
 from zombiescope.remedies.plan import Undo
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
-_MARKS = {"done": "done", "skipped": "skipped", "for-people": "yours"}
+_MARKS = {"done": "done", "skipped": "skipped", "for-people": "by hand"}
 
 
 def render_receipt_text(
@@ -36,10 +37,10 @@ def render_receipt_text(
     if kept:
         files = f"{len(kept):,} deleted file{'s' if len(kept) != 1 else ''}"
         parts += [Text(), Text(f"copies of {files} are kept, such as {kept[0].copy} of {kept[0].path}")]
-        parts.append(Text(f"to put them back: {restore}"))
+        parts.append(Command("to put them back", restore))
     if any(step.step.undo is not Undo.NONE for step in done):
-        parts += [Text(), Text(f"to take it back: {undo or f'zombiescope undo {action} --yes'}")]
-    return parts
+        return [*parts, Text(), Command("to take it back", undo or f"zombiescope undo {action} --yes")]
+    return parts if kept else [*parts, Text(), Command("to look at the host", "zombiescope scan")]
 
 
 def render_done_line(steps: Sequence[Done]) -> str:
@@ -56,11 +57,13 @@ def _came(step: Done) -> str:
     return f"   freed {step.zombies_freed:,} ({predicted})"
 
 
-def render_verify_text(action: str, outcome: Outcome, before: Vitals, after: Vitals) -> list[RenderableType]:
+def render_verify_text(
+    action: str, outcome: Outcome, before: Vitals, after: Vitals, undo: str = ""
+) -> list[RenderableType]:
     columns = (Column("", is_number=False), Column("before"), Column("after"))
     rows = [
         ("zombies of the plan", count(before.ours), count(after.ours)),
-        ("growth an hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
+        ("growth per hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
         ("restarts of the maker", count(before.restarts), count(after.restarts)),
         ("zombies of the host", count(before.zombies), count(after.zombies)),
         ("one sweep", duration(before.sweep_seconds), duration(after.sweep_seconds)),
@@ -73,9 +76,17 @@ def render_verify_text(action: str, outcome: Outcome, before: Vitals, after: Vit
         Text(),
         Fitting(columns, rows),
     ]
-    if outcome.verdict is Held.NOT_HELD:
-        parts += [Text(), Text(f"to take it back: zombiescope undo {action} --yes")]
-    return parts
+    return [*parts, Text(), _after(action, outcome, undo)]
+
+
+def _after(action: str, outcome: Outcome, undo: str) -> Command:
+    match outcome.verdict:
+        case Held.NOT_HELD:
+            return Command("to take it back", undo or f"zombiescope undo {action} --yes")
+        case Held.INCONCLUSIVE:
+            return Command("to watch again", f"zombiescope verify {action}")
+        case _:
+            return Command("to look at the host", "zombiescope scan")
 
 
 def _rate(value: float | None) -> str:
@@ -108,7 +119,7 @@ def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept],
     else:
         head = Text(f"taken back: {_changes(len(taken))} of {action}", style="green")
     lines = [Text(f"  {each.outcome:<17}{each.what}   {each.why}".rstrip()) for each in taken]
-    return [head, *lines, Text(), *_kept_lines(kept), Text(_next(kept, restore, to_do="zombiescope scan"))]
+    return [head, *lines, Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
 
 
 def render_undo_dry_run(
@@ -119,11 +130,11 @@ def render_undo_dry_run(
     number = len(todo) + (len(kept) if also_files else 0)
     head = f"dry run: nothing was changed; {_changes(number)} of {action} would be taken back"
     parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo), Text()]
-    do_it = f"to do it: {restore if also_files else undo}"
+    do_it = Command("to do it", restore if also_files else undo)
     if not kept:
-        return [*parts, Text(do_it)]
-    more = [] if also_files else [Text(f"to put them back, too: {restore}")]
-    return [*parts, *_kept_lines(kept), *more, Text(do_it)]
+        return [*parts, do_it]
+    more = [] if also_files else [Command("to put them back, too", restore)]
+    return [*parts, *_kept_lines(kept), *more, do_it]
 
 
 def _kept_lines(kept: Sequence[Kept]) -> list[Text]:
@@ -137,8 +148,8 @@ def _kept_lines(kept: Sequence[Kept]) -> list[Text]:
     return lines
 
 
-def _next(kept: Sequence[Kept], restore: str, to_do: str) -> str:
-    return f"to put them back: {restore}" if kept else f"to look at the host: {to_do}"
+def _next(kept: Sequence[Kept], restore: str, to_do: str) -> Command:
+    return Command("to put them back", restore) if kept else Command("to look at the host", to_do)
 
 
 def _changes(number: int) -> str:

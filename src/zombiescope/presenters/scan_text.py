@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.analysis import cost
@@ -15,17 +12,25 @@ from zombiescope.analysis.scan import ParentShare, Scan
 from zombiescope.diagnosis.case import Observation
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
-from zombiescope.facts.cgroups import HandedOn, Hierarchy
+from zombiescope.facts.cgroups import CountSource, HandedOn, Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration, size
+from zombiescope.presenters.layout import Block, Command, Prose, again
 from zombiescope.presenters.scan_json import scan_gaps
+from zombiescope.presenters.unknown_text import unknown_block
 
 STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}
 _PARENTS_SHOWN = 10
 _WORTH_A_WATCH = Thresholds().reclaim_walk_least_zombies
 _KINDS = ("file", "shmem", "anon", "swap")
+_SOURCES = {
+    CountSource.PROC_CGROUPS: "/proc/cgroups",
+    CountSource.CGROUP_STAT_SUBSYS: "cgroup.stat",
+    CountSource.CGROUP_STAT_DESCENDANTS: "cgroup.stat (all controllers)",
+    CountSource.WALK: "a walk through the kernel",
+}
 
 
 def render_scan_text(
@@ -33,12 +38,14 @@ def render_scan_text(
     diagnosis: Diagnosis,
     reclaim: ReclaimPass | Gap = NOT_WATCHED,
     *,
-    explain: bool,
+    explain: bool = False,
+    root: str | None = None,
 ) -> list[RenderableType]:
+    """`root`: the recording or folder that was looked at."""
     scan = observation.scan
     parts: list[RenderableType] = [
-        Text(diagnosis.verdict, style=STYLES[diagnosis.worst]),
-        _where(observation, diagnosis.glanced),
+        Prose(diagnosis.verdict, STYLES[diagnosis.worst]),
+        _where(observation, diagnosis),
     ]
     if not isinstance(scan.parents, Gap) and scan.parents:
         parts += [Text(), _parents_table(scan.parents[:_PARENTS_SHOWN])]
@@ -47,44 +54,25 @@ def render_scan_text(
                 Text(f"  and {len(scan.parents) - _PARENTS_SHOWN:,} more parents (--json lists all)", style="dim")
             )
     parts += handed_on_lines(observation.snapshot.handed_on)
-    parts += [Text(), *_cost_lines(scan, reclaim)]
-    if explain:
-        parts += [Text(), *_explanation(observation)]
+    cost_block = Block("cost", _cost_lines(scan, reclaim))
+    for block in (cost_block, Block("explain", _explanation(observation) if explain else [])):
+        parts += [Text(), block] if block.lines else []
     gaps = one_per_field(scan_gaps(observation, reclaim=reclaim))
-    unknown = [gap for gap in gaps if not gap.fact.startswith("growth")]
-    parts += gap_lines(unknown)
-    parts += [Text(), _labelled("next", _next(diagnosis, scan))]
-    return parts
+    parts += unknown_block(gap for gap in gaps if not gap.fact.startswith("growth"))
+    return [*parts, Text(), _next(diagnosis, scan, root)]
 
 
-def gap_lines(gaps: Iterable[Gap]) -> list[RenderableType]:
-    """What is not known, one line a reason, with what would help."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for gap in gaps:
-        reasons.setdefault((gap.reason, gap.hint), []).append(gap.fact)
-    lines = []
-    for (reason, hint), facts in reasons.items():
-        names = ", ".join(facts[:2]) + (f" and {len(facts) - 2} more" if len(facts) > 2 else "")
-        lines.append(_labelled("unknown", f"{names}: {reason}" + (f" ({hint})" if hint else ""), "dim"))
-    return [Text(), *lines] if lines else []
-
-
-def _labelled(label: str, text: str, style: str = "") -> RenderableType:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=9, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, style="bold"), Text(text, style=style))
-    return grid
-
-
-def _where(observation: Observation, severity: Severity) -> Text:
+def _where(observation: Observation, diagnosis: Diagnosis) -> Text:
     snapshot = observation.snapshot
-    parts = [f"severity {severity}"]
+    parts = [f"severity {diagnosis.glanced}"]
+    if diagnosis.disease is Disease.NONE:
+        told = (diagnosis.finding(each).summary for each in ("zombie-population", "visible-leak"))
+        parts += [summary for summary in told if summary not in diagnosis.verdict]
     if isinstance(snapshot.hierarchy, Hierarchy):
         hybrid = " (hybrid: both are mounted)" if snapshot.hierarchy.is_hybrid else ""
         parts.append(f"memory on cgroup {snapshot.hierarchy.version}{hybrid}")
     if not isinstance(observation.scan.population, Gap):
-        parts.append(f"counted by {observation.scan.population.source}")
+        parts.append(f"counted by {_SOURCES[observation.scan.population.source]}")
     parts.append(snapshot.source)
     parts += [f"kernel {snapshot.identity.kernel}"] if snapshot.identity.kernel else []
     return Text(" · ".join(parts), style="dim")
@@ -108,7 +96,7 @@ def handed_on_lines(found: HandedOn | Gap) -> list[RenderableType]:
     if not found.by_parent:
         parents = f"{found.unsplit:,} live parents" if found.unsplit > 1 else "one live parent"
         text = f"{happens}: how much of the dead was left to {parents} cannot be told from the memory of the living"
-        return [Text(), _labelled("handed on", text)]
+        return [Text(), Block("handed on", [text])]
     path, most = max(found.by_parent.items(), key=lambda each: (each[1].bytes_held, each[0]))
     where = f"{len(found.by_parent):,} live parents, most to" if len(found.by_parent) > 1 else "one live parent,"
     untold = f"; of {found.unsplit:,} more parents it cannot be told" if found.unsplit else ""
@@ -116,15 +104,15 @@ def handed_on_lines(found: HandedOn | Gap) -> list[RenderableType]:
         f"{happens}: {size(found.total)} are charged to {where} {shown(path)} ({size(most.bytes_held)}), and to none of the "
         f"cgroups that live below{untold}"
     )
-    return [Text(), _labelled("handed on", text)]
+    return [Text(), Block("handed on", [text])]
 
 
-def _cost_lines(scan: Scan, reclaim: ReclaimPass | Gap) -> list[RenderableType]:
+def _cost_lines(scan: Scan, reclaim: ReclaimPass | Gap) -> list[str]:
     lines = []
     if not isinstance(scan.kernel_cost, Gap):
         each = size(scan.kernel_cost.bytes_per_zombie)
         lines.append(
-            f"kernel memory held: about {size(scan.kernel_cost.total_bytes)} ({each} a zombie, an estimate: --explain)"
+            f"kernel memory held: about {size(scan.kernel_cost.total_bytes)} ({each} per zombie, an estimate: --explain)"
         )
     if not isinstance(scan.sweep, Gap):
         sampled = (
@@ -135,7 +123,7 @@ def _cost_lines(scan: Scan, reclaim: ReclaimPass | Gap) -> list[RenderableType]:
         )
     if not isinstance(reclaim, Gap):
         lines.append(f"one pass of reclaim: {duration(reclaim.seconds)} {_how(reclaim)}")
-    return [_labelled("cost" if number == 0 else "", line) for number, line in enumerate(lines)]
+    return lines
 
 
 def _how(reclaim: ReclaimPass) -> str:
@@ -145,7 +133,7 @@ def _how(reclaim: ReclaimPass) -> str:
     return f"(on average; it ran {times} in {reclaim.watched_seconds:,.0f} s)"
 
 
-def _explanation(observation: Observation) -> list[RenderableType]:
+def _explanation(observation: Observation) -> list[str]:
     scan = observation.scan
     lines = []
     if not isinstance(scan.population, Gap):
@@ -165,18 +153,17 @@ def _explanation(observation: Observation) -> list[RenderableType]:
     lines.append(
         "bytes by parent: what memory.stat counts at the parent and no live cgroup there owns, the least of three samples"
     )
-    return [_labelled("explain" if number == 0 else "", line) for number, line in enumerate(lines)]
+    return lines
 
 
-def _next(diagnosis: Diagnosis, scan: Scan) -> str:
+def _next(diagnosis: Diagnosis, scan: Scan, root: str | None) -> Command:
+    doctor = again("doctor", root)
     match diagnosis.disease:
-        case Disease.NONE if diagnosis.glanced is not Severity.OK:
-            return "zombiescope doctor"
-        case Disease.NONE if not isinstance(scan.population, Gap) and scan.population.zombies >= _WORTH_A_WATCH:
-            return "nothing to do by the counts; zombiescope doctor watches whether reclaim pays for them"
-        case Disease.NONE:
-            return "nothing to do; zombiescope doctor looks longer"
+        case Disease.NONE if diagnosis.glanced is Severity.OK:
+            many = not isinstance(scan.population, Gap) and scan.population.zombies >= _WORTH_A_WATCH
+            told = "nothing to do; to see whether reclaim pays for them" if many else "nothing to do; to look closer"
+            return Command(told, doctor)
         case Disease.UNKNOWN:
-            return "run as root on the host itself; zombiescope doctor says what is missing"
-        case Disease.ZOMBIES | Disease.DIRECTORIES | Disease.BOTH:
-            return "zombiescope doctor"
+            return Command("run it as root, on the host itself; to see what is missing", doctor)
+        case _:
+            return Command("to see the cause and what to do", doctor)

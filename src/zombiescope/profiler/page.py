@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 from zombiescope.errors import UsageError
@@ -14,14 +13,14 @@ from zombiescope.profiler.drawing.documents import render_capture, render_flame,
 from zombiescope.profiler.stacks.capture import Selection
 
 Query = Mapping[str, str]
-STATIC = files("zombiescope.profiler").joinpath("static")
-"""The page itself."""
 _ROWS = 50
 _MOST_TEXT = 200
 
 
 class ProfileApi:
     """One opened capture; every question is asked of memory."""
+
+    QUESTIONS = frozenset(f"/api/{name}" for name in ("capture", "heatmap", "flame", "moments", "marks"))
 
     def __init__(self, opened: pipeline.Opened, marks: dict[str, Any]) -> None:
         self._opened = opened

@@ -47,7 +47,7 @@ def propose(
         situation = situation._replace(page_bytes=autopsy.page_bytes)
     steps, left = _numbered(situation)
     cited = tuple(dict.fromkeys(step.finding for step in steps))
-    identity = hashlib.sha256("\n".join(f"{step.name} {step.change}" for step in steps).encode()).hexdigest()[:12]
+    identity = _identity(steps)
     if autopsy is None or (autopsy.totals.zombies and not autopsy.bodies):
         return Plan(identity, cited, steps, None, None, makers)
     return Plan(identity, cited, steps, len(bodies), left, makers)
@@ -123,3 +123,22 @@ def _drafts(situation: Situation) -> Iterator[tuple[str, Draft]]:
         return (0, guilty.index(maker)) if maker in guilty else (1 if maker else 2, 0)
 
     yield from sorted(found, key=order)
+
+
+_FREED_BY_PEOPLE = ("end-holders", "in-use", "drain-and-reboot")
+
+
+def freeing_alone(plan: Plan) -> Plan:
+    """Only the steps that free what the plan is about: not those against whoever makes more of them."""
+    kept = [step for step in plan.steps if _frees(step) or step.recipe in _FREED_BY_PEOPLE]
+    steps = tuple(step._replace(n=number) for number, step in enumerate(kept, 1))
+    cited = tuple(dict.fromkeys(step.finding for step in steps))
+    return plan._replace(id=_identity(steps), findings=cited, steps=steps)
+
+
+def _frees(step: Step) -> bool:
+    return step.expected is not None and (step.expected.zombies_freed is None or step.expected.up_to > 0)
+
+
+def _identity(steps: tuple[Step, ...]) -> str:
+    return hashlib.sha256("\n".join(f"{step.name} {step.change}" for step in steps).encode()).hexdigest()[:12]

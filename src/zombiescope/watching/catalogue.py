@@ -38,6 +38,12 @@ def _softirq(host: Host) -> Teller:
     return SoftirqTeller(host)
 
 
+def _polls(host: Host) -> Teller:
+    from zombiescope.watching.polls import PollsTeller  # noqa: PLC0415
+
+    return PollsTeller(host)
+
+
 def _reclaim(host: Host) -> Teller:
     from zombiescope.watching.reclaim import ReclaimTeller  # noqa: PLC0415
 
@@ -54,6 +60,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("nic_resets", 5.0, _nic_resets),
     Probe("cores", 1.0, _cores),
     Probe("softirq", 5.0, _softirq),
+    Probe("polls", 5.0, _polls),
     Probe("reclaim", 10.0, _reclaim),
     Probe("sweeps", 1.0, _sweeps),
 )

@@ -26,6 +26,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
+from zombiescope.watching.core_heat import CoreHeat
 from zombiescope.watching.watch import Events, Quiet, Teller
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class CoresWatch(Quiet):
         self.ended: list[Stretch] = []
         self.gap: Gap | None = None
         """Of the last look."""
+
+    @property
+    def last(self) -> CoreLook | None:
+        return self._last
 
     @property
     def seconds(self) -> dict[CoreMode, float]:
@@ -197,6 +202,7 @@ class CoresTeller(Teller):
     def __init__(self, host: Host) -> None:
         self._watch = CoresWatch(host)
         self._events = Events("core-saturated", "stretches", _MOST_EVENTS_A_MINUTE)
+        self._heat = CoreHeat()
 
     def read(self) -> Reading:
         watch = self._watch
@@ -204,9 +210,11 @@ class CoresTeller(Teller):
         if watch.gap:
             return Reading(gap=watch.gap)
         seconds = watch.seconds
+        if watch.last is not None:
+            self._heat.take(watch.last)
         return Reading(
             tuple(MetricSample(CORE_SATURATED, (mode,), value) for mode, value in seconds.items()),
-            {"saturated_seconds": sum(seconds.values())},
+            {"saturated_seconds": sum(seconds.values()), **self._heat.shares},
             happened=self._events.take(watch.at, [(each.begin, _words(each)) for each in watch.ended]),
         )
 

@@ -28,7 +28,7 @@ _BY_COUNTER = {
     "admin_q_pause": ResetReason.ADMIN_QUEUE,
     "timeouts": ResetReason.TRANSMIT_TIMEOUT,
 }
-_MOST_SERIES = 12
+MOST_SERIES = 8
 _FROM_THE_START = (ResetReason.POLL_STARVATION, ResetReason.TRANSMIT_TIMEOUT)
 _MOST_AT_START = 4
 _MOST_EVENTS = 500
@@ -138,7 +138,7 @@ class FollowedNicsWatch(NicsWatch):
     def _series(self, reset: NicReset) -> tuple[str, ResetReason]:
         """A new one takes the room of one that never counted anything; without such a one it is `other`."""
         key = (reset.device, reset.reason)
-        if key not in self.counts and len(self.counts) >= _MOST_SERIES:
+        if key not in self.counts and len(self.counts) >= MOST_SERIES:
             empty = next((each for each, count in self.counts.items() if not count), None)
             if empty is None:
                 return "other", reset.reason
@@ -157,7 +157,7 @@ class NicsTeller(Teller):
             MetricSample(NIC_RESETS, (device, str(reason)), count)
             for (device, reason), count in sorted(watch.counts.items())
         )
-        happened = tuple(Occurrence(reset.at, "nic-reset", _words(reset)) for reset in watch.ended[:_MOST_SERIES])
+        happened = tuple(Occurrence(reset.at, "nic-reset", _words(reset)) for reset in watch.ended[:MOST_SERIES])
         return Reading(samples, {"nic_resets": float(watch.counts.total())}, watch.gap, happened)
 
     def fill(self, case: Case) -> Case:

@@ -31,6 +31,8 @@ class QuotasWatch(Quiet):
         self._looks: deque[Mapping[bytes, Throttle]] = deque(maxlen=_MOST_QUOTAS)
         self._due = float("-inf")
         self._gap = _SOON
+        self.throttled_seconds: float | None = None
+        """Of all of them since watching began; None before two looks."""
 
     def look(self) -> None:
         now = self._host.monotonic()
@@ -45,6 +47,10 @@ class QuotasWatch(Quiet):
             self._looks.clear()
             self._gap = found
         else:
+            if self._looks:
+                more = derive_throttled(self._looks[-1], found)
+                assert not isinstance(more, Gap)
+                self.throttled_seconds = (self.throttled_seconds or 0.0) + sum(group.seconds for group in more)
             self._looks.append(found)
             self._gap = _SOON
 
@@ -58,22 +64,27 @@ class PressureWatch(Quiet):
     def __init__(self, host: Host, quotas: QuotasWatch | None = None, most_spans: int | None = _MOST_SPANS) -> None:
         self._host = host
         self._kswapd = find_kswapd(host)
-        self._quotas = quotas or QuotasWatch(host)
+        self.quotas = quotas or QuotasWatch(host)
         self._cores = read_shape(host).possible_cpus
-        self._last: PressureLook | None = None
+        self.last: PressureLook | None = None
         self._spans: deque[tuple[float, PressurePoint | None]] = deque(maxlen=most_spans)
         """When the look before began it, and what happened until the next one."""
 
     def look(self) -> None:
         look = self._read()
-        if self._last is not None:
-            self._spans.append((self._last.at, point_between(self._last, look)))
-        self._last = look
-        self._quotas.look()
+        if self.last is not None:
+            self._spans.append((self.last.at, point_between(self.last, look)))
+        self.last = look
+        self.quotas.look()
+
+    @property
+    def latest(self) -> PressurePoint | None:
+        """Between the last two looks."""
+        return self._spans[-1][1] if self._spans else None
 
     def seen(self) -> PressureSeen | Gap:
         """After a look."""
-        last, throttled = self._last, self._quotas.seen()
+        last, throttled = self.last, self.quotas.seen()
         assert last is not None
         if isinstance(last.vmstat, Gap) and isinstance(last.stalls, Gap) and isinstance(throttled, Gap):
             return last.vmstat
@@ -95,7 +106,7 @@ class WholePressureWatch(PressureWatch):
 
     def seen(self) -> PressureSeen | Gap:
         self.look()
-        self._quotas.look_now()
+        self.quotas.look_now()
         return super().seen()
 
     def _read(self) -> PressureLook:

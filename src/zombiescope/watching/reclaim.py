@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zombiescope.analysis.pressure import reclaim_since
-from zombiescope.facts.agent import Occurrence, Reading
+from zombiescope.facts.agent import MetricSample, Occurrence, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
+from zombiescope.facts.metric_names import MAJOR_FAULTS, PRESSURE, RECLAIM_CPU, THROTTLED, THROTTLED_SHARE
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
 
 LONG_SECONDS = 1.0
+_STALLS = ("memory.some", "cpu.some", "io.some")
+_KEPT = ("memory.some", "memory.full", "cpu.some", "io.some")
+_LEAST_PERIODS = 10
+_IN_HISTORY = {
+    (RECLAIM_CPU, ("tasks",)): "reclaim_tasks_seconds",
+    (RECLAIM_CPU, ("kswapd",)): "kswapd_seconds",
+    (PRESSURE, ("memory", "some")): "memory_stalled_seconds",
+    (PRESSURE, ("cpu", "some")): "cpu_stalled_seconds",
+    (MAJOR_FAULTS, ()): "major_faults",
+    (THROTTLED, ()): "throttled_seconds",
+}
 _MOST_READINGS = 61
 
 
@@ -36,17 +48,50 @@ class ReclaimTeller(Teller):
         self._calls: deque[ReclaimSeen] = deque(maxlen=_MOST_READINGS)
         self._seen: ReclaimSeen | Gap | None = None
         """Of the last ten minutes."""
+        self._kswapd_before: float | None = None
 
     def read(self) -> Reading:
         self._pressure.look()
         told, now = self._window.seen(), self._host.wall_clock()
         if isinstance(told, Gap):
             self._seen = told
-            return Reading(gap=told)
+            samples = self._samples(None)
+            return Reading(samples, {**_followed(samples), **self._stalled()}, told)
         lately = reclaim_since(self._calls[-1], told, now) if self._calls else None
         self._calls.append(told)
         self._seen = reclaim_since(self._calls[0], told, now)
-        return Reading((), _remembered(lately), happened=_long_ones(lately))
+        samples = self._samples(told)
+        remembered = {**_followed(samples), **self._stalled(), **_remembered(lately)}
+        return Reading(samples, remembered, happened=_long_ones(lately))
+
+    def _stalled(self) -> dict[str, float]:
+        """Shares of the time since the last look."""
+        point = self._pressure.latest
+        if point is None:
+            return {}
+        found = {f"pressure.{name}": round(point.stalls[name], 4) for name in _KEPT if name in point.stalls}
+        return found if point.kswapd_share is None else {**found, "kswapd_share": round(point.kswapd_share, 4)}
+
+    def _samples(self, told: ReclaimSeen | None) -> tuple[MetricSample, ...]:
+        """What is not known is left out."""
+        look, quotas = self._pressure.last, self._pressure.quotas
+        assert look is not None
+        found = [] if told is None else [MetricSample(RECLAIM_CPU, ("tasks",), told.cpu_seconds)]
+        if look.kswapd_seconds is not None:
+            self._kswapd_before = look.kswapd_seconds if self._kswapd_before is None else self._kswapd_before
+            found.append(MetricSample(RECLAIM_CPU, ("kswapd",), max(look.kswapd_seconds - self._kswapd_before, 0.0)))
+        if not isinstance(look.stalls, Gap):
+            told_stalls = {name: look.stalls[name] for name in _STALLS if name in look.stalls}
+            found += [MetricSample(PRESSURE, tuple(name.split(".")), value) for name, value in told_stalls.items()]
+        if not isinstance(look.vmstat, Gap) and "pgmajfault" in look.vmstat:
+            found.append(MetricSample(MAJOR_FAULTS, (), look.vmstat["pgmajfault"]))
+        if quotas.throttled_seconds is not None:
+            found.append(MetricSample(THROTTLED, (), quotas.throttled_seconds))
+            groups = quotas.seen()
+            told_groups = () if isinstance(groups, Gap) else groups
+            shares = [each.share for each in told_groups if each.periods >= _LEAST_PERIODS]
+            found.append(MetricSample(THROTTLED_SHARE, (), max(shares, default=0.0)))
+        return tuple(found)
 
     def fill(self, case: Case) -> Case:
         if self._seen is None:
@@ -55,6 +100,16 @@ class ReclaimTeller(Teller):
 
     def close(self) -> None:
         self._window.close()
+
+
+def _followed(samples: tuple[MetricSample, ...]) -> Mapping[str, float]:
+    """Under the names of the history, where it is the raw number."""
+    found: dict[str, float] = {}
+    for metric, labels, value in samples:
+        name = _IN_HISTORY.get((metric, labels))
+        if name is not None:
+            found[name] = value
+    return found
 
 
 def _remembered(lately: ReclaimSeen | None) -> Mapping[str, float]:

@@ -4,6 +4,7 @@ or in the doctor's window, of which a recording keeps what is worth telling."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.units import LiveUnit
+from zombiescope.facts.workloads import Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
@@ -35,6 +37,9 @@ _NOT_HERE = Gap(FACT, "nothing runs in a folder, and no recording kept its servi
 _GARBLED = Gap(FACT, "the recorded services are not in a form we know", "record the host again")
 _ELSEWHERE = Gap(FACT, "the services of a host mounted elsewhere cannot be asked", "run it on that host")
 _HOUR = 3600.0
+_CONTAINER = re.compile(rb"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_OWNED = re.compile(rb"\.(?:service|scope|slice)(?:/|$)")
+"""systemd's names: a unit, a session, a user."""
 
 
 class ServicesWindow(NamedTuple):
@@ -54,6 +59,7 @@ class Live(NamedTuple):
     zombies: dict[str, int] | None = None
     programs: frozenset[str] = frozenset()
     processes: Mapping[str, int] | None = None
+    running: Running | None = None
 
 
 Auditing = Callable[[Live], "tuple[Audit, UnitFiles]"]
@@ -63,9 +69,10 @@ Auditing = Callable[[Live], "tuple[Audit, UnitFiles]"]
 def watch_services(host: Host, window: ServicesWindow, *, is_elsewhere: bool) -> tuple[Live, tuple[Gap, ...]]:
     """What the running machine adds: systemd's answers before and after a window, births in it, the journal, zombies."""
     if is_elsewhere:
-        programs, processes = _processes(host)
+        programs, processes, running = _processes(host)
         gap = Gap("units[].state", "systemd of a host mounted elsewhere is not asked", "run it on that host")
-        return Live(programs=programs, processes=processes), tuple(gap.about(f"units[].{name}") for name in LIVE_FIELDS)
+        live = Live(programs=programs, processes=processes, running=running)
+        return live, tuple(gap.about(f"units[].{name}") for name in LIVE_FIELDS)
     before = read_systemd_state(host)
     births, gaps = _births(host, window.seconds, window.progress)
     zombies = _zombies(host) if window.with_zombies else Gap("units[].zombies", "zombies were not looked at one by one")
@@ -83,8 +90,10 @@ def live_between(
 ) -> Live:
     """The end of a window: what moved since `before`. What could not be had is added to `gaps`."""
     told: list[Gap] = [] if gaps is None else gaps
-    programs, processes = _processes(host)
-    live = Live(births=births or {}, was_watched=births is not None, programs=programs, processes=processes)
+    programs, processes, running = _processes(host)
+    live = Live(
+        births=births or {}, was_watched=births is not None, programs=programs, processes=processes, running=running
+    )
     if isinstance(before, Gap):
         told += [before.about(f"units[].{name}") for name in ("state", "restarts", "restarts_in_journal")]
         return live
@@ -121,21 +130,31 @@ def _zombies(host: Host) -> dict[str, int] | Gap:
     return {maker.removeprefix("unit:"): count for maker, count in named.items() if maker.startswith("unit:")}
 
 
-def _processes(host: Host) -> tuple[frozenset[str], dict[str, int]]:
-    """Names of running programs, and how many run in the cgroup of each service."""
+def _processes(host: Host) -> tuple[frozenset[str], dict[str, int], Running]:
+    """Names of running programs, how many run in the cgroup of each service, and what belongs to no unit."""
     programs: set[str] = set()
     units: Counter[str] = Counter()
+    outside: Counter[str] = Counter()
+    containers: dict[str, str] = {}
+    cgroups: set[str] = set()
     for name in host.subdirectories(b"/proc"):
         if not name.isdigit():
             continue
         try:
-            programs.add(shown(host.read(b"/proc/" + name + b"/comm").strip()))
-            places = host.read(b"/proc/" + name + b"/cgroup")
-        except OSError:
+            program = shown(host.read(b"/proc/" + name + b"/comm").strip())
+            places = [line.split(b":", 2)[-1] for line in host.read(b"/proc/" + name + b"/cgroup").splitlines()]
+            parent = host.read(b"/proc/" + name + b"/stat").rpartition(b")")[2].split()[1]
+        except (OSError, IndexError):
             continue
-        owners = {owner for line in places.splitlines() if (owner := unit_of(line.split(b":", 2)[-1]))}
-        units.update(owners)
-    return frozenset(programs), dict(units)
+        programs.add(program)
+        cgroups.update(shown(part) for place in places for part in place.split(b"/") if part)
+        units.update({owner for place in places if (owner := unit_of(place))})
+        held = {found[1].decode(): shown(place) for place in places if (found := _CONTAINER.search(place))}
+        containers.update(held)
+        is_kernels = parent == b"2" or name == b"2"
+        if not held and not is_kernels and not any(_OWNED.search(place) for place in places):
+            outside[program] += 1
+    return frozenset(programs), dict(units), Running(containers, dict(outside), frozenset(cgroups))
 
 
 def unit_of(path: bytes) -> str:

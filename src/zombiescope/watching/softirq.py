@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 120
 """Of five seconds each."""
 _NOT_COUNTED = Gap(
-    "softirq.latencies", "the agent does not stamp every softirq: it would cost each packet", "zombiescope doctor does"
+    "softirq.latencies", "the network's softirqs are not followed here: see the probe `polls`", "zombiescope doctor"
 )
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections import deque
 
 from zombiescope.analysis.sweeping import SweepBursts
-from zombiescope.facts.agent import Reading
+from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.metric_names import SWEEPERS
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.stat_sweep import TICKS_PER_SECOND, read_sweeper_times, read_sweepers
@@ -40,6 +41,11 @@ class SweepsWatch(Quiet):
             self._bursts.extend(self.ended)
 
     @property
+    def kernel_seconds(self) -> float:
+        """Of all sweepers, since watching began."""
+        return self._sweeping.seconds
+
+    @property
     def gap(self) -> Gap | None:
         """Of the last look."""
         return self._known if isinstance(self._known, Gap) else None
@@ -58,7 +64,7 @@ class SweepsWatch(Quiet):
 
 
 class SweepsTeller(Teller):
-    """Events alone: whose sweeps cost much is told by a window."""
+    """Their time in the kernel together, and events: whose sweeps cost much is told by a window."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -68,5 +74,7 @@ class SweepsTeller(Teller):
     def read(self) -> Reading | Gap:
         self._watch.look()
         happened = [(each.at, f"{each.name}: {each.seconds:.1f} s in the kernel") for each in self._watch.ended]
-        now = self._host.wall_clock()
-        return self._watch.gap or Reading(happened=self._events.take(now, happened))
+        now, spent = self._host.wall_clock(), self._watch.kernel_seconds
+        return self._watch.gap or Reading(
+            (MetricSample(SWEEPERS, (), spent),), {"sweeper_seconds": spent}, happened=self._events.take(now, happened)
+        )

@@ -25,13 +25,18 @@ _LOOK_SECONDS = 0.1
 class Subject:
     """What a plan is about: the zombies of these makers, or those a person asked for, or all."""
 
-    def __init__(self, makers: tuple[str, ...], maker: str | None, below: bytes | None) -> None:
-        self.makers, self.maker, self.below = makers, maker, below
+    def __init__(
+        self, makers: tuple[str, ...], maker: str | None, below: bytes | None, zombie: int | None = None
+    ) -> None:
+        """`zombie`: only this one, by its id."""
+        self.makers, self.maker, self.below, self.zombie = makers, maker, below, zombie
 
     def count(self, host: Host) -> int | None:
         walk = read_zombie_walk(host)
         if isinstance(walk, Gap):
-            return None if self.makers or self.maker or self.below else _all(host)
+            return None if self.makers or self.maker or self.below or self.zombie is not None else _all(host)
+        if self.zombie is not None:
+            return sum(zombie.id == self.zombie for zombie in walk.zombies)
         name = Makers().of
         return sum(self._wants(name(zombie.path), zombie.parent) for zombie in walk.zombies)
 

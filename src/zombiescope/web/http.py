@@ -16,7 +16,7 @@ from zombiescope.errors import UsageError
 MOST_HEAD = 8192
 MOST_TARGET = 4096
 _MOST_FIELDS = 20
-_PACK_FROM = 20_000
+PACK_FROM = 20_000
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -27,15 +27,17 @@ _HEADERS = (
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
     ("Connection", "close"),
 )
 _WORDS = {
     200: "OK",
+    202: "Accepted",
+    304: "Not Modified",
     400: "Bad Request",
     401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
+    406: "Not Acceptable",
     413: "Content Too Large",
     414: "URI Too Long",
     421: "Misdirected Request",
@@ -51,12 +53,20 @@ class Request(NamedTuple):
     headers: Mapping[str, str] = {}
     """By name in lower case. Any bytes: to be compared with what we know, never to be repeated."""
 
+    @property
+    def takes_gzip(self) -> bool:
+        return "gzip" in self.headers.get("accept-encoding", "")
+
 
 class Response(NamedTuple):
     status: int
     content_type: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    etag: str = ""
+    """Of this very content: who has it already is told so. Without one nobody may keep the answer."""
+    is_packed: bool = False
+    """The body is gzip already."""
 
 
 class RefusedError(Exception):
@@ -85,6 +95,7 @@ class Exchange:
         self._wire = self._h11.Connection(self._h11.SERVER, max_incomplete_event_size=MOST_HEAD)
         self._packs = False
         self._is_head = False
+        self._known = ""
 
     def take(self, received: bytes) -> Request | None:
         """The request once it is whole; None before. Raises RefusedError, EOFError where the client left before."""
@@ -112,16 +123,26 @@ class Exchange:
             return False
 
     def encode(self, response: Response) -> bytes:
-        body, headers = response.body, [*_HEADERS, *response.headers, ("Content-Type", response.content_type)]
-        if self._packs and len(body) >= _PACK_FROM:
-            body = _packed(body)
+        if response.etag and response.status == 200 and f'"{response.etag}"' in self._known:
+            return self._sent(304, [*_HEADERS, *_kept(response)], b"")
+        if response.is_packed and not self._packs:
+            response = _unpacked(response)
+        body = response.body
+        headers = [*_HEADERS, *_kept(response), *response.headers, ("Content-Type", response.content_type)]
+        if response.is_packed:
+            headers.append(("Content-Encoding", "gzip"))
+        elif self._packs and len(body) >= PACK_FROM:
+            body = packed(body, 1)
             headers.append(("Content-Encoding", "gzip"))
         headers.append(("Content-Length", str(len(body))))
-        reason = _WORDS[response.status]
-        head = self._h11.Response(status_code=response.status, reason=reason, headers=headers)
+        return self._sent(response.status, headers, body)
+
+    def _sent(self, status: int, headers: list[tuple[str, str]], body: bytes) -> bytes:
+        head = self._h11.Response(status_code=status, reason=_WORDS[status], headers=headers)
         parts = [self._wire.send(head)]
         if not self._is_head:
-            parts.append(self._wire.send(self._h11.Data(data=body)))
+            if body:
+                parts.append(self._wire.send(self._h11.Data(data=body)))
             parts.append(self._wire.send(self._h11.EndOfMessage()))
         return b"".join(parts)
 
@@ -129,6 +150,7 @@ class Exchange:
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in event.headers}
         self._packs = "gzip" in headers.get("accept-encoding", "")
         self._is_head = event.method == b"HEAD"
+        self._known = headers.get("if-none-match", "")
         if event.method not in (b"GET", b"HEAD"):
             raise RefusedError(plain(405, "this only reads: GET and HEAD", ("Allow", "GET, HEAD")))
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
@@ -147,8 +169,28 @@ class Exchange:
 _BAD = plain(400, "this is no request that is understood here")
 
 
-def _packed(body: bytes) -> bytes:
+_MOST_UNPACKED = 1 << 20
+
+
+def packed(body: bytes, level: int = 6) -> bytes:
     import zlib  # noqa: PLC0415
 
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()
+
+
+def _unpacked(response: Response) -> Response:
+    """For the few that do not take gzip; what is long they do not get: it would take more memory than the agent has."""
+    import zlib  # noqa: PLC0415
+
+    unpacker = zlib.decompressobj(31)
+    body = unpacker.decompress(response.body, _MOST_UNPACKED)
+    if unpacker.unconsumed_tail:
+        return plain(406, "this is long and given packed only: ask with Accept-Encoding: gzip")
+    return response._replace(body=body, is_packed=False)
+
+
+def _kept(response: Response) -> list[tuple[str, str]]:
+    if not response.etag:
+        return [("Cache-Control", "no-store")]
+    return [("Cache-Control", "private, no-cache"), ("ETag", f'"{response.etag}"'), ("Vary", "Accept-Encoding")]

@@ -1,68 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page on this machine's own address: static files and questions answered as JSON, by the one server in a loop of its own."""
+"""A page by the one server in a loop of its own: on an address, or on a path that only its owner can open."""
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import sys
 import time
-from collections.abc import Callable, Mapping
-from importlib.resources.abc import Traversable
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
 
-from zombiescope.errors import ObservationError, ZombiescopeError
+from zombiescope.errors import ObservationError
 from zombiescope.web.guards import guards_for
 from zombiescope.web.http import Request, Response, load_h11
 from zombiescope.web.listening import open_listening, remove_path
-from zombiescope.web.server import Server
+from zombiescope.web.server import Apart, Server
+from zombiescope.web.site import error_response
 
-Questions = Callable[[str, Mapping[str, str]], dict[str, Any] | None]
-"""The path and the query. None: there is no such question."""
-_ADDRESS = "127.0.0.1"
-_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+Where = tuple[str, int] | str
+"""An address and a port, of which 0 takes any; or a path."""
 
 
-class Page:
-    def __init__(self, questions: Questions, static: Traversable) -> None:
-        """`static`: the folder with its files."""
-        self._questions = questions
-        self._statics = _statics(static)
-
-    def answer(self, request: Request) -> Response:
-        name = "index.html" if request.path == "/" else request.path.removeprefix("/static/")
-        if name in self._statics:
-            return self._statics[name]
-        try:
-            document = self._questions(request.path, request.query)
-        except ZombiescopeError as error:
-            return _json(400, {"error": error.what, "why": error.why, "hint": error.hint})
-        return _json(404, {"error": "there is no such page"}) if document is None else _json(200, document)
+class Pages(Protocol):
+    def answer(self, request: Request) -> Response | Apart | None: ...
+    def drop_late(self, now: float) -> None: ...
+    def close(self) -> None: ...
 
 
 class PageServer:
-    """Bound to loopback, or to a path that only its owner can open. `serve` until `stop`, which another thread or a signal may
-    call, or until an exception."""
+    """`serve` until `stop`, which another thread or a signal may call, or until an exception."""
 
-    def __init__(
-        self, port: int, questions: Questions, static: Traversable, *, path: str = "", token: str = ""
-    ) -> None:
-        """Port 0 takes any. `token`: who does not show it gets no answer."""
-        load_h11("cannot serve a page", "profile")
+    def __init__(self, where: Where, open_site: Callable[[selectors.BaseSelector], Pages], *, token: str = "") -> None:
+        """`open_site` is given the loop that its children's answers come through. `token`: who does not show it gets no answer."""
+        load_h11("cannot serve a page", "agent")
         try:
-            listening = open_listening(path or (_ADDRESS, port))
+            listening = open_listening(where)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            what, hint = (
-                (f"on {path}", "choose another path") if path else (f"on port {port}", "choose another with --port")
-            )
-            raise ObservationError(f"cannot serve {what}", why, hint) from error
+            told = where if isinstance(where, str) else f"port {where[1]}"
+            raise ObservationError(f"cannot serve on {told}", why, "choose another with --listen") from error
+        self._where = where
         self._selector = selectors.DefaultSelector()
-        self._server = Server(
-            listening, self._selector, Page(questions, static).answer, guards_for("" if path else _ADDRESS, (), token)
-        )
-        self._path = path
+        self._site = open_site(self._selector)
+        address = "" if isinstance(where, str) else where[0]
+        self._server = Server(listening, self._selector, self._answer, guards_for(address, (), token))
         self._woken, self._waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._woken, selectors.EVENT_READ, self._end)
         self._is_ending = False
@@ -70,21 +51,30 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        return f"unix:{self._path}" if self._path else f"http://{_ADDRESS}:{self._server.port}/"
+        if isinstance(self._where, str):
+            return f"unix:{self._where}"
+        name = f"[{self._where[0]}]" if ":" in self._where[0] else self._where[0]
+        return f"http://{name}:{self._server.port}/"
 
     def serve(self) -> None:
         try:
             while not self._is_ending:
                 for key, _ in self._selector.select(1.0):
                     key.data(time.monotonic())
-                self._server.drop_late(time.monotonic())
+                now = time.monotonic()
+                self._server.drop_late(now)
+                self._site.drop_late(now)
                 self._tell_failures()
         finally:
+            self._site.close()
             self._server.close()
-            if self._path:
-                remove_path(self._path)
+            if isinstance(self._where, str):
+                remove_path(self._where)
             self._selector.close()
             os.close(self._woken)
+
+    def _answer(self, request: Request) -> Response | Apart:
+        return self._site.answer(request) or error_response(404, "there is no such page", "", "/")
 
     def _tell_failures(self) -> None:
         """A page that was closed while it was answered is nobody's mistake; this is one of ours."""
@@ -97,16 +87,3 @@ class PageServer:
 
     def _end(self, _: float) -> None:
         self._is_ending = True
-
-
-def _json(status: int, document: dict[str, Any]) -> Response:
-    return Response(status, "application/json; charset=utf-8", json.dumps(document, separators=(",", ":")).encode())
-
-
-def _statics(folder: Traversable) -> dict[str, Response]:
-    found = {}
-    for entry in folder.iterdir():
-        kind = _KINDS.get(entry.name.rpartition(".")[2])
-        if kind:
-            found[entry.name] = Response(200, f"{kind}; charset=utf-8", entry.read_bytes())
-    return found

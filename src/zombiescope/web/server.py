@@ -2,15 +2,18 @@
 """The one HTTP server, of the agent and of the page: inside somebody's selector loop, in one thread, bounded in everything.
 
 Whatever a client sends costs its own connection and nothing else. Who is idle or slow makes room for who asks: when all places
-are taken, the oldest connection without a whole request goes. What takes memory or time is worked out by one child at a time.
+are taken, the oldest connection without a whole request goes. What takes memory or time is worked out by one child at a time;
+a few wait in line for it.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import selectors
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
@@ -19,7 +22,7 @@ from typing import NamedTuple
 
 from zombiescope.host.short_lived import ShortLived
 from zombiescope.web.guards import Guards
-from zombiescope.web.http import Exchange, RefusedError, Request, Response, load_h11, plain
+from zombiescope.web.http import PACK_FROM, Exchange, RefusedError, Request, Response, load_h11, packed, plain
 
 MOST_CONNECTIONS = 128
 MOST_PER_PEER = 64
@@ -29,6 +32,7 @@ ASK_SECONDS, ANSWER_SECONDS, LEAVE_SECONDS = 10.0, 20.0, 2.0
 APART_SECONDS = 30.0
 """To work it out, also where everybody waits for a core."""
 APART_MEMORY = 64 << 20
+_MOST_IN_LINE = 32
 _MOST_UNREAD = 1 << 20
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BUG = plain(500, "this page failed: it is a bug of zombiescope")
@@ -39,7 +43,35 @@ _TOO_MUCH = plain(503, "it took too much memory or time: ask for less", ("Retry-
 class Apart(NamedTuple):
     """An answer that takes memory or time: worked out by a short-lived child."""
 
-    work: Callable[[], Response]
+    work: Callable[[], bytes]
+    """In the child."""
+    finish: Callable[[bytes], Response]
+    """Here, with what the child said."""
+    memory: int = APART_MEMORY
+    """Bytes of address space beyond ours."""
+
+
+def apart(request: Request, work: Callable[[], Response], memory: int = APART_MEMORY) -> Apart:
+    """The child makes the whole answer, and packs it for those who take it packed."""
+
+    def answered() -> bytes:
+        response = work()
+        if request.takes_gzip and not response.is_packed and len(response.body) >= PACK_FROM:
+            response = response._replace(body=packed(response.body, 1), is_packed=True)
+        return _flat(response)
+
+    return Apart(answered, _unflat, memory)
+
+
+def _flat(response: Response) -> bytes:
+    head = [response.status, response.content_type, response.headers, response.etag, response.is_packed]
+    return json.dumps(head).encode() + b"\n" + response.body
+
+
+def _unflat(said: bytes) -> Response:
+    head, _, body = said.partition(b"\n")
+    status, content_type, headers, etag, is_packed = json.loads(head)
+    return Response(status, content_type, body, tuple(map(tuple, headers)), etag, is_packed)
 
 
 Answering = Callable[[Request], Response | Apart]
@@ -74,8 +106,10 @@ class Server:
         self._connections: list[_Connection] = []
         """The oldest first."""
         self._apart: ShortLived | None = None
-        self._asked: _Connection | None = None
+        self._asked: tuple[_Connection, Apart] | None = None
         self._apart_until = 0.0
+        self._line: deque[tuple[_Connection, Apart]] = deque()
+        """Who waits for a child; the first first."""
         self.failed, self.last_failure = 0, ""
         selector.register(listening, selectors.EVENT_READ, self._accept)
 
@@ -86,6 +120,7 @@ class Server:
         return int(name[1]) if isinstance(name, tuple) else 0
 
     def close(self) -> None:
+        self._line.clear()
         self._end_apart(0.0, kill=True)
         for connection in list(self._connections):
             self._drop(connection)
@@ -155,7 +190,10 @@ class Server:
         except RefusedError as refused:
             answer = refused.response
         if isinstance(answer, Apart):
-            self._begin_apart(connection, answer, now)
+            connection.phase, connection.deadline = _Phase.WAITING, float("inf")
+            self._selector.unregister(connection.client)
+            self._line.append((connection, answer))
+            self._next_in_line(now)
         else:
             self._reply(connection, answer, now)
 
@@ -168,7 +206,7 @@ class Server:
         except Exception as error:  # noqa: BLE001 (a page that fails must not end the agent)
             self._count(error)
             return _BUG
-        return _BUSY if isinstance(answer, Apart) and self._apart else answer
+        return _BUSY if isinstance(answer, Apart) and len(self._line) >= _MOST_IN_LINE else answer
 
     def _reply(self, connection: _Connection, response: Response, now: float) -> None:
         try:
@@ -216,22 +254,30 @@ class Server:
             connection.client.shutdown(socket.SHUT_RDWR)  # a child may still hold it too
         connection.client.close()
 
+    def _next_in_line(self, now: float) -> None:
+        """Who has left meanwhile is not worked for."""
+        while self._line and self._apart is None:
+            connection, answer = self._line.popleft()
+            if connection not in self._connections:
+                continue
+            if _has_left(connection.client):
+                self._drop(connection)
+                continue
+            self._begin_apart(connection, answer, now)
+
     def _begin_apart(self, connection: _Connection, answer: Apart, now: float) -> None:
         def work() -> bytes:
             try:
-                response = answer.work()
+                return answer.work()
             except MemoryError:
-                response = _TOO_MUCH
-            return connection.exchange.encode(response)
+                return b""
 
         try:
-            child = ShortLived(work, APART_MEMORY)
+            child = ShortLived(work, answer.memory)
         except OSError:
             self._reply(connection, _BUSY, now)
             return
-        self._apart, self._asked, self._apart_until = child, connection, now + APART_SECONDS
-        connection.phase, connection.deadline = _Phase.WAITING, float("inf")
-        self._selector.unregister(connection.client)
+        self._apart, self._asked, self._apart_until = child, (connection, answer), now + APART_SECONDS
         self._selector.register(child.descriptor, selectors.EVENT_READ, self._apart_spoke)
 
     def _apart_spoke(self, now: float) -> None:
@@ -239,20 +285,27 @@ class Server:
             self._end_apart(now, kill=False)
 
     def _end_apart(self, now: float, *, kill: bool) -> None:
-        child, connection = self._apart, self._asked
-        if child is None or connection is None:
+        child, asked = self._apart, self._asked
+        if child is None or asked is None:
             return
+        connection, answer = asked
         self._apart = self._asked = None
         self._selector.unregister(child.descriptor)
         said = child.end(kill=kill)
         if said is None and not kill:
             self._count(ChildProcessError("the process that answered ended without a word"))
-        if connection not in self._connections:
-            return
-        if said is None:
-            self._reply(connection, _TOO_MUCH, now)
-        else:
-            self._put(connection, said, now)
+        if connection in self._connections:
+            self._reply(connection, self._finished(answer, said), now)
+        self._next_in_line(now)
+
+    def _finished(self, answer: Apart, said: bytes | None) -> Response:
+        if not said:
+            return _TOO_MUCH
+        try:
+            return answer.finish(said)
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._count(error)
+            return _BUG
 
     def _count(self, error: Exception) -> None:
         self.failed += 1
@@ -261,6 +314,15 @@ class Server:
 
 def _worth(connection: _Connection) -> tuple[int, float]:
     return connection.phase, connection.since
+
+
+def _has_left(client: socket.socket) -> bool:
+    try:
+        return client.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _peer(client: socket.socket, address: object) -> str:

@@ -12,9 +12,10 @@ from tests.build import ScriptedHost
 from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
+from zombiescope.analysis.looping_units import MOST_UNITS
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.agent import MetricSample, ProbeRun, Reading, UnitRestarts
+from zombiescope.facts.agent import HistogramSample, MetricSample, ProbeRun, Reading, UnitRestarts
 from zombiescope.facts.cgroups import (
     CountSource,
     EmptyDirectories,
@@ -25,17 +26,39 @@ from zombiescope.facts.cgroups import (
     Residuals,
     Sweep,
 )
+from zombiescope.facts.cores import CoreMode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
-from zombiescope.facts.metric_names import MOST_SERIES, UNIT_RESTARTS
+from zombiescope.facts.metric_names import (
+    CORE_SATURATED,
+    MAJOR_FAULTS,
+    MOST_SERIES,
+    NIC_RESETS,
+    POLL_RUN,
+    POLL_RUN_POWERS,
+    POLL_STAMPED,
+    POLL_WAIT,
+    POLL_WAIT_P999,
+    POLL_WAIT_POWERS,
+    PRESSURE,
+    RECLAIM_CPU,
+    SOFTIRQ_WAIT,
+    SWEEPERS,
+    THROTTLED,
+    THROTTLED_SHARE,
+    UNIT_RESTARTS,
+    Metric,
+)
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.ledger_json import render_ledger
 from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
 from zombiescope.probes.readers.cgroup_lifecycle import PollingLedger
+from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Backlog, Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked
+from zombiescope.watching.nics import MOST_SERIES as MOST_NIC_SERIES
 
 HEAVY = Heavy(
     {"residual": 0.1, "sweep": 0.02, "empty": 0.01},
@@ -196,6 +219,29 @@ def test_what_is_not_known_has_no_sample() -> None:
     assert state.sample() == {"uptime": 0}
 
 
+def fullest_readings() -> dict[str, Reading]:
+    """Every light probe, and restarts, with as many labels as each may have."""
+
+    def samples(metric: Metric, number: int) -> tuple[MetricSample, ...]:
+        return tuple(MetricSample(metric, tuple(f"{n}" for _ in metric.labels), n) for n in range(number))
+
+    def spread(metric: Metric, powers: tuple[int, ...]) -> tuple[HistogramSample, ...]:
+        bounds = tuple(2.0**power / 1e6 for power in powers)
+        return tuple(HistogramSample(metric, (cores,), bounds, bounds, 9, 9.0) for cores in ("all", "worst"))
+
+    polls = (*spread(POLL_WAIT, POLL_WAIT_POWERS), *spread(POLL_RUN, POLL_RUN_POWERS))
+    reclaim = (*samples(RECLAIM_CPU, 2), *samples(PRESSURE, 3))
+    return {
+        "nic_resets": Reading(samples(NIC_RESETS, MOST_NIC_SERIES)),
+        "cores": Reading(samples(CORE_SATURATED, len(CoreMode))),
+        "softirq": Reading(samples(SOFTIRQ_WAIT, 1)),
+        "polls": Reading((*samples(POLL_WAIT_P999, 1), *samples(POLL_STAMPED, 1)), histograms=polls),
+        "reclaim": Reading((*reclaim, *samples(MAJOR_FAULTS, 1), *samples(THROTTLED, 1), *samples(THROTTLED_SHARE, 1))),
+        "sweeps": Reading(samples(SWEEPERS, 1)),
+        "restarts": Reading(samples(UNIT_RESTARTS, MOST_UNITS)),
+    }
+
+
 def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
     state = State(follower(), Thresholds(zombies_warning=1, growth_least_seconds=0), "x" * 200)
     many = tuple(
@@ -208,6 +254,9 @@ def test_the_most_series_that_there_can_be_stay_within_the_budget() -> None:
     state.fail("textfile", "full")
     state.report("history", Gap("history", "full"))
     state.consider_growth()
+    for name, reading in fullest_readings().items():
+        state.take_reading(name, ProbeRun(0.1, None), reading)
+    assert len(fullest_readings()) == len(PROBES) + 1
     assert sum(not line.startswith("#") for line in text_of(state.judge()).splitlines()) <= MOST_SERIES
 
 

@@ -51,7 +51,7 @@ def test_a_new_agent_is_for_the_worse(tmp_path: Path, accepted: Path, capfd: pyt
     status, out = run(capfd, "--root", str(root), "--against", str(accepted))
     assert status == 1
     assert "2 changes, 1 for the worse" in out
-    assert "worse    gannet.service  starts now (unknown)" in out
+    assert "worse: gannet.service  starts now (unknown)" in out
 
 
 def test_one_that_left_is_not(tmp_path: Path, accepted: Path, capfd: pytest.CaptureFixture[str]) -> None:

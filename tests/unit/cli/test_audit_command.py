@@ -75,7 +75,9 @@ def test_text_leads_with_the_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
     status, out, _ = run(capfd, "audit", "--root", str(plant(tmp_path, NODE)))
     assert status == 0
     words = " ".join(out.split())
-    assert "present image-risk: ecs.service: Restart=on-failure with 5 delays of 10 s (50 s) do not fit" in words
+    assert out.startswith(f"the folder {tmp_path}: an agent is enabled that has nothing to serve: ecs.service (")
+    told = "and may be restarted for ever (critical): ecs.service: Restart=on-failure with 5 delays of 10 s (50 s) do not fit"
+    assert told in words
     assert "8,640 restarts, and as many memory cgroups, a day" in words
 
 

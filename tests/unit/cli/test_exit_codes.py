@@ -68,9 +68,15 @@ TABLE = """
 2 reap --no-such-flag
 0 agent --show-config
 2 agent --config {none}
+2 serve --root {none}
+2 serve --listen nowhere
 2 top --no-such-flag
 2 history --no-such-flag
 3 history --state {empty}
+2 fleet nodes
+3 fleet nodes --from {none}
+3 fleet nodes --from {empty}
+2 fleet doctor --from {empty}
 0 export rules
 2 export no-such-thing
 0 lab list
@@ -78,6 +84,10 @@ TABLE = """
 2 lab clean --name ../no-name
 2 record --no-such-flag
 4 record {none}/node.tar.gz
+2 self-check --no-such-flag
+2 self-check --config {none}
+0 licenses
+2 licenses no-such-part
 0 completion bash
 2 completion no-such-shell
 0 explain zombie-population
@@ -129,7 +139,7 @@ def test_a_bug_is_70(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(click.Command, "invoke", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    inside = {"lab": ["list"], "profile": ["list"], "export": ["rules"], "completion": ["bash"]}
+    inside = {"lab": ["list"], "profile": ["list"], "export": ["rules"], "fleet": ["nodes"], "completion": ["bash"]}
     inside["record"] = [os.fspath(tmp_path / "x")]
     assert main([command, *inside.get(command, [])]) == 70
     assert "this is a bug" in capsys.readouterr().err

@@ -49,12 +49,28 @@ def facts_in(path: Path) -> Iterator[str]:
 FACTS = sorted({fact for path in PACKAGE.rglob("*.py") for fact in facts_in(path) if re.sub(r"[x.]", "", fact)})
 
 
-@pytest.mark.parametrize("word", [word for kind in KINDS for word in WORDS[kind]])
+@pytest.mark.parametrize("word", [word for kind in KINDS if kind != "page" for word in WORDS[kind]])
 def test_every_word_has_a_page_that_ends_with_what_to_type(word: str, capsys: Capture) -> None:
     assert main(["explain", word]) == 0
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith((f"{word} (", word))
     assert last.startswith("next: zombiescope ")
+
+
+@pytest.mark.parametrize(
+    ("page", "first", "told"),
+    [
+        ("runbook", "Runbook: a node is sick", ["sudo zombiescope doctor", "Two: find the maker", "Poll latency"]),
+        ("decision-matrix", "Decision matrix", ["What is right", "v2 has the same", "cgdelete, or remount"]),
+    ],
+)
+def test_a_page_of_the_documentation_is_shown_offline(page: str, first: str, told: list[str], capsys: Capture) -> None:
+    assert main(["explain", page]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == first
+    assert out.splitlines()[-1].startswith("next: zombiescope ")
+    assert all(words in out for words in told)
+    assert not re.search(r"<!--|\]\(|\.md", out), "nothing that only a browser understands"
 
 
 def test_the_pages_are_of_all_catalogues() -> None:

@@ -55,7 +55,7 @@ def test_the_story_of_three_boots(tmp_path: Path, capsys: Capture) -> None:
     leak(tmp_path, 1.7e9, boots=3)
     assert main(["history", "--state", str(tmp_path), "--last", "all"]) == 0
     said = capsys.readouterr().out
-    assert "60.0 more an hour" in said
+    assert "60.0 more per hour" in said
     assert "most by unit:bad.service" in said
     assert "each of the last 3 boots 10,000 was reached in 6.9 days\n" in said
     assert "1,000 more in 16.7 h" in said
@@ -79,12 +79,12 @@ def test_names_are_whole_and_spans_of_time_are_told_as_such(tmp_path: Path, caps
     assert main(["history", "--state", str(tmp_path), "--last", "all"]) == 0
     said = capsys.readouterr().out
     assert maker in "".join(said.split()), "folded into several lines, not cut"
-    assert "64 us" in said and "softirq_wait " in said and "…" not in said
+    assert "64 us" in said and "softirq wait " in said and "…" not in said
     assert "gone.service" not in said and "uptime" not in said
     assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "2023-11-14T22:15"]) == 0
     said = capsys.readouterr().out
     assert "as it was at 2023-11-14T22:14:20.000Z" in said
-    assert "64 us  lifetime\n" in said and "0  maker.unit:gone.service" in said
+    assert "64 us  lifetime\n" in said and "0  zombies left by unit:gone.service" in said
     assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "1s"]) == 0
     assert "as it was at 2023-11-14T22:17:20.000Z" in capsys.readouterr().out, "so long ago: the last there is"
 
@@ -204,11 +204,11 @@ def test_no_maker_is_named_over_one_that_left_more(tmp_path: Path, capsys: Captu
     two_makers(tmp_path, restart=restart)
     assert main(["history", "--state", str(tmp_path), "--last", "all", "--at", "2023-11-15T00:13"]) == 0
     said = capsys.readouterr().out
-    sentence = said.splitlines()[1]
+    sentence = said.splitlines()[0]
     assert "sudden.service" in sentence, "159 of 180 are its own"
     assert "most by unit:even" not in sentence
     if not restart:
-        lines = [line for line in said.splitlines() if "maker." in line]
+        lines = [line for line in said.splitlines() if "left by" in line]
         assert [line.split()[0] for line in lines] == ["159", "21"], "most first"
 
 

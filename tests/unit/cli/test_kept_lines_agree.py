@@ -33,22 +33,25 @@ def test_the_text_of_a_history_is_its_document(make: object, moment: tuple[str, 
     words = ("history", "--state", str(tmp_path), "--last", "all", *moment)
     (_, text), (_, said) = asked(*words), asked(*words, "--json")
     document = json.loads(said)
-    assert text.startswith(f"{document['samples']:,} samples")
+    assert text.splitlines()[1].startswith(f"{document['samples']:,} samples")
     gaps = {gap["fact"] for gap in document["gaps"]}
     assert not [field for field in null_fields(document) if field not in gaps]
     per_hour = document["growth"]["per_hour"]
-    sentence = text.splitlines()[1]
+    sentence = text.splitlines()[0]
     total = next((each["last"] for each in document["series"] if each["name"] == "zombies"), None)
     assert sentence.startswith((f"{total:,.0f} zombies", "too little is remembered"))
-    if per_hour is not None and "more an hour" in sentence:
-        assert f"{per_hour:.1f} more an hour" in sentence
+    if per_hour is not None and "more per hour" in sentence:
+        assert f"{per_hour:.1f} more per hour" in sentence
     if document["moment"]:
         makers = {name: value for name, value in document["moment"]["values"].items() if name.startswith(MAKER_PREFIX)}
-        told = [line.split() for line in text.splitlines() if MAKER_PREFIX in line]
-        assert [name for _, name in told] == sorted(makers, key=lambda name: (-makers[name], name))
+        told = [line.partition(" left by ") for line in text.splitlines() if " left by " in line]
+        assert [f"{MAKER_PREFIX}{name}" for _, _, name in told] == sorted(
+            makers, key=lambda name: (-makers[name], name)
+        )
         return
     for series in document["series"]:
-        row = next(line for line in text.splitlines()[2:] if series["name"].removeprefix(MAKER_PREFIX) in line.split())
+        name = series["name"].removeprefix(MAKER_PREFIX).replace("_", " ")
+        row = next(line for line in text.splitlines()[2:] if f" {name} " in f" {line} ")
         figures = [f"{series[which]:,.10g}" for which in ("first", "last", "min", "max")]
         assert " ".join(figures) in " ".join(row.split())
 

@@ -69,7 +69,7 @@ def test_flags_alone_mean_scan(tmp_path: Path, capsys: Capture) -> None:
         documents.append(document(capsys))
     assert documents[0] == documents[1] == documents[2]
     assert main(["--root", root]) == 0
-    assert capsys.readouterr().out.startswith("none: 3 dead memory cgroups")
+    assert capsys.readouterr().out.startswith("healthy: 3 zombies, warning from 200\n")
 
 
 def test_a_doctor_of_a_folder(tmp_path: Path, capsys: Capture) -> None:

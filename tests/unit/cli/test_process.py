@@ -8,17 +8,17 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from tests.build import Cgroup, Use, v1_machine, write_machine
 from tests.nobody import as_nobody, document_of
+from tests.product import PRODUCT
 
 from zombiescope.cli.main import main
 
-COMMAND = [sys.executable, "-m", "zombiescope"]
+COMMAND = list(PRODUCT)
 PLAIN = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
 
 

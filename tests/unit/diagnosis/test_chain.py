@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain: symptom to mechanism to origin, by the facts; the sentence; what is in vain."""
+"""The chain: symptom to mechanism to origin, by the facts; the sentence; what does not help."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_zombies_that_are_many_are_never_said_to_be_innocent() -> None:
     assert "zombies are not the cause" not in found.verdict
 
 
-def test_what_is_in_vain_fits_what_was_found() -> None:
+def test_what_is_useless_fits_what_was_found() -> None:
     def named(seen: str) -> set[str]:
-        return {advice.what for advice in diagnose(BUILT[seen]()).in_vain}
+        return {advice.what for advice in diagnose(BUILT[seen]()).useless}
 
     assert named("steal") == set()
     assert named("sockets") == {"cgdelete", "remounting the cgroup file systems"}
@@ -79,9 +79,9 @@ def test_what_is_in_vain_fits_what_was_found() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT)
-def test_what_is_in_vain_against_a_walk_is_said_only_where_one_was_seen(name: str) -> None:
+def test_what_is_useless_against_a_walk_is_said_only_where_one_was_seen(name: str) -> None:
     found = diagnose(BUILT[name]())
-    named, present = {advice.what for advice in found.in_vain}, {finding.id for finding in found.present}
+    named, present = {advice.what for advice in found.useless}, {finding.id for finding in found.present}
     is_seen = bool(present & {"costly-sweep", "costly-reclaim-walk"}) and "zombie-population" in present
     assert bool(named & {"huge pages", "another allocator", "CPU affinity"}) == is_seen
 

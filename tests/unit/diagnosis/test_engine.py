@@ -21,13 +21,13 @@ UNCOUNTED = Gap("memcg.counted", "no row")
 @pytest.mark.parametrize(
     ("facts", "disease", "first_words"),
     [
-        ({}, Disease.NONE, "none: 0 dead memory cgroups"),
+        ({}, Disease.NONE, "healthy: 0 zombies, warning from 200"),
         ({"zombies": 1000, "live": 100}, Disease.ZOMBIES, "zombies: 1,000 dead memory cgroups"),
         ({"empty": 1000, "live": 2000}, Disease.DIRECTORIES, "directories never removed: 1,000 of 1,999"),
         ({"zombies": 50_000, "empty": 10_000, "live": 20_000}, Disease.BOTH, "both diseases: zombies (50,000"),
         ({"census": UNCOUNTED}, Disease.UNKNOWN, "cannot tell: no row"),
         ({"live": 5000, "empty_directories": UNSEEN}, Disease.UNKNOWN, "cannot tell: may not be read"),
-        ({"live": 999, "empty_directories": UNSEEN}, Disease.NONE, "none: 0 dead"),
+        ({"live": 999, "empty_directories": UNSEEN}, Disease.NONE, "healthy: 0 zombies, warning from 1,000"),
         ({"zombies": 1000, "live": 5000, "empty_directories": UNSEEN}, Disease.ZOMBIES, "zombies: 1,000"),
     ],
 )

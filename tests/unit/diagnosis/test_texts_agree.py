@@ -78,7 +78,8 @@ def test_the_doctors_text_is_its_document(name: str) -> None:
     assert text.startswith(" ".join(document["verdict"].split()))
     for each in document["findings"]:
         if each["verdict"] == "present":
-            assert f"present {each['id']} ({each['severity']}): {' '.join(each['summary'].split())}" in text
+            told = f"{each['title']} ({each['severity']}, {each['id']}): {' '.join(each['summary'].split())}"
+            assert told in text
         grown = [chain for chain in document["chains"] if chain[0] == "zombie-growth" and len(chain) > 1]
         if grown:
             assert "by whom is not known" not in each["summary"]

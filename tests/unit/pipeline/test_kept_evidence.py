@@ -98,7 +98,7 @@ def test_pages_stay_as_large_as_they_were_there(tmp_path: Path) -> None:
     large = seen._replace(walk=seen.walk._replace(page_bytes=65536))
     again = dissect(open_bundle(_replayed(keep(large, lambda name: name), tmp_path)))
     assert again.autopsy.page_bytes == 65536
-    texts = render_autopsy_text(again.snapshot, again.walk, again.autopsy, (), limit=20, group=None)
+    texts = render_autopsy_text(again.snapshot, again.walk, again.autopsy, ())
     assert "3 pages (192 KiB)" in str(texts[0])
 
 

@@ -19,7 +19,7 @@ from zombiescope.facts.node import Identity, Shape
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.pipeline.autopsy import Choice, chosen
 from zombiescope.presenters.autopsy_json import COLUMNS, render_autopsy, render_autopsy_csv
-from zombiescope.presenters.autopsy_text import GROUPS, render_autopsy_text
+from zombiescope.presenters.autopsy_text import GROUPS, AutopsyShown, render_autopsy_text
 from zombiescope.presenters.document import null_fields
 
 NOTHING = Gap("x", "not looked for")
@@ -100,7 +100,7 @@ def test_the_limit_shortens_the_list_and_never_the_totals(limit: int, listed: in
 def test_text_is_plain_and_names_what_matters(width: int, group: str | None) -> None:
     walk, autopsy = built()
     console = Console(width=width, file=io.StringIO(), highlight=False)
-    for part in render_autopsy_text(SNAPSHOT, walk, autopsy, (), limit=2, group=group):
+    for part in render_autopsy_text(SNAPSHOT, walk, autopsy, (), AutopsyShown(2, group)):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
@@ -121,7 +121,7 @@ def test_csv_reads_back() -> None:
 
 def test_no_zombies_is_said_in_one_line() -> None:
     walk = Walk(Tier.BPF, (), 4)
-    (headline, *_) = render_autopsy_text(SNAPSHOT, walk, derive_autopsy(walk, None, None), (), limit=20, group=None)
+    (headline, *_) = render_autopsy_text(SNAPSHOT, walk, derive_autopsy(walk, None, None), ())
     assert str(headline) == "no zombies"
 
 
@@ -145,7 +145,7 @@ def test_a_choice_among_zombies_that_nobody_saw_is_not_known_and_never_none() ->
         found = chosen(every, choice, 1_800_000_000.0)
         assert found.totals.zombies is None
         console = Console(file=io.StringIO(), width=200)
-        for part in render_autopsy_text(SNAPSHOT, walk, found, (), limit=20, group=None):
+        for part in render_autopsy_text(SNAPSHOT, walk, found, ()):
             console.print(part)
         assert isinstance(console.file, io.StringIO)
         first = console.file.getvalue().splitlines()[0]

@@ -79,7 +79,7 @@ def test_no_permission_to_sample_leaves_the_rest() -> None:
     refused = seen(2)._replace(blame=Gap("stretches[].blame", "perf_event_open: permission denied", "run as root"))
     shown = text(refused)
     assert "core 1 was 2.0 s" in shown
-    assert "stretches[].blame: perf_event_open: permission denied (run as root)" in shown
+    assert "who held the core: perf_event_open: permission denied (run as root)" in shown
     document = render_cores(CoresAnswer(START, IDENTITY, refused), refused)
     assert null_fields(document) == ["stretches[].blame"] == [gap["fact"] for gap in document["gaps"]]
 

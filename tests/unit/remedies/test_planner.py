@@ -15,9 +15,10 @@ from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.levers import Levers, SwapArea
 from zombiescope.facts.zombies import PinKind
+from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import Asked, headline, next_words, render_plan_text
+from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
@@ -31,7 +32,7 @@ from zombiescope.remedies.plan import (
     Risk,
     Undo,
 )
-from zombiescope.remedies.planner import propose
+from zombiescope.remedies.planner import freeing_alone, propose
 from zombiescope.remedies.situation import Activity
 
 CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
@@ -256,11 +257,12 @@ def test_the_same_situation_gives_the_same_plan_in_any_order() -> None:
 
 def test_what_to_type_next_does_what_was_planned_and_no_more() -> None:
     here = Asked("unit:ecs*", "/a b")
-    assert next_words([], Asked()) == "to do it: zombiescope apply --yes"
-    assert next_words([], here) == "to do it: zombiescope apply --yes --maker 'unit:ecs*' --below '/a b'"
-    assert next_words(["x"], Asked(root="/mnt")).startswith("to do it: zombiescope apply --yes --root /mnt --consent x")
-    recorded = next_words([], Asked(is_elsewhere=True))
-    assert recorded == "to do it, on the host that was recorded: zombiescope apply --yes"
+    assert str(next_command([], Asked())) == "to do it: zombiescope apply --yes"
+    assert str(next_command([], here)) == "to do it: zombiescope apply --yes --maker 'unit:ecs*' --below '/a b'"
+    image = str(next_command(["x"], Asked(root="/mnt")))
+    assert image == "to do it: zombiescope apply --yes --root /mnt --consent x"
+    recorded = next_command([], Asked(is_elsewhere=True))
+    assert str(recorded) == "to do it, on the host that was recorded: zombiescope apply --yes"
 
 
 def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() -> None:
@@ -329,3 +331,21 @@ def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> No
     assert isinstance(step.change, AskHuman)
     assert step.change.commands == ("fuser -v /dev/shm/queue",)
     assert [remedy.target for remedy in body(used).remedies] == ["pid 12 (broker)", "/dev/shm/queue"]
+
+
+def test_a_plan_for_one_zombie_has_only_what_frees_it() -> None:
+    whole = propose(
+        diagnosis("zombie-population"),
+        autopsy(body(TMPFS)),
+        audit(unit(need=Need.UNNEEDED)),
+        levers(),
+        every_zombie=True,
+    )
+    alone = freeing_alone(whole)
+    assert names(alone) == ["rewrite:/dev/shm", "delete:/dev/shm"]
+    assert [step.n for step in alone.steps] == [1, 2]
+    assert alone.id != whole.id
+    asked = Asked(zombie=6_245_670)
+    assert str(next_command(["rewrite:/dev/shm"], asked)).startswith(
+        "to do it: zombiescope apply --yes --zombie 6245670 --consent"
+    )

@@ -51,7 +51,8 @@ def test_a_stretch_is_counted_while_it_lasts_and_kept_when_it_is_over() -> None:
     assert total(readings[3]) == 0
     assert total(readings[5]) == pytest.approx(1, abs=0.02)
     assert total(readings[-1]) == pytest.approx(2, abs=0.1), "the edges too, once they are known"
-    assert readings[-1].remembered == {"saturated_seconds": total(readings[-1])}
+    assert readings[-1].remembered["saturated_seconds"] == total(readings[-1])
+    assert readings[-1].remembered["core.0"] > readings[-1].remembered["core.1"] == 0.0
     (event,) = [each for reading in readings for each in reading.happened]
     assert (event.what, event.detail) == ("core-saturated", "core 0: 2.0 s, 100% system")
     assert event.at == pytest.approx(START + 3.4, abs=0.05)

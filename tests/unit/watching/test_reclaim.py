@@ -11,6 +11,7 @@ from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.metric_names import RECLAIM_CPU
 from zombiescope.facts.pressure import PressureSeen, ThrottledGroup
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.watching.reclaim import ReclaimTeller
@@ -67,16 +68,21 @@ def test_the_agent_tells_calls_of_the_last_minutes_and_keeps_long_ones() -> None
     probe = ReclaimTeller(host)
     host.outcome = told(10.0)
     first = probe.read()
-    assert (dict(first.remembered), first.happened) == ({}, ())
+    assert (dict(first.remembered), first.happened) == ({"reclaim_tasks_seconds": 0.0}, ())
+    assert [(each.metric, each.labels, each.value) for each in first.samples] == [(RECLAIM_CPU, ("tasks",), 0.0)]
     host.wait(10)
     host.outcome = told(20.0, 2, 2, 0, 4.0, 3.0, 2.5, host.wall_clock() - 3, [0, 2])
     second = probe.read()
-    assert second.remembered == {"reclaim_pass_seconds": 2.0, "reclaim_cpu_seconds": 3.0}
+    assert second.remembered == {
+        "reclaim_pass_seconds": 2.0,
+        "reclaim_cpu_seconds": 3.0,
+        "reclaim_tasks_seconds": 3.0,
+    }
     assert [event.detail for event in second.happened] == ["limit: 2.5 s, 2 calls"]
     assert calls_of(probe) == 2
     host.wait(10)
     third = probe.read()
-    assert (dict(third.remembered), third.happened, calls_of(probe)) == ({}, (), 2)
+    assert (dict(third.remembered), third.happened, calls_of(probe)) == ({"reclaim_tasks_seconds": 3.0}, (), 2)
     probe.close()
 
 

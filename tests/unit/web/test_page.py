@@ -3,34 +3,41 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.page import STATIC
-from zombiescope.web.http import Request
-from zombiescope.web.page import Page, PageServer
+from zombiescope.errors import ObservationError
+from zombiescope.web.http import Request, Response
+from zombiescope.web.page import PageServer
+from zombiescope.web.statics import answer_static
 
 
-def questions(path: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-    if path == "/bug":
-        raise ValueError("a bug")
-    if path == "/refused":
-        raise UsageError("what", "why", "hint")
-    return {"query": dict(query)} if path == "/api/known" else None
+class Pages:
+    def answer(self, request: Request) -> Response | None:
+        if request.path == "/bug":
+            raise ValueError("a bug")
+        return answer_static(request.path)
+
+    def drop_late(self, now: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def opened(where: tuple[str, int] = ("127.0.0.1", 0)) -> PageServer:
+    return PageServer(where, lambda _: Pages())
 
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
-    each = PageServer(0, questions, STATIC)
+    each = opened()
     serving = threading.Thread(target=each.serve)
     serving.start()
     yield each
@@ -39,13 +46,13 @@ def server() -> Iterator[PageServer]:
     assert not serving.is_alive()
 
 
-def test_files_questions_and_what_is_neither() -> None:
-    page = Page(questions, STATIC)
-    assert page.answer(Request("/")).content_type == "text/html; charset=utf-8"
-    assert json.loads(page.answer(Request("/api/known", {"a": "1"})).body) == {"query": {"a": "1"}}
-    assert page.answer(Request("/static/../server.py")).status == 404
-    refused = page.answer(Request("/refused"))
-    assert (refused.status, json.loads(refused.body)["hint"]) == (400, "hint")
+def test_files_and_what_is_none() -> None:
+    page = answer_static("/")
+    assert page is not None
+    assert (page.status, page.content_type) == (200, "text/html; charset=utf-8")
+    assert page.etag
+    for path in ("/static/../server.py", "/static/", "/static/vendor", "/static//etc/passwd", "/static/..", "/other"):
+        assert answer_static(path) is None, path
 
 
 def test_a_mistake_of_ours_is_said_and_a_client_that_left_is_not(
@@ -70,4 +77,4 @@ def test_a_mistake_of_ours_is_said_and_a_client_that_left_is_not(
 def test_a_port_that_is_taken_is_said(server: PageServer) -> None:
     port = int(server.address.rstrip("/").rpartition(":")[2])
     with pytest.raises(ObservationError, match="address already in use"):
-        PageServer(port, questions, STATIC)
+        opened(("127.0.0.1", port))

@@ -8,15 +8,17 @@ import os
 import selectors
 import socket
 import time
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from zombiescope.web.guards import guards_for
-from zombiescope.web.http import Request, Response, plain
+from zombiescope.web.http import Request, Response, packed, plain
 from zombiescope.web.listening import open_listening, remove_path
-from zombiescope.web.server import MOST_PER_PEER, Apart, Server
+from zombiescope.web.server import MOST_PER_PEER, Apart, Server, apart
 
 END = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -47,10 +49,13 @@ class Running:
             raise KeyError("bug")
         if request.path == "/bad-header":
             return Response(200, "text/plain\r\nEvil: \xff", b"")
-        apart = {"/apart-bug": failing, "/apart-slow": slow, "/apart-hungry": hungry}.get(request.path)
+        if request.path.startswith("/kept"):
+            body = packed(b"x" * (3_000_000 if request.path == "/kept-long" else 1000))
+            return Response(200, "text/plain", body, etag="v1", is_packed=True)
+        work = {"/apart-bug": failing, "/apart-slow": slow, "/apart-hungry": hungry}.get(request.path)
         if request.path == "/apart":
-            return Apart(lambda: plain(200, "from a child" + "#" * 300_000))
-        return Apart(apart) if apart else plain(200, "x" * 300_000 if request.path == "/large" else "hello")
+            return apart(request, lambda: plain(200, "from a child" + "#" * 300_000))
+        return apart(request, work) if work else plain(200, "x" * 300_000 if request.path == "/large" else "hello")
 
     def turn(self, seconds: float = 0.02) -> None:
         end = time.monotonic() + seconds
@@ -142,16 +147,52 @@ def test_an_answer_of_a_child_arrives_whole_and_leaves_nothing(running: Running)
 
 
 def test_one_child_at_a_time_and_none_for_long(running: Running) -> None:
-    with running.connect() as first:
+    with running.connect() as first, running.connect() as second, running.connect() as gone:
         first.sendall(b"GET /apart-slow" + END)
         assert running.until(lambda: running.server._apart is not None)
-        busy = running.ask(b"GET /apart" + END)
+        child = running.server._apart
+        gone.sendall(b"GET /apart-bug" + END)
+        assert running.until(lambda: len(running.server._line) == 1)
+        gone.close()
+        second.sendall(b"GET /apart" + END)
+        assert running.until(lambda: len(running.server._line) == 2)
+        assert b"hello" in running.ask(b"GET /" + END), "who needs no child does not wait for one"
+        assert running.server._apart is child
+        running.server.drop_late(time.monotonic() + 60)
+        assert b" 503 " in running.read(first)
+        assert running.read(second).count(b"#") == 300_000, "who waited in line has its turn"
+        assert running.server.failed == 0, "who left the line is not worked for"
+        assert running.server._apart is None
+
+
+def test_a_line_that_is_too_long_is_said(running: Running) -> None:
+    with ExitStack() as open_ones:
+        clients = [open_ones.enter_context(running.connect()) for _ in range(34)]
+        for client in clients:
+            client.sendall(b"GET /apart-slow" + END)
+            running.turn()
+        assert running.until(lambda: len(running.server._line) == 32)
+        busy = running.read(clients[-1])
         assert b" 503 " in busy
         assert b"retry-after: " in busy.lower()
-        assert b"hello" in running.ask(b"GET /" + END)
-        running.server.drop_late(time.monotonic() + 60)
-        assert running.server._apart is None
-        assert b" 503 " in running.read(first)
+
+
+def test_who_has_it_already_is_told_so_and_what_is_packed_is_unpacked_for_few(running: Running) -> None:
+    kept = running.ask(b"GET /kept" + END)
+    assert b'\r\netag: "v1"\r\n' in kept.lower()
+    assert b"no-store" not in kept
+    assert kept.endswith(b"x" * 1000)
+    asked = END.replace(b"\r\n\r\n", b'\r\nIf-None-Match: "v1"\r\n\r\n')
+    known = running.ask(b"GET /kept" + asked)
+    assert known.startswith(b"HTTP/1.1 304 ")
+    assert known.endswith(b"\r\n\r\n")
+    assert b" 200 " in running.ask(b"GET /kept" + asked.replace(b"v1", b"v0"))
+    packing = END.replace(b"\r\n\r\n", b"\r\nAccept-Encoding: gzip\r\n\r\n")
+    assert zlib.decompress(running.ask(b"GET /kept" + packing).partition(b"\r\n\r\n")[2], 31) == b"x" * 1000
+    assert b" 406 " in running.ask(b"GET /kept-long" + END), "three megabytes are not unpacked here"
+
+
+def test_a_child_whose_asker_left_ends(running: Running) -> None:
     with running.connect() as leaves:
         leaves.sendall(b"GET /apart-slow" + END)
         assert running.until(lambda: running.server._apart is not None)

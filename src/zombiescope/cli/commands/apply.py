@@ -51,6 +51,7 @@ def apply(
     *,
     maker: str | None,
     below: str | None,
+    zombie: int | None,
     yes: bool,
     consents: tuple[str, ...],
     again: bool,
@@ -68,7 +69,7 @@ def apply(
     """
     from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
 
-    scope = scope_of(maker, below)
+    scope = scope_of(maker, below, zombie)
     order = Order(shown(state), root, scope, seconds, frozenset(consents), again)
     return _do(order, window, as_json=as_json) if yes else _dry_run(order, as_json=as_json)
 
@@ -84,12 +85,10 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
         from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
 
         return JsonAnswer(render_dry_run(planned.plan, planned, planned.gaps))
-    from rich.text import Text  # noqa: PLC0415
-
     from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
-    parts = render_plan_text(planned.plan, planned.gaps, asked_of(order.scope, order.root))
-    return TextAnswer([Text("dry run: nothing was changed", style="yellow"), *parts])
+    asked, before = asked_of(order.scope, order.root), "dry run, nothing was changed: "
+    return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked, before))
 
 
 def _do(order: Order, window: float, *, as_json: bool) -> Answer:
@@ -150,5 +149,5 @@ def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_j
     lines = undo_line(applied.folder), restore_line(applied.folder)
     parts = render_receipt_text(applied.action, applied.receipts, lines[0], applied.kept, lines[1])
     if verified:
-        parts += ["", *render_verify_text(applied.action, verified.outcome, verified.before, verified.after)]
+        parts += ["", *render_verify_text(applied.action, verified.outcome, verified.before, verified.after, lines[0])]
     return TextAnswer(parts, exit_code)

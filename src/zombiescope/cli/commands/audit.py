@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import json_option, manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.audit_changes import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing
@@ -18,7 +18,10 @@ EPILOG = """\b
 Examples:
   zombiescope audit                       this host: what loops, what nothing needs
   zombiescope audit --root /mnt           the root of another system, from its files alone
-  zombiescope audit --image disk.raw      an image: tar, OCI layout, docker save, raw ext4
+  zombiescope audit --image disk.qcow2    an image: tar, docker save, OCI, ext4; with libguestfs XFS, LVM, qcow2, VMDK …
+  zombiescope audit --image /dev/nvme1n1  a disk that is attached, such as an EBS snapshot
+  zombiescope audit --image docker://registry.example/node:2   in a registry, through skopeo
+  zombiescope audit --manifests deploy/       DaemonSets, sidecars and compose files: what restarts for ever
   zombiescope audit --knowledge ours.toml --json
   zombiescope audit --against accepted.json   what changed since an audit that was accepted
 """
@@ -26,11 +29,15 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--image", type=click.Path(path_type=bytes), metavar="FILE", help="Audit an image; nothing in it is run or mounted."
+    "--image",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="Audit an image, a disk or docker://NAME; nothing in it is run or mounted here.",
 )
 @click.option(
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
 )
+@manifests_option
 @click.option("--all", "every", is_flag=True, help="Also units that nothing starts.")
 @click.option(
     "--seconds",
@@ -57,7 +64,7 @@ def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
     if found.audit.cannot_tell and found.audit.subject != "host":
         code = 3
     if as_json:
-        from zombiescope.presenters.audit_json import render_audit, render_changes  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.audit_json import render_audit, render_changes, workload_gaps  # noqa: PLC0415 (each form loads only what it needs)
         from zombiescope.presenters.document import document  # noqa: PLC0415
 
         services = found.services
@@ -65,22 +72,30 @@ def audit(*, every: bool, as_json: bool, **asked: Any) -> Answer:
         body |= render_audit(found.audit, found.findings, services.schedules, services.containers, every=every)
         if changes is not None:
             body |= {"against": render_changes(changes)}
-        return JsonAnswer(document("audit/1", found, body, found.gaps), code)
-    from zombiescope.presenters.audit_text import render_audit_text, render_changes_text  # noqa: PLC0415
+        return JsonAnswer(document("audit/1", found, body, (*found.gaps, *workload_gaps(found.audit))), code)
+    from zombiescope.presenters.audit_text import audit_next, render_audit_text, render_changes_text  # noqa: PLC0415
 
     parts = render_audit_text(found.audit, found.findings, found.source, found.gaps, every=every)
-    return TextAnswer([*parts, *(render_changes_text(changes) if changes else ())], code)
+    against = render_changes_text(changes) if changes else []
+    return TextAnswer([*parts, *against, *audit_next(found.findings, same_place(asked["root"], asked["image"]))], code)
 
 
 def _audit(
-    *, image: bytes | None, knowledge: bytes | None, seconds: float, against: bytes | None, root: bytes | None
+    *,
+    image: bytes | None,
+    knowledge: bytes | None,
+    manifests: bytes | None,
+    seconds: float,
+    against: bytes | None,
+    root: bytes | None,
 ) -> tuple[auditing.Audited, AuditChanges | None]:
     base = auditing.read_knowledge(knowledge)
     accepted = None if against is None else auditing.accepted_audit(against)
-    is_watched = root is None and image is None
+    target = auditing.Target(root, image, manifests)
+    is_watched = root is None and image is None and manifests is None
     with (
         window_shown(seconds if is_watched else 0) as window,
         bytes_shown("reading", shown=image is not None) as reading,
     ):
-        found = auditing.audit(auditing.Target(root, image), base, ServicesWindow(seconds, window), reading)
+        found = auditing.audit(target, base, ServicesWindow(seconds, window), reading)
     return found, None if accepted is None else compare(accepted, found.audit)

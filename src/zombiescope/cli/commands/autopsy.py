@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 
 import click
@@ -12,12 +13,13 @@ from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
+from zombiescope.facts.names import shown
 from zombiescope.pipeline.autopsy import Choice, Dissected, dissect
 from zombiescope.pipeline.opening import open_host
 
 EPILOG = """\b
 Examples:
-  zombiescope autopsy                          totals, makers, pins, 20 examples
+  zombiescope autopsy                          totals, makers, what holds them, five examples
   zombiescope autopsy --by file                which file pins how many
   zombiescope autopsy --maker 'unit:ecs*'      only what one maker left
   zombiescope autopsy --older-than 2h --limit 0 --csv > zombies.csv
@@ -37,9 +39,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, None: 1}
 @click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'.")
 @click.option("--older-than", metavar="AGE", help="Only zombies born at least this long ago: 90s, 15m, 2h, 3d.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="How many zombies to list; 0 lists all."
+    "--limit",
+    type=click.IntRange(min=0),
+    help="How many zombies to list; 0 lists all. Without it: one of each sort, and 20 in JSON and CSV.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="One line a zombie, for a spreadsheet.")
+@click.option("--csv", "as_csv", is_flag=True, help="One line per zombie, for a spreadsheet.")
 @json_option
 @root_option
 def autopsy(
@@ -47,7 +51,7 @@ def autopsy(
     group: str | None,
     maker: str | None,
     older_than: str | None,
-    limit: int,
+    limit: int | None,
     as_csv: bool,
     as_json: bool,
     root: bytes | None,
@@ -63,25 +67,27 @@ def autopsy(
     gc.disable()  # tens of thousands of records, not one cycle, and a process that ends soon
     with stage_shown() as progress:
         found = dissect(open_host(root), choice, progress)
-    return _answer(found, group=group, limit=limit, form="csv" if as_csv else "json" if as_json else "text")
+    if not as_csv and not as_json:
+        return _text(found, limit, group, root)
+    return _listing(found, 20 if limit is None else limit, form="csv" if as_csv else "json")
 
 
-def _answer(found: Dissected, *, group: str | None, limit: int, form: str) -> Answer:
+def _listing(found: Dissected, limit: int, form: str) -> Answer:
     if form == "csv":
         from zombiescope.presenters.autopsy_json import render_autopsy_csv  # noqa: PLC0415 (each form loads only what it needs)
 
         return PlainAnswer(render_autopsy_csv(found.autopsy.bodies[:limit] if limit else found.autopsy.bodies))
-    if form == "json":
-        from zombiescope.presenters.autopsy_json import render_autopsy  # noqa: PLC0415
+    from zombiescope.presenters.autopsy_json import render_autopsy  # noqa: PLC0415
 
-        return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, limit, found.beside))
-    from zombiescope.presenters.autopsy_text import render_autopsy_text  # noqa: PLC0415
+    return JsonAnswer(render_autopsy(found.snapshot, found.walk, found.autopsy, found.gaps, limit, found.beside))
 
-    return TextAnswer(
-        render_autopsy_text(
-            found.snapshot, found.walk, found.autopsy, found.gaps, limit=limit, group=group, files=found.beside.files
-        )
-    )
+
+def _text(found: Dissected, limit: int | None, group: str | None, root: bytes | None) -> Answer:
+    from zombiescope.presenters.autopsy_text import AutopsyShown, render_autopsy_text  # noqa: PLC0415
+
+    asked = AutopsyShown(limit, group, os.geteuid() == 0, None if root is None else shown(root))
+    parts = render_autopsy_text(found.snapshot, found.walk, found.autopsy, found.gaps, asked, files=found.beside.files)
+    return TextAnswer(parts)
 
 
 def _seconds(age: str) -> float:

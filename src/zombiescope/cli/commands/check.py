@@ -9,24 +9,28 @@ import click
 
 from zombiescope import __version__
 from zombiescope.analysis.time_span import parse_time_span
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import root_option
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.options import manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
+from zombiescope.host.boot.candidate import Given, own_program
 from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
+from zombiescope.pipeline.boot import BootTest
 
 EPILOG = """\b
 Examples:
   zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN
   zombiescope check --image disk.raw              before an image is published
   zombiescope check --for 10m                     a booted candidate: count and slope stay below the limits
+  zombiescope check --boot disk.qcow2 --for 2m    boot it in QEMU, watch it from inside: what it would leak per day
   zombiescope check --limit zombies_warning=500 --format nagios
   zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs
   zombiescope check --image disk.raw --format github      annotations of GitHub Actions
 """
+_BOOT_SECONDS = 90.0
 _FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
 
@@ -47,6 +51,30 @@ class _Gate(click.Command):
 
 @click.command(cls=_Gate, epilog=EPILOG)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
+@manifests_option
+@click.option(
+    "--boot",
+    type=click.Path(path_type=bytes),
+    metavar="IMAGE",
+    help="Boot an image in QEMU, without a network, and watch it from inside; then judge its files as --image does.",
+)
+@click.option(
+    "--program",
+    type=click.Path(path_type=bytes),
+    metavar="FILE",
+    help="With --boot: the one-file build that watches inside; this file, if it is one.",
+)
+@click.option(
+    "--kernel", type=click.Path(path_type=bytes), metavar="FILE", help="With --boot: instead of the image's own."
+)
+@click.option("--initrd", type=click.Path(path_type=bytes), metavar="FILE", help="With --boot: for that kernel.")
+@click.option(
+    "--accel",
+    type=click.Choice(("tcg", "kvm")),
+    default="tcg",
+    show_default=True,
+    help="With --boot: software emulation, which works everywhere, or KVM.",
+)
 @click.option("--for", "duration", default="0", metavar="TIME", help="Watch a booted candidate for so long (10m, 1h).")
 @click.option(
     "--state",
@@ -77,12 +105,19 @@ def check(*, form: str, as_json: bool, **asked: Any) -> Answer:
         checked = _check(**asked)
     except UsageError as error:
         raise GateUsageError(error.what, error.why, error.hint) from error
-    return _answer(checked, "json" if as_json else form)
+    where = same_place(asked["root"], asked["image"])
+    return _answer(checked, "json" if as_json else form, where, is_image=asked["image"] is not None)
 
 
 def _check(
     *,
     image: bytes | None,
+    manifests: bytes | None,
+    boot: bytes | None,
+    program: bytes | None,
+    kernel: bytes | None,
+    initrd: bytes | None,
+    accel: str,
     duration: str,
     state: bytes,
     config: bytes | None,
@@ -93,13 +128,26 @@ def _check(
     seconds = parse_time_span(duration)
     if seconds is None or not 0 <= seconds <= 7 * 86400:
         raise UsageError("cannot use --for", f"{duration!r} is not a time", "--for 10m")
+    test = None
+    if boot is not None:
+        if image is not None or root is not None:
+            raise UsageError(
+                "cannot check two things at once", "--boot names the image itself", "leave --image and --root out"
+            )
+        program = program or own_program()
+        if program is None:
+            hint = "--program zombiescope-x86_64 (make onefile)"
+            raise UsageError("cannot boot an image", "inside it the one-file build watches, and this is not one", hint)
+        test = BootTest(boot, Given(program, kernel, initrd), seconds or _BOOT_SECONDS, accel)
+        image, seconds = boot, test.seconds
     is_live = image is None and (root is None or choose_host(root).is_live)
     settings = gating.read_settings(config, dict(_limit(text) for text in limits), is_live=is_live)
     base = auditing.read_knowledge(knowledge)
     with window_shown(seconds) as window, bytes_shown("reading", shown=image is not None) as reading:
         progress = gating.Progress(window, reading)
         watching = gating.Watching(seconds, state)
-        return gating.check(auditing.Target(root, image), base, settings, watching=watching, progress=progress)
+        target = auditing.Target(root, image, manifests)
+        return gating.check(target, base, settings, watching=watching, progress=progress, boot=test)
 
 
 def _limit(text: str) -> tuple[str, float]:
@@ -110,7 +158,7 @@ def _limit(text: str) -> tuple[str, float]:
         raise UsageError("cannot use --limit", f"{text!r} is not NAME=NUMBER", "--limit zombies_warning=500") from error
 
 
-def _answer(checked: gating.Checked, form: str) -> Answer:
+def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
     from zombiescope.presenters import gate_formats, gate_json  # noqa: PLC0415 (only when it is drawn)
     from zombiescope.presenters.document import document  # noqa: PLC0415
 
@@ -132,4 +180,4 @@ def _answer(checked: gating.Checked, form: str) -> Answer:
         case "github":
             return PlainAnswer(gate_formats.render_github(gate, checked.source), code)
         case _:
-            return PlainAnswer(gate_formats.render_text(gate, checked.source), code)
+            return TextAnswer(gate_formats.render_check_text(gate, checked.source, where, is_image=is_image), code)

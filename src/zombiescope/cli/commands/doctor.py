@@ -18,6 +18,7 @@ from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
+from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.opening import open_host
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   zombiescope doctor                          look for 10 seconds
+  zombiescope doctor --explain                every check with its evidence
   zombiescope doctor --html report.html       the same as one page to read, print and send
   zombiescope doctor --markdown               the same for a ticket
   zombiescope doctor --events failures.txt --since 24h
@@ -45,7 +47,7 @@ Examples:
 @click.option("--html", type=click.Path(path_type=str), metavar="FILE", help="Write a self-contained page to FILE.")
 @click.option("--markdown", is_flag=True, help="Markdown on standard output, for a ticket.")
 @click.option(
-    "--events", type=click.Path(path_type=bytes), metavar="FILE", help="Job failures, a time and words a line."
+    "--events", type=click.Path(path_type=bytes), metavar="FILE", help="Job failures: one per line, a time and words."
 )
 @click.option("--since", metavar="AGE", help="Take events and growth from the agent's history too: 90s, 15m, 2h, 3d.")
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
@@ -54,6 +56,7 @@ Examples:
     type=click.Choice([Severity.WARNING.value, Severity.CRITICAL.value]),
     help="Exit with 1 when a finding is at least this severe.",
 )
+@click.option("--explain", is_flag=True, help="Every check with its evidence, where it came from and when.")
 @click.option("--believe-lab", is_flag=True, help="For the lab: believe what user space wrote to the kernel's log.")
 @config_option
 @json_option
@@ -75,6 +78,7 @@ def _answer(
     since: str | None,
     state: str | None,
     fail_on: str | None,
+    explain: bool,
     believe_lab: bool,
     config: str | None,
     as_json: bool,
@@ -93,9 +97,13 @@ def _answer(
     exit_code = _exit_code(examined.diagnosis, fail_on)
     report = _report(host, examined, (events, folder, age or 0.0))
     if html is not None:
-        from zombiescope.presenters.doctor_html import render_doctor_html  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.pipeline.page_look import Subject, file_documents, places  # noqa: PLC0415
+        from zombiescope.web.report import doctor_page  # noqa: PLC0415 (each form loads only what it needs)
 
-        _write(html, render_doctor_html(report))
+        usual = None if root is not None else _state(state, config)
+        subject = Subject(host, root, thresholds, places(root, folder, None, usual).state, seconds)
+        more, day = file_documents(subject, examined, report.plan)
+        _write(html, doctor_page(report, more, day))
     if as_json:
         from zombiescope.presenters.doctor_json import render_report  # noqa: PLC0415
 
@@ -104,9 +112,11 @@ def _answer(
         from zombiescope.presenters.doctor_markdown import render_doctor_markdown  # noqa: PLC0415
 
         return PlainAnswer(render_doctor_markdown(report).rstrip("\n"), exit_code)
-    from zombiescope.presenters.doctor_text import render_report_text  # noqa: PLC0415
+    from zombiescope.presenters.doctor_text import Shown, render_report_text  # noqa: PLC0415
 
-    return TextAnswer(render_report_text(report, html), exit_code)
+    place = None if root is None else shown(root)
+    asked = Shown(explain, os.geteuid() == 0 or not host.is_live, place, html)
+    return TextAnswer(render_report_text(report, asked), exit_code)
 
 
 def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float]) -> Report:

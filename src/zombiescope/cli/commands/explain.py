@@ -11,6 +11,8 @@ from zombiescope.cli.answer import Answer, TextAnswer
 EPILOG = """\b
 Examples:
   zombiescope explain                       every word there is a page for
+  zombiescope explain runbook               a node is sick: what to do, in five steps
+  zombiescope explain decision-matrix       which cure fits which symptom
   zombiescope explain zombie-population     a finding of doctor
   zombiescope explain tmpfs                 what keeps a zombie
   zombiescope explain memcg_zombies         a metric of the agent
@@ -26,18 +28,22 @@ def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[Complet
 
 
 @click.command(epilog=EPILOG)
-@click.argument("word", required=False, metavar="[FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
+@click.argument("word", required=False, metavar="[PAGE|FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
 def explain(*, word: str | None) -> Answer:
     """Say what a finding, a kind of pin, a metric or a gap means, why it matters and what to do. Works offline.
 
-    Without a word it lists every word there is. Exit code 0, or 2 for a word that it does not know.
+    `runbook` and `decision-matrix` are whole pages. Without a word it lists every word there is.
+
+    Exit code 0, or 2 for a word that it does not know.
     """
-    from zombiescope.pipeline.explain import Library  # noqa: PLC0415
-    from zombiescope.presenters.explain_text import render_list, render_page  # noqa: PLC0415
+    from zombiescope.pipeline.explain import DOCUMENTS, Library  # noqa: PLC0415
+    from zombiescope.presenters.explain_text import render_document, render_list, render_page  # noqa: PLC0415
 
     library = Library()
     if word is None:
         return TextAnswer(render_list(library.words()))
+    if document := library.document(word):
+        return TextAnswer(render_document(document, DOCUMENTS[word]))
     first, *rest = library.pages(word)
     parts = render_page(first)
     for page in rest:

@@ -15,6 +15,7 @@ EPILOG = """\b
 Examples:
   zombiescope plan                          what would help here, and what each step frees
   zombiescope plan --maker 'unit:ecs*'      only for what one maker left
+  zombiescope plan --zombie 6245670         what frees this one
   zombiescope plan --root /mnt/image        what to change in an image before it boots
   zombiescope plan --json | jq '.steps[] | {name, risk, undo}'
 """
@@ -36,6 +37,7 @@ def plan(
     *,
     maker: str | None,
     below: str | None,
+    zombie: int | None,
     seconds: float,
     config: str | None,
     as_json: bool,
@@ -50,7 +52,7 @@ def plan(
 
     if root is None:
         tell_unfinished()
-    scope = scope_of(maker, below)
+    scope = scope_of(maker, below, zombie)
     with window_shown(seconds if root is None else 0) as progress:
         planned = make_plan(root, scope, seconds, progress, config=config)
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE

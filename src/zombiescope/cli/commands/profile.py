@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import click
 
-from zombiescope.errors import UsageError
+from zombiescope.errors import absent_part
 
 EPILOG = """\b
 Examples:
@@ -35,6 +35,21 @@ _COMMANDS = {
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
 }
+_WITHOUT_NUMPY = ("record",)
+_VERBS = {
+    "import": "import profiles",
+    "list": "list profiles",
+    "heatmap": "draw a heat map",
+    "flame": "draw a flame graph",
+    "diff": "compare profiles",
+    "find": "search a profile",
+    "serve": "serve profiles",
+    "export": "export profiles",
+}
+_INSTEAD = (
+    "zombiescope profile record here, then profile import on a machine with Python 3.11 or newer and "
+    "pip install 'zombiescope[profile]'"
+)
 
 
 class _Commands(click.Group):
@@ -46,8 +61,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        if find_spec("numpy") is None:
-            raise UsageError("cannot work on profiles", "numpy is not installed", "pip install 'zombiescope[profile]'")
+        if cmd_name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
+            raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", "profile", _INSTEAD)
         module, name, _ = _COMMANDS[cmd_name]
         command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), name)
         assert isinstance(command, click.Command)
@@ -63,5 +78,6 @@ class _Commands(click.Group):
 def profile() -> None:
     """Look at processor time the way the incident was found: by moment and by core, down to the kernel stack.
 
-    A CAPTURE is a file (perf.data and others can be asked directly), the name of a stored one, or `latest`. Needs numpy.
+    A CAPTURE is a file (perf.data and others can be asked directly), the name of a stored one, or `latest`.
+    All but `record` need numpy.
     """

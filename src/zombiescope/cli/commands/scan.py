@@ -11,6 +11,7 @@ from zombiescope.cli.progress import stage_shown
 from zombiescope.config import thresholds_for
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.pipeline import scan as pipeline
 from zombiescope.pipeline.opening import open_host
 
@@ -19,7 +20,7 @@ Examples:
   zombiescope                     the same as zombiescope scan
   zombiescope scan --no-bytes     counts only: quickest
   zombiescope scan --exact        counts by parent on cgroup v1 too
-  zombiescope scan --explain      how each number was had
+  zombiescope scan --explain      how each number was obtained
   zombiescope scan --watch 10     what one pass of reclaim takes, if one runs in ten seconds (root)
   zombiescope scan --json | jq .memcg.zombies
   zombiescope scan --root /host   a host mounted at /host, or a recorded one
@@ -31,7 +32,7 @@ Examples:
 @click.option(
     "--exact", is_flag=True, help="Walk the kernel's own tree, so that cgroup v1 too has counts by parent (root)."
 )
-@click.option("--explain", is_flag=True, help="Say how each number was had, and the formula of each estimate.")
+@click.option("--explain", is_flag=True, help="Say how each number was obtained, and the formula of each estimate.")
 @click.option(
     "--watch",
     type=click.FloatRange(min=0.1, max=3600),
@@ -63,7 +64,7 @@ def scan(
     cost and how bad that is.
 
     Reads only. Works without root as far as the kernel lets it; what root would add is said. Exit code 0, or 3 when the
-    number of zombies could not be had.
+    number of zombies is not available.
     """
     host = open_host(root)
     thresholds = thresholds_for(config, is_live=host.is_live)
@@ -85,5 +86,6 @@ def scan(
         return JsonAnswer(answer, exit_code)
     from zombiescope.presenters.scan_text import render_scan_text  # noqa: PLC0415
 
-    text = render_scan_text(seen.observation, seen.diagnosis, seen.reclaim, explain=explain)
+    place = None if root is None else shown(root)
+    text = render_scan_text(seen.observation, seen.diagnosis, seen.reclaim, explain=explain, root=place)
     return TextAnswer(text, exit_code)

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import click
 
+from zombiescope.errors import IS_ONE_FILE
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
 from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, signs_of
@@ -19,6 +20,9 @@ Examples:
   zombiescope top --plain --count 3      three tables, for a file or a pipe
 """
 _MOST_ROWS = 30
+_NO_SCREEN = (
+    "the full screen is not in the one-file build; it comes with pip install 'zombiescope[tui]' (Python 3.11 or newer)"
+)
 
 
 @click.command(epilog=EPILOG)
@@ -69,3 +73,5 @@ def _draw(picture: Picture, order: str) -> None:
     console.print(table)
     for gap in picture.gaps[:3]:
         console.print(Text(f"gap: {gap.fact}: {gap.reason}"))
+    if IS_ONE_FILE and console.is_terminal:
+        console.print(Text(_NO_SCREEN, style="dim"))

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
+from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.cli.profiles.options import (
     capture_argument,
-    captures_option,
     filter_options,
     named_range,
     range_options,
@@ -20,14 +21,19 @@ from zombiescope.cli.profiles.options import (
     write_file,
     write_pieces,
 )
+from zombiescope.errors import UsageError
 from zombiescope.profiler import asking as pipeline
 from zombiescope.profiler.drawing.documents import render_flame, render_heat_map, render_moments
 from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg
+from zombiescope.profiler.stacks.heat_map import HeatMap
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 svg_option = click.option("--svg", type=click.Path(path_type=bytes), metavar="FILE", help="Write an SVG picture.")
 png_option = click.option("--png", type=click.Path(path_type=bytes), metavar="FILE", help="Write a PNG picture.")
-_PICTURE_ROWS, _TERMINAL_ROWS, _SIDE_COLUMNS = 50, 10, 4
+_PICTURE_ROWS, _TERMINAL_ROWS, _SIDE_COLUMNS = 50, 10, 8
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -35,7 +41,8 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 @capture_argument
 @range_options
 @filter_options
-@click.option("--per-core/--summed", default=True, show_default=True, help="A strip a core, or one for all.")
+@click.option("--all", "with_all", is_flag=True, help="Kernel and user code together.")
+@click.option("--per-core/--summed", default=True, show_default=True, help="One strip per core, or one for all.")
 @click.option("--rows", type=click.IntRange(1, 1000), help="Parts of a column; 50 in pictures, 10 in the terminal.")
 @svg_option
 @png_option
@@ -46,6 +53,7 @@ def heatmap(
     capture: str,
     begin: float | None,
     end: float | None,
+    with_all: bool,
     per_core: bool,
     rows: int | None,
     svg: bytes | None,
@@ -54,7 +62,9 @@ def heatmap(
     as_json: bool,
     **given: Any,
 ) -> Answer:
-    """Samples by time: a column a second, upwards within it, a strip a core.
+    """Samples by time: one column per second, time within it upwards, one strip per core.
+
+    It opens on time in the kernel; --user shows user code, --all both. With --json both are counted unless you choose.
 
     Idle samples are left out: those whose innermost function is an idle routine. Interrupt work on an idle core stays.
     """
@@ -62,22 +72,59 @@ def heatmap(
     picture = bool(svg or png or as_json)
     seconds = opened.capture.seconds if end is None else end
     width = 1.0 if picture else _column_seconds(seconds - (begin or 0.0))
-    found = pipeline.ask_heat_map(
-        opened,
-        selection_of(given, begin, end),
-        rows=rows or (_PICTURE_ROWS if picture else _TERMINAL_ROWS),
-        column_seconds=width,
-    )
-    title = f"{opened.name}{_together(opened, given)}: processor time by moment"
-    if svg:
-        return write_file(svg, render_heat_map_svg(found, title, per_core=per_core).encode())
-    if png:
-        return write_file(png, render_heat_map_png(found, per_core=per_core))
-    if as_json:
-        return JsonAnswer(render_heat_map(found, opened.name, opened.capture))
+    high = rows or (_PICTURE_ROWS if picture else _TERMINAL_ROWS)
+
+    def ask(which: dict[str, Any]) -> HeatMap:
+        return pipeline.ask_heat_map(opened, selection_of(which, begin, end), rows=high, column_seconds=width)
+
+    if as_json and not (svg or png):
+        return JsonAnswer(render_heat_map(ask(given), opened.name, opened.capture))
+    found, what = _of_interest(ask, given, with_all=with_all)
+    cores = _known(given["cores"], found.cpus)
+    title = f"{opened.name}{_together(opened, given)}: {what}{_range_text(begin, end)}"
+    if svg or png:
+        return _pictures(svg, png, found, title, _Strips(per_core, cores))
     from zombiescope.profiler.drawing.text import render_heat_map_text  # noqa: PLC0415 (a picture or a document does not load rich)
 
-    return TextAnswer(render_heat_map_text(found, title, per_core=per_core, gaps=opened.capture.about.gaps))
+    gaps = opened.capture.about.gaps
+    return TextAnswer(render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=gaps))
+
+
+class _Strips(NamedTuple):
+    per_core: bool
+    cores: tuple[int, ...]
+
+
+def _of_interest(
+    ask: Callable[[dict[str, Any]], HeatMap], given: dict[str, Any], *, with_all: bool
+) -> tuple[HeatMap, str]:
+    """Time in the kernel, which is what starves a core, unless something else was chosen or there is none."""
+    if given["in_user"]:
+        return ask(given), "time in user code, by moment"
+    if with_all and not given["in_kernel"]:
+        return ask(given), "processor time in the kernel and in user code, by moment"
+    found = ask({**given, "in_kernel": True})
+    if found.counts.any() or given["in_kernel"]:
+        return found, "time in the kernel, by moment"
+    return ask(given), "processor time, by moment (no sample was taken in the kernel)"
+
+
+def _known(chosen: Sequence[int], cpus: Sequence[int]) -> tuple[int, ...]:
+    if strange := [core for core in chosen if core not in cpus]:
+        there = ", ".join(map(str, cpus[:16])) + (f" and {len(cpus) - 16} more" if len(cpus) > 16 else "")
+        raise UsageError(f"cannot draw core {strange[0]}", "the capture has no sample of it", f"it has {there}")
+    return tuple(chosen)
+
+
+def _pictures(svg: bytes | None, png: bytes | None, found: HeatMap, title: str, strips: _Strips) -> Answer:
+    """Each that was asked for."""
+    wrote: list[RenderableType] = []
+    for path, draw in ((svg, render_heat_map_svg), (png, render_heat_map_png)):
+        if path:
+            drawn = draw(found, title, per_core=strips.per_core, cores=strips.cores)
+            answer = write_file(path, drawn.encode() if isinstance(drawn, str) else drawn)
+            wrote += answer.parts if isinstance(answer, TextAnswer) else []
+    return TextAnswer(wrote)
 
 
 def _column_seconds(seconds: float) -> float:
@@ -115,10 +162,10 @@ def flame(
     """The stacks of a range: which call takes how much of the time, and through whom."""
     opened = pipeline.open_capture(captures, capture)
     found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
-    title = f"{opened.name}{_together(opened, given)}{_range_text(begin, end)}"
+    place = " in the kernel" if given["in_kernel"] else " in user code" if given["in_user"] else ""
+    title = f"{opened.name}{_together(opened, given)}: processor time{place} by call{_range_text(begin, end)}"
     if svg:
-        note = f"{found.graph.samples:,} samples; orange: kernel, blue: user code"
-        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
+        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title).encode())
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
     from zombiescope.profiler.drawing.text import render_flame_text  # noqa: PLC0415
@@ -147,8 +194,7 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
     )
     title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
     if svg:
-        note = "red: a larger share than before, blue: a smaller one; a box is as wide as the larger of both"
-        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title, note).encode())
+        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title).encode())
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
     from zombiescope.profiler.drawing.text import render_difference_text  # noqa: PLC0415

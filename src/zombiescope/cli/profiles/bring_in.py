@@ -8,7 +8,8 @@ import numpy as np
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.options import captures_option, kallsyms_option, perf_names_option
+from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.profiles.options import kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
 from zombiescope.profiler.drawing.documents import render_capture, render_list
 from zombiescope.profiler.files.reading import Choices, import_capture

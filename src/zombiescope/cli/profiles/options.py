@@ -20,15 +20,6 @@ from zombiescope.profiler.stacks.capture import Selection
 Command = Callable[..., Any]
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
-captures_option = click.option(
-    "--captures",
-    type=click.Path(path_type=bytes),
-    default="/var/lib/zombiescope/captures",
-    show_default=True,
-    envvar="ZOMBIESCOPE_CAPTURES",
-    metavar="DIR",
-    help="Where captures are stored.",
-)
 capture_argument = click.argument("capture", default=LATEST)
 kallsyms_option = click.option(
     "--kallsyms", type=click.Path(path_type=bytes), metavar="FILE", help="Kernel symbols saved when it was recorded."

@@ -8,20 +8,21 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
 from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.options import captures_option
+from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.profile_events import AROUND, Span, keeper
-from zombiescope.profiler.drawing.documents import render_list
-from zombiescope.profiler.files.recorder import Order, Recording
+from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
-from zombiescope.profiler.files.store import entries
-from zombiescope.profiler.stacks.capture import Capture
-from zombiescope.profiler.stacks.saturation import find_moments
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.stacks.capture import Capture
 
 
 @click.command()
@@ -79,12 +80,21 @@ def record(
     By perf where it is installed and can, else by perf_event_open(2) directly (`--with own`), which needs nothing installed; says
     which. Needs root or CAP_PERFMON; kernel names need CAP_SYSLOG too.
     Ends on Ctrl-C, storing what it has. What a crash leaves is picked up by the next recording.
-    Imported captures are never removed.
+    Imported captures are never removed. Where numpy is not installed, and in the one-file build, segments stay as they were
+    sampled (NAME.perf, with the kernel's symbols beside them) for `profile import` of a full install.
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source, "+".join(sorted(set(around))))
+    if find_spec("numpy") is None:
+        from zombiescope.cli.profiles.raw_recording import record_raw  # noqa: PLC0415 (each way loads what it needs)
+
+        return record_raw(order, stop.is_set, seconds, around, _say, as_json=as_json)
+    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
+    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
+
     stored: set[bytes] = set()
     for one in Recording(order, stop.is_set, _worth_keeping(around, state), _say, _say_dropped).segments(seconds):
         stored.add(one.path)
@@ -97,6 +107,8 @@ def record(
 
 
 def _worth_keeping(around: tuple[str, ...], state: bytes | None) -> Callable[[Capture], bool]:
+    from zombiescope.profiler.stacks.saturation import find_moments  # noqa: PLC0415
+
     happened = keeper(around, state)
 
     def judge(capture: Capture) -> bool:

@@ -4,20 +4,94 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import selectors
 import signal
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
+from zombiescope import __version__
 from zombiescope.cli.answer import Answer
-from zombiescope.cli.profiles.options import capture_argument, captures_option
+from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.profiles.options import capture_argument
 from zombiescope.cli.profiles.recording import span_of
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
-from zombiescope.profiler.asking import open_capture
-from zombiescope.profiler.page import STATIC, ProfileApi
+from zombiescope.profiler.asking import Opened, open_capture
+from zombiescope.profiler.page import ProfileApi
+from zombiescope.web.captures import MEMORY
 from zombiescope.web.guards import read_token
 from zombiescope.web.page import PageServer
+from zombiescope.web.server import Apart
+from zombiescope.web.shelf import NOTHING, Kept, Shelf
+from zombiescope.web.site import Site
+
+Json = dict[str, Any]
+_CAPTURES = "captures/"
+
+
+class OneCapture:
+    """The page about one capture, opened once: a child that answers finds it in memory."""
+
+    def __init__(self, opened: Opened, marks: Json, selector: selectors.BaseSelector) -> None:
+        self._opened = opened
+        self._api = ProfileApi(opened, marks)
+        self.shelf = Shelf(selector, lambda: b"", NOTHING)
+
+    def pulse(self) -> Json:
+        about, began = self._opened.capture.about, self._opened.capture.began
+        return {
+            "schema": "zombiescope.page/1",
+            "mode": "profile",
+            "version": __version__,
+            "label": self._opened.name,
+            "host": {"name": about.host, "kernel": about.kernel, "hierarchy": None, "cpus": None},
+            "at": began,
+            "now": began,
+            "is_live": False,
+            "poll_seconds": None,
+            "views": ["profiles"],
+            "severity": None,
+            "history": None,
+            "documents": {},
+            "gaps": [],
+        }
+
+    def now(self) -> Kept | Apart | None:
+        return None
+
+    def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
+        if path == "captures":
+            return lambda _: self._listed()
+        if path == "colours":
+            return lambda query: self._api.answer("/api/colours", query) or {}
+        question = f"/api/{path.removeprefix(_CAPTURES)}"
+        if not path.startswith(_CAPTURES) or question not in ProfileApi.QUESTIONS:
+            return None
+        return lambda query: self._api.answer(question, query) or {}
+
+    def memory(self, path: str) -> int:
+        del path
+        return MEMORY
+
+    def _listed(self) -> Json:
+        capture = self._opened.capture
+        end = None if capture.began is None else capture.began + capture.seconds
+        row = {
+            "name": self._opened.name,
+            "from": capture.began,
+            "to": end,
+            "seconds": round(capture.seconds, 3),
+            "samples": len(capture),
+            "bytes": os.path.getsize(self._opened.path) if self._opened.path else None,
+            "source": capture.about.source,
+            "host": capture.about.host,
+            "is_damaged": False,
+        }
+        return {"schema": "zombiescope.page-captures/1", "captures": [row], "gaps": []}
 
 
 @click.command()
@@ -56,8 +130,9 @@ def serve(
     token = read_token(token_file) if token_file else ""
     opened = open_capture(captures, capture)
     marks = marks_of(span_of(opened.capture), state, kernel_log)
-    api = ProfileApi(opened, {name: [one._asdict() for one in each] for name, each in marks._asdict().items()})
-    server = PageServer(port, api.answer, STATIC, path=path, token=token)
+    told = {name: [one._asdict() for one in each] for name, each in marks._asdict().items()}
+    where = path or ("127.0.0.1", port)
+    server = PageServer(where, lambda selector: Site(OneCapture(opened, told, selector)), token=token)
     click.echo(server.address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end

@@ -9,18 +9,23 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.poll_latency import PollTail
 from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
 
 ID = "starved-softirq"
 TITLE = "Softirqs were starved of their core"
 _BPF, _HIST, _FILES = "bpf", "hist triggers", "/proc/PID/schedstat"
 _MOST_SHOWN = 5
+_LEAST_MINUTES = 2
+"""Of the last ten: one bad minute that is over may be a boot or a deployment."""
 
 
 def judge_starved_softirq(case: Case) -> Finding:
     seen = case.softirq
     if isinstance(seen, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
+    if seen.tail is not None:
+        return _followed(case, seen, seen.tail)
     wait, summary = _longest(seen)
     severity = case.thresholds.of_softirq_wait(wait)
     if severity is not Severity.OK and isinstance(seen.latencies, Gap):
@@ -39,6 +44,23 @@ def judge_starved_softirq(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
     calm = f"not seen in {seen.seconds:,.0f} s: {summary}"
     return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, calm, _evidence(seen))
+
+
+def _followed(case: Case, seen: SoftirqSeen, tail: PollTail) -> Finding:
+    """All the time: by what one packet in a thousand waited, so that a single late softirq is no alarm."""
+    limit = case.thresholds.softirq_wait_warning_seconds
+    told = f"one network packet in a thousand waited {_time(tail.p999_seconds)} or more for its core in the last minute"
+    if tail.is_growing and tail.p999_seconds >= limit:
+        told += f", and it grows: {_time(tail.earlier_seconds or 0.0)} in the minutes before"
+    elif tail.minutes_above:
+        told += f"; above {_time(limit)} in {tail.minutes_above} of the last ten minutes"
+    is_present = tail.p999_seconds >= limit or tail.minutes_above >= _LEAST_MINUTES
+    if not is_present:
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, told, _evidence(seen))
+    wait, longest = _longest(seen)
+    severity = case.thresholds.of_softirq_wait(max(tail.p999_seconds, limit))
+    summary = f"{told}; {longest}" if wait >= limit else told
+    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
 
 
 def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
@@ -90,6 +112,13 @@ def _evidence(seen: SoftirqSeen) -> tuple[Evidence, ...]:
     for name, value in (("softnet.squeezed", seen.squeezed), ("softnet.dropped", seen.dropped)):
         if value is not None:
             found.append(Evidence(name, value, "in the window", "/proc/net/softnet_stat", end))
+    if seen.tail is not None:
+        found += [
+            Evidence(
+                "network.wait.p999", round(seen.tail.p999_seconds, 4), "seconds, last minute, worst core", _BPF, end
+            ),
+            Evidence("network.stamped", round(seen.tail.stamped_share, 3), "share of the time", _BPF, end),
+        ]
     if isinstance(seen.latencies, Gap):
         return tuple(found)
     source = _HIST if seen.is_least else _BPF

@@ -12,18 +12,15 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.archive import blob_path, lay, oci_layers, read_archive, read_layer
-from zombiescope.host.images.ext4 import ext4_offset, read_ext4
+from zombiescope.host.images.disks import Disk, Layout, disk_of, layout_of
+from zombiescope.host.images.ext4 import read_ext4
+from zombiescope.host.images.guestfs import is_installed, read_with_guestfs
 from zombiescope.host.images.memory import MemoryTree
-from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
+from zombiescope.host.images.registry import MOST_BYTES, is_reference, pulled
+from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, TarError
 from zombiescope.host.safe_open import open_regular
 
-_OTHERS = {
-    b"QFI\xfb": ("a qcow2 disk", "qemu-img convert -O raw IMAGE disk.raw"),
-    b"KDMV": ("a VMDK disk", "qemu-img convert -O raw IMAGE disk.raw"),
-    b"hsqs": ("a squashfs", "unsquashfs it and use --root"),
-    b"XFSB": ("an XFS file system", "mount it read-only and use --root"),
-}
 _DOCUMENT_LIMIT = 4 << 20
 Progress = Callable[[int, int], None]
 
@@ -38,6 +35,9 @@ def open_image(
     path: bytes, wanted_paths: frozenset[bytes], progress: Progress, large_paths: frozenset[bytes] = frozenset()
 ) -> Image:
     """Reads the image once. Raises UsageError for what is no image, ObservationError for one that is damaged."""
+    if is_reference(path):
+        with pulled(path) as file:
+            return open_image(file, wanted_paths, progress, large_paths)
     tree = MemoryTree(wanted_paths, large_paths)
     try:
         mode = os.stat(path).st_mode
@@ -57,6 +57,8 @@ def open_image(
 
 def image_budget(path: bytes) -> Budget:
     """For all that is done with it. The smallest where it cannot be looked at."""
+    if is_reference(path):
+        return Budget(MOST_BYTES, 0, "images in a registry")
     try:
         return Budget(_input_bytes(path), 0)
     except OSError:
@@ -88,18 +90,33 @@ def _read(path: bytes, mode: int, tree: MemoryTree, progress: Progress) -> Image
 def _read_file(path: bytes, tree: MemoryTree, progress: Progress) -> str:
     with open(path, "rb") as file:
         first = file.read(BLOCK)
+        is_tar = first[257:262] == b"ustar"
+        disk = None if is_tar else disk_of(file, path)
+        if disk is not None:
+            return f"{disk.kind}, {read_with_guestfs(path, disk, tree)}"
+        layout = Layout({}, is_partitioned=False) if is_tar or is_packed(first) else layout_of(file)
+        if layout.systems or layout.is_partitioned:
+            return _read_raw(path, layout, tree)
         size = file.seek(0, os.SEEK_END)
-        for signature, (what, hint) in _OTHERS.items():
-            if first.startswith(signature):
-                raise UsageError(f"cannot read the image {shown(path)}", f"it is {what}", hint)
-        offset = ext4_offset(path)
-        if offset is not None and first[257:262] != b"ustar":
-            read_ext4(path, offset, tree)
-            return "ext4 file system"
         file.seek(len(first))
         source = FileSource(file, lambda done: progress(done, size), size)
         allowance = Allowance(size)
         return read_archive(opened(source, first, allowance), tree, allowance)
+
+
+def _read_raw(path: bytes, layout: Layout, tree: MemoryTree) -> str:
+    """ext4 alone is read by debugfs, in a moment; with anything else beside it, libguestfs knows what belongs together."""
+    if len(layout.ext4) == 1 and not layout.others and not layout.is_partly_known:
+        read_ext4(path, layout.ext4[0], tree)
+        return "ext4 file system"
+    names = ", ".join(dict.fromkeys(layout.systems.values())) or "partitions"
+    if len(layout.ext4) > 1 and not layout.others and not is_installed():
+        raise ObservationError(
+            f"cannot read the image {shown(path)}",
+            f"it has {len(layout.ext4)} ext4 file systems, and which belong together takes libguestfs, which is not installed",
+            "install guestfish, or copy the root file system out and give that",
+        )
+    return f"raw disk ({names}), {read_with_guestfs(path, Disk(f'raw disk with {names}', 'raw'), tree)}"
 
 
 def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:

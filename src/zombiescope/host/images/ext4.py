@@ -50,17 +50,8 @@ class _Item:
         return _KINDS.get(self.mode & 0o170000, Kind.OTHER)
 
 
-def ext4_offset(image: bytes) -> int | None:
-    """Where an ext file system starts in an image: 0, or a partition's first byte; None when there is none."""
-    with open(image, "rb") as file:
-        for offset in (0, *_partitions(file.read(34 * 512))):
-            file.seek(offset + MAGIC_OFFSET)
-            if file.read(2) == MAGIC:
-                return offset
-    return None
-
-
-def _partitions(head: bytes) -> list[int]:
+def partitions(head: bytes) -> list[int]:
+    """Where the partitions of a disk begin, by its first 34 sectors."""
     if head[510:512] != b"\x55\xaa":
         return []
     if head[512:520] == b"EFI PART":

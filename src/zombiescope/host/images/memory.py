@@ -25,7 +25,27 @@ _FOLDERS = (
     *_SYSTEMD, b"/etc/systemd/", b"/run/systemd/", b"/usr/share/dbus-1/system-services", b"/usr/local/share/dbus-1",
     b"/sbin/init", b"/usr/sbin/init", b"/etc/inittab", b"/etc/init.d", b"/etc/rc", b"/etc/cron",
     b"/etc/anacrontab", b"/var/spool/cron", b"/etc/os-release", b"/usr/lib/os-release",
+    b"/etc/supervisor", b"/etc/containers/systemd", b"/usr/share/containers/systemd", b"/etc/kubernetes/", b"/etc/kubelet.d",
+    b"/var/lib/rancher/k3s/server/manifests", b"/var/lib/rancher/k3s/agent/pod-manifests",
+    b"/var/lib/rancher/rke2/server/manifests", b"/var/lib/rancher/rke2/agent/pod-manifests", b"/etc/pam.d",
+    b"/var/lib/containers/storage/overlay-containers/containers.json",
 )  # fmt: skip
+STREAMED_FOLDERS = (
+    b"/etc", b"/usr/lib/systemd/system", b"/usr/lib/systemd/system-preset", b"/usr/lib/systemd/system.conf.d",
+    b"/lib/systemd/system", b"/lib/systemd/system-preset", b"/usr/local/lib/systemd", b"/run/systemd",
+    b"/usr/share/dbus-1/system-services",
+    b"/usr/local/share/dbus-1/system-services", b"/usr/share/containers/systemd", b"/var/spool/cron", b"/var/lib/docker/containers",
+    b"/var/lib/rancher/k3s/server/manifests", b"/var/lib/rancher/k3s/agent/pod-manifests",
+    b"/var/lib/rancher/rke2/server/manifests", b"/var/lib/rancher/rke2/agent/pod-manifests",
+)  # fmt: skip
+"""All that is wanted, where folders are asked for one by one and not the whole disk."""
+SINGLE_FILES = (
+    b"/usr/lib/systemd/system.conf", b"/lib/systemd/system.conf", b"/usr/lib/os-release",
+    b"/var/lib/containers/storage/overlay-containers/containers.json", b"/sbin/init",
+)  # fmt: skip
+_DOCKER = b"/var/lib/docker/containers/"
+_OF_A_CONTAINER = re.compile(rb"/var/lib/docker/containers/[^/]+/(config\.v2|hostconfig)\.json")
+"""Its logs beside them are large, and nobody asks for them."""
 _UNIT = re.compile(rb"\.(service|socket|target|path|timer|slice|mount|automount|swap)$")
 
 
@@ -51,8 +71,10 @@ class MemoryTree:
         if kind is Kind.LINK:
             return path.count(b"/") <= 3 or _UNIT.search(path) is not None
         if kind is Kind.FOLDER:
-            return any(folder.startswith(path + b"/") for folder in (*_FOLDERS, *self.wanted_paths))
-        return _UNIT.search(path) is not None
+            if path.startswith(_DOCKER):
+                return path.count(b"/") == _DOCKER.count(b"/")
+            return any(folder.startswith(path + b"/") for folder in (*_FOLDERS, _DOCKER, *self.wanted_paths))
+        return _UNIT.search(path) is not None or _OF_A_CONTAINER.fullmatch(path) is not None
 
     def put(self, path: bytes, entry: Entry, content: bytes = b"") -> None:
         if len(self._entries) >= KEPT_ENTRIES or self._bytes + len(content) > KEPT_BYTES:
@@ -100,6 +122,11 @@ class MemoryTree:
     def refuse(self, path: bytes, reason: str) -> None:
         if len(self.refusals) < REFUSALS_KEPT:
             self.refusals.append(Refusal(path, reason))
+
+    def unit_links(self) -> list[tuple[bytes, bytes]]:
+        """Links that are named as units, and where they lead."""
+        links = [(path, entry.target) for path, entry in self._entries.items() if entry.kind is Kind.LINK]
+        return sorted((path, target) for path, target in links if _UNIT.search(path))
 
     def entry(self, path: bytes) -> Entry:
         found = self._entries.get(path)

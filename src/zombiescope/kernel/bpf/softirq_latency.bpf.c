@@ -8,17 +8,17 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "kernel_reads.h"
+#include "log2_times.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum { CORES = 512, VECTORS = 10, BUCKETS = 32 };
+enum { CORES = 512, VECTORS = 10 };
 enum { NET_TX = 2, NET_RX = 3 };
 
 struct task_struct___state { unsigned int __state; } __attribute__((preserve_access_index));
 struct task_struct___old_state { long state; } __attribute__((preserve_access_index));
 struct task_struct___id { int pid; } __attribute__((preserve_access_index));
 
-struct times { u64 buckets[BUCKETS]; u64 longest_ns, longest_at; };
 struct core {
 	u32 ksoftirqd, unused;
 	u64 raised[VECTORS];
@@ -35,23 +35,6 @@ static __always_inline struct core *own_core(void)
 		return 0;
 	asm volatile("" : "+r"(cpu));   /* else the place is reckoned before the check, which verifiers up to 6.1 refuse */
 	return &cores.core[cpu & (CORES - 1)];
-}
-
-static __always_inline void note(struct times *t, u64 from, u64 to)
-{
-	u64 ns = to > from ? to - from : 0, micros = ns / 1000;
-	u32 bucket = 0;
-	if (micros >> 32) micros = 0xffffffff;
-	if (micros >> 16) { bucket += 16; micros >>= 16; }
-	if (micros >> 8) { bucket += 8; micros >>= 8; }
-	if (micros >> 4) { bucket += 4; micros >>= 4; }
-	if (micros >> 2) { bucket += 2; micros >>= 2; }
-	bucket += micros >> 1 ? 2 : micros;
-	t->buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
-	if (ns > t->longest_ns) {
-		t->longest_ns = ns;
-		t->longest_at = from;
-	}
 }
 
 SEC("tp_btf/softirq_raise") int on_raise(u64 *ctx)

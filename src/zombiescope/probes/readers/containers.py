@@ -48,6 +48,15 @@ def _pods(files: Files) -> Iterator[RestartingContainer]:
                 yield RestartingContainer("kubelet", shown(label), max(counts), shown(_PODS + b"/" + pod))
 
 
+_CONTAINER_LOGS = b"/var/log/containers"
+_ID = re.compile(rb"-([0-9a-f]{64})\.log")
+
+
+def read_container_ids(files: Files) -> frozenset[str]:
+    """Of containers that kubelet keeps a log of: `/var/log/containers/POD_NS_NAME-ID.log`."""
+    return frozenset(found[1].decode() for name in files.list(_CONTAINER_LOGS) if (found := _ID.search(name)))
+
+
 _LOGS = b"/var/log/pods"
 
 

@@ -53,6 +53,15 @@ class KernelStacks:
     def close(self) -> None:
         self._sampler.close()
 
+    def why_nameless(self) -> Gap | None:
+        """Why no function could be named; None where they can."""
+        try:
+            text = self._host.read(_KALLSYMS, _KALLSYMS_LIMIT)
+        except OSError as error:
+            return refusal(FACT, _KALLSYMS, error)
+        named = name_addresses(text, set())
+        return named if isinstance(named, Gap) else None
+
     def named(self, times: Iterable[tuple[int, float, float]], clock_offset: float) -> KernelSamples | Gap:
         """The samples of those cores and times (core, begin, end), with the names of their functions."""
         wanted = list(times)

@@ -59,6 +59,23 @@ def read_page_census(
     return _census(count, total, paths_by_inode(host, hierarchy, live))
 
 
+def try_page_frames(host: Host) -> Gap | None:
+    """Why the pages of this machine cannot be read; None where they can."""
+    if not isinstance(host, LiveHost):
+        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    try:
+        ranges = frame_ranges(host.read(b"/proc/iomem"))
+        if sum(end - first for first, end in ranges) <= 1:
+            return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
+        with open_page_frames(host.root) as frames:
+            frames.chunk(ranges[0][0], 1)
+    except ObservationError as error:
+        return Gap(_FACT, error.why, error.hint)
+    except OSError as error:
+        return refusal(_FACT, b"/proc/kpagecgroup", error)
+    return None
+
+
 def frame_ranges(iomem: bytes) -> list[tuple[int, int]]:
     """First frame, and the one after the last, of each stretch of memory."""
     return [(int(first, 16) // PAGE_BYTES, (int(last, 16) + 1) // PAGE_BYTES) for first, last in _MEMORY.findall(iomem)]

@@ -61,6 +61,22 @@ def read_former_paths(host: Host) -> list[tuple[bytes, bool | None]] | Gap:
         return list(former_paths(raw.memcgs))
 
 
+def try_zombie_walk(host: Host, tier: Tier) -> int | Gap:
+    """How many dead ones this tier alone finds: whether it works here."""
+    if not host.is_live:
+        return Gap("zombies", _RECORDED, "run zombiescope on the host itself")
+    try:
+        if tier is Tier.BPF:
+            raw = walk_memcgs(_nodes(host), host.wall_clock, COUNT_ONLY)
+        else:
+            from zombiescope.kernel.kcore_walk import walk_kcore  # noqa: PLC0415 (most hosts do not pay for it)
+
+            raw = walk_kcore(host, _nodes(host), host.wall_clock)
+    except ObservationError as error:
+        return Gap("zombies", error.why, error.hint)
+    return sum(bool(memcg.flags & CSS_DYING) for memcg in raw.memcgs)
+
+
 def _by_bpf(host: Host) -> Walk | Gap:
     try:
         return _assembled(host, walk_memcgs(_nodes(host), host.wall_clock), Tier.BPF)

@@ -12,15 +12,15 @@ Rgb = tuple[int, int, int]
 EMPTY: Rgb = (244, 244, 244)
 LEVELS = 255
 """How hot a cell is: 0 for an empty one, then 1 to 255."""
-_KINDS: dict[str, Rgb] = {
+KINDS: dict[str, Rgb] = {
     "kernel": (240, 160, 90),
     "user": (140, 190, 220),
     "thread": (200, 205, 210),
     "unknown": (225, 225, 225),
 }
-_GREW: Rgb = (214, 72, 56)
-_SHRANK: Rgb = (58, 116, 190)
-_SAME: Rgb = (236, 236, 236)
+GREW: Rgb = (214, 72, 56)
+SHRANK: Rgb = (58, 116, 190)
+SAME: Rgb = (236, 236, 236)
 
 
 def kind_of(name: str, file: str) -> str:
@@ -34,7 +34,7 @@ def kind_of(name: str, file: str) -> str:
 def frame(name: str, file: str) -> Rgb:
     """By kind, with a shade by name, so that neighbours part and the same function looks the same everywhere."""
     shade = sum(ord(character) * (index + 1) for index, character in enumerate(name[:24])) % 9 - 4
-    red, green, blue = _KINDS[kind_of(name, file)]
+    red, green, blue = KINDS[kind_of(name, file)]
     return _clip(red + 4 * shade), _clip(green + 4 * shade), _clip(blue + 3 * shade)
 
 
@@ -42,7 +42,7 @@ def change(before: float, after: float) -> Rgb:
     """Shares of the whole: red grew, blue shrank; half of the larger share, or five points, is full colour."""
     rise = after - before
     strength = min(1.0, abs(rise) / max(0.05, 0.5 * max(before, after)))
-    return _between(_SAME, _GREW if rise > 0 else _SHRANK, strength)
+    return _between(SAME, GREW if rise > 0 else SHRANK, strength)
 
 
 def css(colour: Rgb) -> str:

@@ -8,7 +8,8 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from zombiescope.profiler.drawing.colours import change, css, frame
+from zombiescope.profiler.drawing.colours import GREW, KINDS, SAME, SHRANK, Rgb, change, css, frame
+from zombiescope.profiler.drawing.scene import LETTER, wrapped
 from zombiescope.profiler.stacks.flame_graph import ALL, FlameGraph, Key
 
 
@@ -49,32 +50,79 @@ def boxes(graph: FlameGraph, frames: list[Key]) -> list[Box]:
     return placed
 
 
-_WIDTH, _ROW, _TOP, _LETTER = 1400, 18, 46, 6.6
+_WIDTH, _ROW, _LINE, _LETTER = 1400, 18, 17, 6.6
+_SIDE = 10
 _NARROWEST = 0.3
+_TICKS = 10
 
 
-def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str, note: str = "") -> str:
+def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str) -> str:
     placed = boxes(graph, frames)
     deepest = max((box.depth for box in placed), default=0)
-    height = _TOP + (deepest + 1) * _ROW + 12
+    head, top = _head(graph, title)
+    height = top + (deepest + 1) * _ROW + 12
+    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-            'font-family="monospace" font-size="11" role="img">'
-        ),
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11" role="img">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text x="10" y="20" font-size="15" font-family="sans-serif">{escape(title)}</text>',
-        f'<text x="10" y="37" fill="#555555" font-family="sans-serif">{escape(note)}</text>',
+        *head,
     ]
-    parts += [_drawn(box, graph) for box in placed if box.width * (_WIDTH - 20) >= _NARROWEST]
+    parts += [_drawn(box, graph, top) for box in placed if box.width * (_WIDTH - 2 * _SIDE) >= _NARROWEST]
     parts.append("</svg>\n")
     return "\n".join(parts)
 
 
-def _drawn(box: Box, graph: FlameGraph) -> str:
-    left, width = 10 + box.left * (_WIDTH - 20), box.width * (_WIDTH - 20)
-    top = _TOP + box.depth * _ROW
+def _head(graph: FlameGraph, title: str) -> tuple[list[str], int]:
+    """Title, what a box is, what its colour means, the axis; and where the boxes begin."""
+    at, parts = 20, []
+    for line in wrapped(title, _WIDTH - 2 * _SIDE):
+        parts.append(f'<text x="{_SIDE}" y="{at}" font-size="13" font-weight="bold" {_SANS}>{escape(line)}</text>')
+        at += _LINE
+    parts.append(f'<text x="{_SIDE}" y="{at}" fill="#555555" {_SANS}>{escape(_how(graph))}</text>')
+    at += _LINE
+    x = _SIDE
+    for words, colour in _legend(graph):
+        parts.append(f'<rect x="{x}" y="{at - 10}" width="14" height="12" fill="{css(colour)}"/>')
+        parts.append(f'<text x="{x + 19}" y="{at}" fill="#555555" {_SANS}>{escape(words)}</text>')
+        x += 19 + LETTER * len(words) + 18
+    if graph.before is not None:
+        return parts, at + 9  # widths are of two ranges at once: no axis fits both
+    at += _LINE + 3
+    for tick in range(_TICKS + 1):
+        x = round(_SIDE + tick * (_WIDTH - 2 * _SIDE) / _TICKS)
+        anchor = "start" if not tick else "end" if tick == _TICKS else "middle"
+        share = f"{100 * tick // _TICKS} %"
+        parts.append(f'<text x="{x}" y="{at}" text-anchor="{anchor}" fill="#555555" {_SANS}>{share}</text>')
+        parts.append(f'<rect x="{min(x, _WIDTH - _SIDE - 1)}" y="{at + 3}" width="1" height="4" fill="#555555"/>')
+    return parts, at + 9
+
+
+_SANS = 'font-family="sans-serif"'
+
+
+def _how(graph: FlameGraph) -> str:
+    below = "A function calls what stands below it."
+    if graph.before is None:
+        return f"{graph.samples:,} samples. A box is as wide as its share of them. {below}"
+    counted = f"{graph.before_samples:,} samples before, {graph.samples:,} after."
+    return f"{counted} A box is as wide as the larger of its two shares. {below}"
+
+
+def _legend(graph: FlameGraph) -> list[tuple[str, Rgb]]:
+    if graph.before is not None:
+        return [("larger share than before", GREW), ("the same", SAME), ("smaller share", SHRANK)]
+    return [
+        ("kernel", KINDS["kernel"]),
+        ("user code", KINDS["user"]),
+        ("thread", KINDS["thread"]),
+        ("no name known", KINDS["unknown"]),
+    ]
+
+
+def _drawn(box: Box, graph: FlameGraph, above: int) -> str:
+    left, width = _SIDE + box.left * (_WIDTH - 2 * _SIDE), box.width * (_WIDTH - 2 * _SIDE)
+    top = above + box.depth * _ROW
     colour = (
         frame(*box.key)
         if box.before is None

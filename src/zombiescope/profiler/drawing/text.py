@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -21,31 +21,34 @@ from zombiescope.profiler.stacks.heat_map import HeatMap
 from zombiescope.profiler.stacks.saturation import Explained
 
 _SHADES = " ░▒▓█"
+_MARGIN = 6
+"""Columns at the left of a strip."""
 _MOST_LINES = 60
 
 
-def render_heat_map_text(found: HeatMap, title: str, *, per_core: bool, gaps: Sequence[Gap]) -> list[RenderableType]:
-    strips, hottest = strips_of(found, per_core=per_core)
+def render_heat_map_text(
+    found: HeatMap, title: str, *, per_core: bool, gaps: Sequence[Gap], cores: Collection[int] = ()
+) -> list[RenderableType]:
+    strips, hottest = strips_of(found, per_core=per_core, cores=cores)
     parts: list[RenderableType] = [Text(title, style="bold")]
+    ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
         seen = "" if strip.coverage is None else f", {100 * strip.coverage:.1f} % of the samples expected"
         parts.append(Text(f"{strip.name}: {int(strip.counts.sum()):,} samples{seen}"))
-        parts += _shaded(strip.levels)
-    parts.append(Text(_scale(found)))
-    cell = duration(found.column_seconds / found.rows)
-    parts.append(
-        Text(
-            f"a column is {found.column_seconds:g} s, upwards within it; darkest: {hottest:,} samples in {cell}",
-            style="dim",
-        )
-    )
+        parts += _shaded(strip.levels, ends)
+    parts.append(Text(_scale(found), style="dim"))
+    parts.append(_legend(hottest, duration(found.column_seconds / found.rows)))
+    parts.append(Text(f"one column is {found.column_seconds:g} s; time within it runs upwards", style="dim"))
     return [*parts, *render_gaps(gaps)]
 
 
-def _shaded(levels: I64) -> list[Text]:
+def _shaded(levels: I64, ends: tuple[str, str]) -> list[Text]:
+    """With the ends of a column's time at the left."""
     lines = []
-    for row in levels.T[::-1].tolist():
-        line = Text("  ")
+    rows = levels.T[::-1].tolist()
+    for number, row in enumerate(rows):
+        end = ends[0] if number == 0 else ends[1] if number == len(rows) - 1 else ""
+        line = Text(f"{end:>{_MARGIN - 1}} ")
         for level in row:
             line.append(_SHADES[-(-level * (len(_SHADES) - 1) // LEVELS)], style=css(HEAT[level]) if level else "")
         lines.append(line)
@@ -53,11 +56,24 @@ def _shaded(levels: I64) -> list[Text]:
 
 
 def _scale(found: HeatMap) -> str:
-    line = "  "
+    line = " " * _MARGIN
     for column in range(0, found.columns, 10):
         label = f"{found.begin + column * found.column_seconds:g}"
-        line = line.ljust(2 + column) + label
-    return line + " s"
+        line = line.ljust(_MARGIN + column) + label
+    return line + " s since the capture began"
+
+
+def _legend(hottest: int, cell: str) -> Text:
+    """Which shade is how many samples."""
+    line = Text()
+    shades = _SHADES[1:]
+    for number, shade in enumerate(shades, 1):
+        most = max(1, hottest * number // len(shades))
+        if number == len(shades) or most > max(0, hottest * (number - 1) // len(shades)):
+            line.append(shade, style=css(HEAT[LEVELS * number // len(shades)])).append(
+                f" up to {most:,}   ", style="dim"
+            )
+    return line.append(f"samples in {cell}", style="dim")
 
 
 def render_flame_text(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -17,13 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from zombiescope.errors import ObservationError, ZombiescopeError
-from zombiescope.facts.names import shown
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
 from zombiescope.profiler.files.reading import Choices, read_capture
-from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
+from zombiescope.profiler.files.rolling import Order, left_behind, name_of, rolling
+from zombiescope.profiler.files.sources import drop, open_source
 from zombiescope.profiler.files.store import entries
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.capture import Capture, Clock, Stored
@@ -80,22 +79,6 @@ def _is_unchanged(entry: Stored) -> bool:
     return (seen.st_size, seen.st_mtime) == (entry.size_bytes, entry.written_at)
 
 
-_MOST_SEGMENT_BYTES = 512 << 20
-_LAST_WORDS_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    folder: bytes
-    rate_hz: int = 99
-    segment_seconds: float = 120.0
-    most_bytes: int = 1 << 30
-    most_age_seconds: float = 7 * 86_400.0
-    source: str = AUTO
-    purpose: str = ""
-    """Of the ring: recordings for different purposes never remove each other's segments."""
-
-
 @dataclass(frozen=True, slots=True)
 class Segment:
     path: bytes
@@ -129,49 +112,10 @@ class Recording:
         self._who = source.name
         self.told(source.name, source.why)
         try:
-            with self._writing():
-                source.begin(self.order.folder)
-            ends = None if seconds is None else time.monotonic() + seconds
-            is_last = False
-            while not is_last:
-                try:
-                    path = self._segment(source, ends)
-                except ObservationError:
-                    yield from self._last()
-                    raise
-                # Asked before it is stored: what is sampled meanwhile is a segment too, however long storing takes.
-                is_last = self._is_over(ends)
-                yield from self._stored(path, os.path.basename(path)[: -len(GROWING)])
+            for path in rolling(self.order, source, self.should_stop, seconds):
+                yield from self._stored(path, name_of(path))
         finally:
             source.close()
-
-    def _last(self) -> list[Segment]:
-        """What the segment has that could not go on, for want of room or of perf."""
-        begun = [path for path in claimed()[:1] if os.path.dirname(path) == self.order.folder]
-        return [one for path in begun for one in self._stored(path, os.path.basename(path)[: -len(GROWING)])]
-
-    def _is_over(self, ends: float | None) -> bool:
-        return self.should_stop() or (ends is not None and time.monotonic() >= ends)
-
-    def _segment(self, source: Source, ends: float | None) -> bytes:
-        with self._writing():
-            source.begin(self.order.folder)
-            over = time.monotonic() + self.order.segment_seconds
-            return source.segment(
-                self.order.folder,
-                lambda written: time.monotonic() >= over or written >= _MOST_SEGMENT_BYTES or self._is_over(ends),
-                lambda: not self._is_over(ends),
-            )
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ObservationError(
-                f"cannot write the recording (in {shown(self.order.folder)})", why, "choose --captures elsewhere"
-            ) from error
 
     def _stored(self, path: bytes, name: bytes, *, always: bool = False) -> list[Segment]:
         try:
@@ -199,15 +143,9 @@ class Recording:
         return stored
 
     def _left_behind(self) -> Iterator[Segment]:
-        """Segments of a recording that was killed, which is an event to keep. One that somebody still writes is theirs."""
-        names: list[bytes] = []
-        with contextlib.suppress(FileNotFoundError):
-            names = sorted(name for name in os.listdir(self.order.folder) if name.endswith(GROWING))
-        for name in names:
-            path = os.path.join(self.order.folder, name)
-            with contextlib.suppress(FileNotFoundError):
-                if not _is_growing(path):
-                    yield from self._stored(path, name[: -len(GROWING)], always=True)
+        """A recording that was killed is an event to keep."""
+        for path in left_behind(self.order.folder):
+            yield from self._stored(path, name_of(path), always=True)
         self._kept_last = False
 
     def _save(self, raw: bytes, name: bytes, capture: Capture) -> bytes:
@@ -225,30 +163,3 @@ def _on_log(clock: Clock | None) -> Clock | None:
     """The samples are on CLOCK_MONOTONIC, from which the log's clock moves away too slowly to matter within a segment."""
     lead = monotonic_lead_ns()
     return None if clock is None or lead is None else clock._replace(log_ns=clock.sample_ns - lead)
-
-
-def _is_growing(path: bytes) -> bool:
-    """Whether its recorder lives, or a process has it open for writing: perf writes what it has when its recorder dies, and gets a
-    moment for that."""
-    over = time.monotonic() + _LAST_WORDS_SECONDS
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            except BlockingIOError:
-                return True
-            try:
-                # The kernel grants a lease on reading only where nobody writes.
-                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-            except OSError as error:
-                if error.errno != errno.EAGAIN:
-                    return False  # a file system without leases
-                if time.monotonic() >= over:
-                    return True
-                time.sleep(_LAST_WORDS_SECONDS / 20)
-            else:
-                return False
-    finally:
-        os.close(descriptor)

@@ -110,6 +110,7 @@ def about_document(about: About) -> dict[str, Any]:
 
 
 def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any], bytes]:
+    last = int(values[-1]) if ascends and len(values) else 0
     if ascends and len(values):
         values = np.diff(values, prepend=np.uint64(0))
         first, values = int(values[0]), np.concatenate([np.zeros(1, np.uint64), values[1:]])
@@ -130,7 +131,7 @@ def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any],
         "bytes": len(packed),
         "crc": zlib.crc32(packed),
     }
-    return entry, packed
+    return {**entry, "last": last} if ascends else entry, packed
 
 
 def _deflate(planes: Numbers, strategy: int) -> bytes:
@@ -191,6 +192,21 @@ def read_about(raw: bytes | memoryview) -> About:
         heading, _ = _heading(memoryview(raw))
         return _about(heading["about"])
     except _DAMAGE as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+
+
+def read_span(raw: bytes | memoryview) -> tuple[float | None, float | None, int]:
+    """From the heading alone: when it began and ended, in seconds since the epoch, where it tells, and how many samples it has."""
+    try:
+        heading, _ = _heading(memoryview(raw))
+        entry = next(each for each in heading["columns"] if each["name"] == "time")
+        clock, rows = _about(heading["about"]).clock, int(entry["rows"])
+        if clock is None or not rows:
+            return None, None, rows
+        last = entry.get("last")
+        end = clock.on_wall(int(last)) / 1e9 if isinstance(last, int) else None
+        return clock.on_wall(int(entry["first"])) / 1e9, end, rows
+    except (*_DAMAGE, StopIteration) as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of an agent: what it knows at each tick, and what a look adds that a child takes when somebody asks for it.
+
+A look is taken no more often than a five-hundredth of a core allows. It tells the page alone: metrics and history stay what the
+agent itself has seen, whether anybody looks or not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zombiescope import __version__
+from zombiescope.agent.keep import Keeper
+from zombiescope.agent.state import State
+from zombiescope.config import Config
+from zombiescope.diagnosis.case import Case
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.web.http import Response, packed
+from zombiescope.web.remembered import Remembered, memory_of, question
+from zombiescope.web.server import Apart
+from zombiescope.web.shelf import Kept, Pace, Shelf, etag_of
+from zombiescope.web.site import VIEWS
+
+Json = dict[str, Any]
+_PACE = Pace(60.0, 0.002)
+_LOOK_SECONDS = 5.0
+_POLL_SECONDS = 5
+_NOT_LOOKED = Gap("remedy", "no plan was made yet: a look is being taken", "look again in some seconds")
+
+
+class AgentPage:
+    def __init__(
+        self, state: State, config: Callable[[], Config], keeper: Keeper, selector: selectors.BaseSelector
+    ) -> None:
+        self._state, self._config, self._keeper = state, config, keeper
+        self.shelf = Shelf(selector, self._look, _PACE, _LOOK_SECONDS + 2.0)
+        self._tick: float | None = None
+        self._of_look: object = None
+        self._now: Kept | None = None
+        self._severity: str | None = None
+        self._has_day = not self._folder()
+
+    def pulse(self) -> Json:
+        state, now = self._state, self._state.host.wall_clock()
+        moment = state.moment()
+        identity, hierarchy = moment.snapshot.identity, moment.snapshot.hierarchy
+        kept = self._now if self._is_fresh() else None
+        return {
+            "schema": "zombiescope.page/1",
+            "mode": "agent",
+            "version": __version__,
+            "label": state.host.label,
+            "host": {
+                "name": identity.name,
+                "kernel": identity.kernel,
+                "boot_id": identity.boot_id,
+                "uptime_seconds": identity.uptime_seconds,
+                "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
+                "cpus": moment.snapshot.shape.possible_cpus,
+            },
+            "at": moment.snapshot.taken_at,
+            "now": now,
+            "is_live": True,
+            "poll_seconds": _POLL_SECONDS,
+            "views": list(VIEWS),
+            "severity": self._severity,
+            "history": {"interval_seconds": self._config().number("interval_seconds")} if self._folder() else None,
+            "documents": {
+                "now": {
+                    "version": kept.etag if kept else f"at {moment.snapshot.taken_at}",
+                    "made_at": moment.snapshot.taken_at,
+                }
+            },
+            "gaps": [{"fact": name, "reason": gap.reason, "hint": gap.hint} for name, gap in state.failing().items()],
+        }
+
+    def now(self) -> Kept | Apart | None:
+        self.shelf.want()
+        if not self._has_day:
+            return Apart(self._read_day, self._take_day)
+        return self._told()
+
+    def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
+        folder = self._folder()
+        state = os.fsencode(folder) if folder else None
+        captures = os.path.join(state, b"captures") if state else None
+        return question(Remembered(state, captures, self._state.thresholds), path)
+
+    def memory(self, path: str) -> int:
+        return memory_of(path)
+
+    def _folder(self) -> str:
+        return self._config().text("state")
+
+    def _is_fresh(self) -> bool:
+        return self._tick == self._state.taken_at and self._of_look is self.shelf.about
+
+    def _told(self) -> Kept:
+        """Worked out once for each tick, and only when somebody asks."""
+        if self._now is None or not self._is_fresh():
+            self._tick, self._of_look = self._state.taken_at, self.shelf.about
+            body = json.dumps(self._rendered(), separators=(",", ":")).encode()
+            self._now = Kept(packed(body, 1), etag_of(body))
+        return self._now
+
+    def _rendered(self) -> Json:
+        from zombiescope.presenters.now_json import Now, render_now  # noqa: PLC0415 (only who is looked at pays)
+
+        judged = self._state.judge()
+        case, diagnosis = self._joined(judged.case), judged.diagnosis
+        if case is not judged.case:
+            from zombiescope.diagnosis.engine import diagnose  # noqa: PLC0415
+
+            diagnosis = diagnose(case)
+        about = self.shelf.about
+        found = render_now(Now(case, diagnosis, _NOT_LOOKED, self._keeper.day, str(about.get("how", ""))))
+        if about:
+            found["remedy"] = about.get("remedy")
+            found["gaps"] = [gap for gap in found["gaps"] if gap["fact"] != "remedy"] + about.get("remedy_gaps", [])
+        self._severity = diagnosis.worst
+        return found
+
+    def _joined(self, case: Case) -> Case:
+        """With what the last look saw one by one, which no tick can."""
+        about = self.shelf.about
+        if not about.get("remains"):
+            return case
+        from zombiescope.facts.plain import of_plain  # noqa: PLC0415
+        from zombiescope.facts.services import ServicesSeen  # noqa: PLC0415
+        from zombiescope.pipeline.doctor import remains_of  # noqa: PLC0415
+
+        case = case._replace(remains=remains_of(about["remains"]))
+        if about.get("services"):
+            case = case._replace(services=of_plain(about["services"], ServicesSeen))
+        return case
+
+    def _look(self) -> bytes:
+        """In a child."""
+        from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
+        from zombiescope.web.standing import look_and_lay_out  # noqa: PLC0415
+
+        host, folder = self._state.host, self._folder()
+        root = getattr(host, "root", b"") or None
+        state = os.fsencode(folder) if folder else None
+        return look_and_lay_out(Subject(host, root, self._state.thresholds, state, _LOOK_SECONDS))
+
+    def _read_day(self) -> bytes:
+        """In a child: the small pictures of the first view show a day that this agent may not have seen."""
+        from zombiescope.pipeline.page_look import read_day  # noqa: PLC0415
+
+        found = read_day(os.fsencode(self._folder()), self._state.host.wall_clock())
+        return json.dumps(None if isinstance(found, Gap) else found.to_plain()).encode()
+
+    def _take_day(self, said: bytes) -> Response:
+        known = json.loads(said)
+        if known is not None:
+            self._keeper.day.join(known)
+        self._has_day = True
+        found = self._told()
+        return Response(200, "application/json; charset=utf-8", found.body, etag=found.etag, is_packed=True)

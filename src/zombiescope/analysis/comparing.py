@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is one rate lower than another, or might chance alone make it so? For things that are counted (Poisson, exact), for shares of
+tries (Fisher, exact), and for time that comes in bursts (blocks of time, permuted). Pure; the generator is seeded here, so that the
+same numbers give the same answer."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zombiescope.facts.recovery import Change
+
+LEVEL = 0.05
+_ROUNDS = 999
+_SEED = 20_261_118
+
+
+class Chances(NamedTuple):
+    """How often chance alone gives an `after` as low, and as high, if nothing changed."""
+
+    lower: float
+    higher: float
+
+    @property
+    def change(self) -> Change:
+        if self.lower <= LEVEL:
+            return Change.BETTER
+        return Change.WORSE if self.higher <= LEVEL else Change.SAME
+
+
+def compare_counts(before: int, before_seconds: float, after: int, after_seconds: float) -> Chances:
+    """Given how many there were in all, each fell into `after` with the share of its time."""
+    whole = before + after
+    if not whole or before_seconds <= 0 or after_seconds <= 0:
+        return Chances(1.0, 1.0)
+    share = after_seconds / (before_seconds + after_seconds)
+    return Chances(_binomial_at_most(after, whole, share), 1.0 - _binomial_at_most(after - 1, whole, share))
+
+
+def rate_range(count: int, seconds: float) -> tuple[float, float]:
+    """Per second, 95 %, exact."""
+    if seconds <= 0:
+        return 0.0, math.inf
+    low = 0.0 if not count else _solve(lambda mean: 1.0 - _poisson_at_most(count - 1, mean) - 0.025, count)
+    high = _solve(lambda mean: 0.025 - _poisson_at_most(count, mean), count + 10.0)
+    return low / seconds, high / seconds
+
+
+def compare_shares(before: tuple[int, int], after: tuple[int, int]) -> Chances:
+    """Each: how many, of how many. Exact, by Fisher."""
+    (hits, tries), (later_hits, later_tries) = before, after
+    if not tries or not later_tries:
+        return Chances(1.0, 1.0)
+    whole, all_hits = tries + later_tries, hits + later_hits
+    weights = {
+        found: _log_choose(later_tries, found) + _log_choose(tries, all_hits - found) - _log_choose(whole, all_hits)
+        for found in range(max(0, all_hits - tries), min(later_tries, all_hits) + 1)
+    }
+    lower = sum(math.exp(weight) for found, weight in weights.items() if found <= later_hits)
+    higher = sum(math.exp(weight) for found, weight in weights.items() if found >= later_hits)
+    return Chances(min(lower, 1.0), min(higher, 1.0))
+
+
+def compare_blocks(before: Sequence[tuple[float, float]], after: Sequence[tuple[float, float]]) -> Chances:
+    """Each block: its length and how much fell into it. Blocks are dealt out anew, many times."""
+    if not before or not after:
+        return Chances(1.0, 1.0)
+    blocks, number = [*before, *after], len(after)
+    seen = _mean(after)
+    generator = random.Random(_SEED)
+    below = above = 0
+    for _ in range(_ROUNDS):
+        generator.shuffle(blocks)
+        found = _mean(blocks[:number])
+        below, above = below + (found <= seen + 1e-12), above + (found >= seen - 1e-12)
+    return Chances((below + 1) / (_ROUNDS + 1), (above + 1) / (_ROUNDS + 1))
+
+
+def _mean(blocks: Sequence[tuple[float, float]]) -> float:
+    whole = sum(seconds for seconds, _ in blocks)
+    return sum(value for _, value in blocks) / whole if whole > 0 else 0.0
+
+
+def _binomial_at_most(count: int, whole: int, share: float) -> float:
+    if count < 0:
+        return 0.0
+    logs = (math.log(share), math.log1p(-share)) if 0 < share < 1 else None
+    if logs is None:
+        return 1.0
+    terms = (_log_choose(whole, n) + n * logs[0] + (whole - n) * logs[1] for n in range(min(count, whole) + 1))
+    return min(sum(map(math.exp, terms)), 1.0)
+
+
+def _poisson_at_most(count: int, mean: float) -> float:
+    if count < 0:
+        return 0.0
+    if mean <= 0:
+        return 1.0
+    return min(sum(math.exp(n * math.log(mean) - mean - math.lgamma(n + 1)) for n in range(count + 1)), 1.0)
+
+
+def _solve(error: object, guess: float) -> float:
+    """Where a growing function crosses zero."""
+    assert callable(error)
+    low, high = 0.0, max(guess, 1.0)
+    while error(high) < 0 and high < 1e12:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _log_choose(whole: int, part: int) -> float:
+    return math.lgamma(whole + 1) - math.lgamma(part + 1) - math.lgamma(whole - part + 1)
+
+
+class ShareChange(NamedTuple):
+    """When a success rate changed."""
+
+    at: float
+    before: tuple[int, int]
+    """How many went well, of how many."""
+    after: tuple[int, int]
+
+
+_LEAST_TRIES = 5
+_LEAST_GAIN = 4.0
+"""In natural logarithms of likelihood: one of fifty series of the same length and no change has a split that good."""
+
+
+def share_change(tries: Sequence[tuple[float, bool]]) -> ShareChange | None:
+    """The split in two that makes the outcomes most likely, where it explains them much better than one rate; None where not.
+    `tries`: when each ended, and whether it went well, in order of time."""
+    total, good = len(tries), sum(ok for _, ok in tries)
+    whole = _likelihood(good, total)
+    best: tuple[float, int, int] | None = None
+    so_far = 0
+    for place, (_, ok) in enumerate(tries[:-1], 1):
+        so_far += ok
+        if place < _LEAST_TRIES or total - place < _LEAST_TRIES or tries[place][0] <= tries[place - 1][0]:
+            continue
+        gain = _likelihood(so_far, place) + _likelihood(good - so_far, total - place) - whole
+        if best is None or gain > best[0]:
+            best = (gain, place, so_far)
+    needed = _LEAST_GAIN + 0.5 * math.log(max(total, 1))
+    if best is None or best[0] < needed:
+        return None
+    _, place, first = best
+    return ShareChange(tries[place][0], (first, place), (good - first, total - place))
+
+
+def _likelihood(good: int, total: int) -> float:
+    """The logarithm, at the rate that fits best."""
+    bad = total - good
+    return sum(count * math.log(count / total) for count in (good, bad) if count)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last day in few numbers, for small pictures: the stock, the saturated seconds and the resets in each of 120 stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from zombiescope.facts.history import Happening, Sample
+
+STRETCHES = 120
+SECONDS = 86_400.0
+_WIDTH = SECONDS / STRETCHES
+ZOMBIES, SATURATED, RESET = "zombies", "saturated_seconds", "nic-reset"
+_FINDINGS = ("finding-present", "finding-gone")
+
+
+class Line(NamedTuple):
+    """Low and high of each stretch, None where nobody watched."""
+
+    begin: float
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+    @property
+    def end(self) -> float:
+        return self.begin + SECONDS
+
+    def scaled(self, factor: float) -> Line:
+        return Line(self.begin, _times(self.low, factor), _times(self.high, factor))
+
+
+def _times(values: Iterable[float | None], factor: float) -> tuple[float | None, ...]:
+    return tuple(None if value is None else value * factor for value in values)
+
+
+class Change(NamedTuple):
+    at: float
+    what: str
+    detail: str
+
+
+class Day:
+    """Samples and events go in, in order of time; what is older than a day goes out when it is asked for."""
+
+    def __init__(self) -> None:
+        self._zombies: dict[int, list[float]] = {}
+        """By stretch: lowest, highest, last."""
+        self._saturated: dict[int, float] = {}
+        self._before: float | None = None
+        self._resets: dict[int, int] = {}
+        self.last_change: Change | None = None
+
+    def take(self, at: float, values: Mapping[str, float]) -> None:
+        stretch = int(at // _WIDTH)
+        zombies = values.get(ZOMBIES)
+        if zombies is not None:
+            known = self._zombies.get(stretch)
+            if known is None:
+                self._zombies[stretch] = [zombies, zombies, zombies]
+            else:
+                known[0], known[1], known[2] = min(known[0], zombies), max(known[1], zombies), zombies
+        saturated = values.get(SATURATED)
+        if saturated is not None:
+            grown = 0.0 if self._before is None or saturated < self._before else saturated - self._before
+            self._saturated[stretch] = self._saturated.get(stretch, 0.0) + grown
+            self._before = saturated
+        if len(self._zombies) > 2 * STRETCHES:
+            self._forget(stretch)
+
+    def happened(self, at: float, what: str, detail: str) -> None:
+        if what == RESET:
+            stretch = int(at // _WIDTH)
+            self._resets[stretch] = self._resets.get(stretch, 0) + 1
+        elif what in _FINDINGS and (self.last_change is None or at >= self.last_change.at):
+            self.last_change = Change(at, what, detail)
+
+    def _forget(self, now: int) -> None:
+        for kept in (self._zombies, self._saturated, self._resets):
+            for stretch in [each for each in kept if each < now - STRETCHES]:
+                del kept[stretch]
+
+    def zombies(self, now: float) -> Line:
+        return self._line(now, self._of_stock)
+
+    def growth(self, now: float) -> Line:
+        """Zombies more per hour, from stretch to stretch."""
+
+        def grown(stretch: int) -> tuple[float, float] | None:
+            here, before = self._zombies.get(stretch), self._zombies.get(stretch - 1)
+            if here is None or before is None:
+                return None
+            rate = (here[2] - before[2]) * 3600 / _WIDTH
+            return rate, rate
+
+        return self._line(now, grown)
+
+    def saturated(self, now: float) -> Line:
+        return self._line(now, lambda stretch: _twice(self._saturated.get(stretch)))
+
+    def resets(self, now: float) -> Line:
+        """Where the agent looked and saw none there was none."""
+
+        def seen(stretch: int) -> tuple[float, float] | None:
+            if stretch not in self._zombies and stretch not in self._resets:
+                return None
+            return _twice(self._resets.get(stretch, 0))
+
+        return self._line(now, seen)
+
+    def _of_stock(self, stretch: int) -> tuple[float, float] | None:
+        found = self._zombies.get(stretch)
+        return None if found is None else (found[0], found[1])
+
+    def above_since(self, mark: float, now: float) -> float | None:
+        """When the stock last rose to the mark; None where it was above it for all of the day that is known, or is not now."""
+        first = int(now // _WIDTH) - STRETCHES + 1
+        known = [stretch for stretch in sorted(self._zombies) if stretch >= first]
+        since = None
+        for stretch in reversed(known):
+            if self._zombies[stretch][2] < mark:
+                return since
+            since = stretch * _WIDTH
+        return None
+
+    def _line(self, now: float, of: Any) -> Line:
+        last = int(now // _WIDTH)
+        stretches = range(last - STRETCHES + 1, last + 1)
+        found = [of(stretch) for stretch in stretches]
+        low = tuple(None if each is None else each[0] for each in found)
+        high = tuple(None if each is None else each[1] for each in found)
+        return Line(stretches[0] * _WIDTH, low, high)
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "zombies": [[stretch, *values] for stretch, values in self._zombies.items()],
+            "saturated": [list(each) for each in self._saturated.items()],
+            "resets": [list(each) for each in self._resets.items()],
+            "last_change": list(self.last_change) if self.last_change else None,
+        }
+
+    def join(self, plain: Mapping[str, Any]) -> None:
+        """What an earlier one was told: of a stretch that both know, the one that is here already counts."""
+        for stretch, *values in plain["zombies"]:
+            self._zombies.setdefault(stretch, values)
+        for stretch, seconds in plain["saturated"]:
+            self._saturated.setdefault(stretch, seconds)
+        for stretch, number in plain["resets"]:
+            self._resets.setdefault(stretch, number)
+        if plain["last_change"] and self.last_change is None:
+            self.last_change = Change(*plain["last_change"])
+
+
+def day_of(samples: Iterable[Sample], happenings: Iterable[Happening]) -> Day:
+    day = Day()
+    for sample in samples:
+        day.take(sample.at, sample.values)
+    for each in happenings:
+        day.happened(each.at, each.what, each.detail)
+    return day
+
+
+def _twice(value: float | None) -> tuple[float, float] | None:
+    return None if value is None else (value, value)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope fleet`: many nodes, through a metrics server that is there already, or from documents of many nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from zombiescope.analysis.time_span import parse_time_span
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.options import config_option, json_option
+from zombiescope.cli.progress import stage_shown
+from zombiescope.config import read_safely, thresholds_for
+from zombiescope.diagnosis.fleet_health import SICK_BY, say_verdict
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.fleet.server import Access
+from zombiescope.pipeline import fleet as many
+from zombiescope.pipeline.opening import open_host
+from zombiescope.presenters.document import document, rfc3339
+
+EPILOG = """\b
+Examples:
+  zombiescope fleet doctor --prometheus http://prometheus:9090      is this fleet diagnosable?
+  zombiescope fleet nodes --prometheus http://prometheus:9090       the sick ones first
+  zombiescope fleet cohorts --prometheus http://prometheus:9090     what the sick ones share, since when
+  zombiescope fleet plan --from documents --format ansible          where to begin, as a playbook to review
+  for h in $(cat hosts); do ssh $h sudo zombiescope scan --json; done | zombiescope fleet nodes --from -
+"""
+_WITHOUT_NODES = (
+    "no node was found",
+    "the server has none of our series and no node_cgroups",
+    "zombiescope fleet doctor",
+)
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(
+        (
+            click.option("--prometheus", "server", metavar="URL", help="A server with Prometheus' HTTP API."),
+            click.option("--from", "files", metavar="DIR", help="Documents: a folder, a file, Parquet, or - (stdin)."),
+            click.option("--labels", metavar="FILE", help="With --from: a CSV table of nodes (node,zone,image,...)."),
+            click.option("--node-label", metavar="NAME", help="Which label names a node; else the host of `instance`."),
+            click.option(
+                "--info", "information", multiple=True, metavar="SERIES", help="A series that describes nodes."
+            ),
+            click.option("--token-file", metavar="FILE", help="A bearer token for the server."),
+            click.option("--tenant", metavar="NAME", help="X-Scope-OrgID, as Mimir asks for it."),
+            click.option("--ca-file", metavar="FILE", help="Certificates to trust, for https."),
+            click.option("--timeout", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Seconds."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _source(*, needs_server: bool = False, **asked: Any) -> many.Source:
+    server, files = asked["server"], asked["files"]
+    if (server is None) == (files is None):
+        why = "neither --prometheus nor --from is given" if server is None else "both --prometheus and --from are given"
+        raise UsageError("cannot tell where the nodes are", why, "--prometheus http://HOST:9090, or --from DIR")
+    if needs_server and server is None:
+        raise UsageError(
+            "cannot look at documents", "this asks a server for its series", "--prometheus http://HOST:9090"
+        )
+    token = None
+    if asked["token_file"] is not None:
+        token = read_safely(asked["token_file"]).decode("ascii", "replace").strip()
+    access = Access(token, asked["tenant"], asked["ca_file"])
+    return many.Source(
+        server, files, asked["labels"], asked["node_label"], tuple(asked["information"]), access, asked["timeout"]
+    )
+
+
+def _said(asked: dict[str, Any]) -> str:
+    """The source again, for the line to type next."""
+    return f"--prometheus {asked['server']}" if asked["server"] else f"--from {asked['files']}"
+
+
+@click.group(epilog=EPILOG)
+def fleet() -> None:
+    """Many nodes: which are sick, what they share, since when, and where to begin.
+
+    Reads only, and adds no storage: it asks the metrics server that is there already, or reads documents of many nodes. Nothing
+    is ever changed over the network: `fleet plan` writes a playbook for you to review and run.
+    """
+
+
+@fleet.command()
+@_source_options
+@json_option
+def doctor(*, as_json: bool, **asked: Any) -> Answer:
+    """Is this fleet diagnosable? Which series the server has, of how many nodes, and what would add the missing ones."""
+    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415 (only when it is drawn)
+
+    source = _source(needs_server=True, **asked)
+    with stage_shown() as stage:
+        seen = many.examine(open_host(None), source, stage)
+    if as_json:
+        body = fleet_json.render_series(seen.series, fleet_text.series_sentence(seen.series))
+        gaps = [*seen.gaps, *fleet_json.null_gaps(body)]
+        return JsonAnswer(document("fleet-doctor/1", seen, body, gaps))
+    return TextAnswer(fleet_text.render_series_text(seen.series, seen.gaps, _said(asked)))
+
+
+@fleet.command()
+@_source_options
+@click.option("--csv", "as_csv", is_flag=True, help="One line per node, every label a column.")
+@config_option
+@json_option
+def nodes(*, as_csv: bool, as_json: bool, config: str | None, **asked: Any) -> Answer:
+    """The sick ones first: zombies, growth, forecast, findings, and what is known of each node.
+
+    Works with node_exporter alone (--collector.cgroups); says what it then cannot tell. Exit code 0; 3: no node was found.
+    """
+    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415
+
+    if as_csv and as_json:
+        raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
+    found = _gathered(config, asked)
+    if as_csv:
+        return PlainAnswer(fleet_json.render_csv(found.judged))
+    if as_json:
+        body = fleet_json.render_nodes(found.judged)
+        return JsonAnswer(document("fleet-nodes/1", found, body, [*found.fleet.gaps, *fleet_json.null_gaps(body)]))
+    return TextAnswer(fleet_text.render_nodes_text(found.judged, found.fleet.gaps, _said(asked), found.taken_at))
+
+
+@fleet.command()
+@_source_options
+@click.option(
+    "--sick", "by", default="severity", show_default=True, metavar="RULE", help=f"{', '.join(SICK_BY)}, or a finding."
+)
+@click.option(
+    "--since", "lookback", default="7d", show_default=True, metavar="AGE", help="How far back to look for the change."
+)
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Cohorts in the document; 0: all.")
+@config_option
+@json_option
+def cohorts(*, by: str, lookback: str, limit: int, as_json: bool, config: str | None, **asked: Any) -> Answer:
+    """What sets sick nodes apart: every label and pair of labels, tested; what is bad only through another one; since when."""
+    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415
+
+    found = _compared(config, by, lookback, asked)
+    compared, gaps = found.comparison, [*found.gathered.fleet.gaps, *found.gaps, *_untold(found)]
+    first = compared.causes[0].cohort.labels if compared.causes else ()
+    since = found.since.get(first)
+    verdict = say_verdict(compared, None if since is None else f" since {rfc3339(since)[:16].replace('T', ' ')} UTC")
+    sick = found.sickness.rule
+    if as_json:
+        body = fleet_json.render_cohorts(compared, sick, found.since, verdict, limit)
+        gaps += fleet_json.null_gaps(body)
+        return JsonAnswer(document("fleet-cohorts/1", found.gathered, body, gaps))
+    parts = fleet_text.render_cohorts_text(compared, verdict, sick, found.since, gaps)
+    following = "plan" if compared.sick else "nodes"
+    return TextAnswer([*parts, *_next(f"zombiescope fleet {following} {_said(asked)}")])
+
+
+@fleet.command()
+@_source_options
+@click.option(
+    "--sick", "by", default="severity", show_default=True, metavar="RULE", help=f"{', '.join(SICK_BY)}, or a finding."
+)
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json", "ansible", "kubernetes")), default="text", help="How."
+)
+@click.option(
+    "--window", type=click.FloatRange(0, 86400), default=600.0, show_default=True, help="Seconds to watch a node."
+)
+@click.option("--image", default="zombiescope:latest", show_default=True, help="For kubernetes: the image of the jobs.")
+@config_option
+@json_option
+def plan(*, by: str, form: str, window: float, image: str, as_json: bool, config: str | None, **asked: Any) -> Answer:
+    """Where to begin: the cohort with the cause first, one node, then 5 %, 25 %, all of it. A playbook to review, nothing done."""
+    from zombiescope.presenters import fleet_plan  # noqa: PLC0415
+    from zombiescope.remedies.rollout import propose_rollout  # noqa: PLC0415
+
+    found = _compared(config, by, "7d", asked, dated=False)
+    plans = propose_rollout(found.sickness, found.comparison)
+    if as_json or form == "json":
+        gaps = [*found.gathered.fleet.gaps, *_untold(found)]
+        return JsonAnswer(document("fleet-plan/1", found.gathered, fleet_plan.render_plan(plans), gaps))
+    if form == "ansible":
+        return PlainAnswer(fleet_plan.render_ansible(plans, window))
+    if form == "kubernetes":
+        return PlainAnswer(fleet_plan.render_kubernetes(plans, image, window))
+    return TextAnswer(fleet_plan.render_plan_text(plans, _said(asked)))
+
+
+def _gathered(config: str | None, asked: dict[str, Any]) -> many.Gathered:
+    source = _source(**asked)
+    with stage_shown() as stage:
+        found = many.gather(open_host(None), source, thresholds_for(config, is_live=True), stage)
+    if not found.fleet.nodes:
+        what, why, hint = _WITHOUT_NODES
+        if source.files is not None:
+            why, hint = (
+                "; ".join(gap.reason for gap in found.fleet.gaps) or "nothing was sent",
+                "zombiescope scan --json",
+            )
+        raise ObservationError(what, why, hint)
+    return found
+
+
+def _compared(
+    config: str | None, by: str, lookback: str, asked: dict[str, Any], *, dated: bool = True
+) -> many.Compared:
+    seconds = parse_time_span(lookback)
+    if seconds is None or not 60 <= seconds <= 366 * 86400:
+        raise UsageError("cannot use --since", f"{lookback!r} is not a time", "--since 30d")
+    found = _gathered(config, asked)
+    thresholds = thresholds_for(config, is_live=True)
+    with stage_shown() as stage:
+        return many.compare_cohorts(found, by, thresholds, seconds if dated else 0.0, stage)
+
+
+def _untold(found: many.Compared) -> list[Any]:
+    from zombiescope.facts.gap import Gap  # noqa: PLC0415
+
+    if not found.sickness.untold:
+        return []
+    why = f"{found.sickness.untold:,} nodes could not be judged and are left out"
+    return [Gap("cohorts", why, "zombiescope fleet nodes")]
+
+
+def _next(line: str) -> list[Any]:
+    from rich.text import Text  # noqa: PLC0415
+
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415
+
+    return [Text(), Command("next", line)]

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope licenses`: the parts of this build, their versions and licences. Reads nothing of the host."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.pipeline.components import Component, find_component, gaps_of, read_components
+
+EPILOG = """\b
+Examples:
+  zombiescope licenses            every part with its version and licence
+  zombiescope licenses click      the licence text of one
+  zombiescope licenses --json | jq '.components[] | [.name, .licence]'
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("name", required=False)
+@json_option
+def licenses(*, name: str | None, as_json: bool) -> Answer:
+    """List the parts of this build with version and licence, or print the licence text of the part NAME.
+
+    The one-file build lists everything that is linked or packed into it, an installation what is installed of what it requires.
+    Exit code 0, or 2 for a part that is not in this build.
+    """
+    parts = [find_component(name)] if name else read_components()
+    if as_json:
+        return JsonAnswer(_document(parts, with_text=bool(name)))
+    if name:
+        return PlainAnswer(parts[0].text.rstrip("\n") or _without_text(parts[0]))
+    return PlainAnswer("\n".join(_lines(parts)))
+
+
+def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
+    rows = [
+        {"name": part.name, "version": part.version, "licence": part.licence, "has_text": bool(part.text)}
+        | ({"text": part.text} if with_text else {})
+        for part in parts
+    ]
+    gaps = [gap._asdict() for gap in gaps_of(parts)]
+    return {"schema": "zombiescope.licenses/1", "components": rows, "gaps": gaps}
+
+
+def _without_text(part: Component) -> str:
+    return f"{part.name} {part.version}: {part.licence}; no licence text came along"
+
+
+def _lines(parts: list[Component]) -> list[str]:
+    names, versions = max(len(part.name) for part in parts), max(len(part.version) for part in parts)
+    lines = [f"{len(parts)} parts are in this build"]
+    lines += [f"  {part.name:<{names}}  {part.version:<{versions}}  {part.licence}" for part in parts]
+    lines += [f"unknown: {gap.reason} ({gap.hint})" for gap in gaps_of(parts)]
+    return [*lines, f"to read one: zombiescope licenses {parts[-1].name}"]

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope self-check`: what of us works on this host, and why not."""
+
+from __future__ import annotations
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import json_option
+from zombiescope.cli.progress import stage_shown
+from zombiescope.config import load_config
+from zombiescope.errors import EXIT_FINE, ObservationError
+from zombiescope.pipeline.opening import open_host
+from zombiescope.pipeline.self_check import Places, check_self
+
+EPILOG = """\b
+Examples:
+  zombiescope self-check                 before anything else on a host that is new to you
+  sudo zombiescope self-check            what root adds
+  zombiescope self-check --json | jq '.parts | map_values(.status)'
+"""
+
+
+@click.command("self-check", epilog=EPILOG)
+@click.option("--config", metavar="FILE", help="The agent's configuration (TOML) instead of /etc/zombiescope.toml.")
+@json_option
+def self_check(*, config: str | None, as_json: bool) -> Answer:
+    """Try every way in which we look at a host, and say which of them work on this one, how, and why not.
+
+    Reads only: what is tried is closed at once, and nothing is left behind. Exit code 0, or 3 when zombies cannot even be counted
+    here.
+    """
+    configured = load_config(config, {})
+    places = Places(configured.text("state"), configured.text("listen"))
+    with stage_shown() as progress:
+        seen = check_self(open_host(None), places, progress)
+    exit_code = ObservationError.exit_code if seen.part("files").by is None else EXIT_FINE
+    if as_json:
+        from zombiescope.presenters.self_check_json import render_self_check  # noqa: PLC0415 (each form loads only what it needs)
+
+        return JsonAnswer(render_self_check(seen), exit_code)
+    from zombiescope.presenters.self_check_text import render_self_check_text  # noqa: PLC0415
+
+    return TextAnswer(render_self_check_text(seen), exit_code)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each node of a fleet is, by the thresholds of every other command; what counts as sick when cohorts are compared; and the
+sentence that says what the sick ones share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from zombiescope.analysis.census import Population
+from zombiescope.analysis.cohorts import MOST_Q, Cause, Comparison, Explained, Labels
+from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.errors import UsageError
+from zombiescope.facts.cgroups import CountSource
+from zombiescope.facts.fleet import Fleet, FleetNode
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+
+_ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+_LEAST_FOR_A_YARDSTICK = 8
+SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
+
+
+class Judged(NamedTuple):
+    node: FleetNode
+    severity: Severity
+    gaps: tuple[Gap, ...] = ()
+
+
+def judge_nodes(fleet: Fleet, thresholds: Thresholds) -> list[Judged]:
+    """The sickest first."""
+    usual = _usual_live(fleet)
+    judged = [_judge(node, thresholds, usual) for node in fleet.nodes]
+    return sorted(judged, key=_sickest_first)
+
+
+def _sickest_first(each: Judged) -> tuple[int, float, float, str]:
+    stock = each.node.zombies if each.node.zombies is not None else each.node.counted
+    return -_ORDER.index(each.severity), -(stock or 0), -(each.node.growth_per_hour or 0.0), each.node.name
+
+
+def _usual_live(fleet: Fleet) -> int | None:
+    """Of nodes where only the kernel's count is known: what their healthier quarter has is taken for live."""
+    counts = sorted(node.counted for node in fleet.nodes if node.zombies is None and node.counted is not None)
+    return counts[len(counts) // 4] if len(counts) >= _LEAST_FOR_A_YARDSTICK else None
+
+
+def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged:
+    found = [_severity(text) for text in node.findings.values()]
+    found.append(_growth(node.growth_per_hour, thresholds))
+    gaps: tuple[Gap, ...] = ()
+    if node.zombies is not None:
+        live = node.live if node.live is not None else 1
+        population = Population(node.zombies + live, live, CountSource.PROC_CGROUPS)
+        by_number = thresholds.of_zombies(node.zombies)
+        found.append(thresholds.of_population(population) if node.live is not None else by_number)
+    elif node.counted is None:
+        found.append(Severity.UNKNOWN)
+    elif node.counted < thresholds.zombies_warning:
+        found.append(Severity.OK)  # there are no more zombies than cgroups
+    elif usual is None:
+        found.append(Severity.UNKNOWN)
+        gaps = (Gap("severity", f"{node.counted:,} cgroups are counted, and how many of them live is not known"),)
+    else:
+        found.append(thresholds.of_zombies(max(node.counted - usual, 0)))
+        gaps = (
+            Gap("severity", f"an estimate: {usual:,} of the {node.counted:,} counted are taken for live, as elsewhere"),
+        )
+    return Judged(node, max(found, key=_ORDER.index), gaps)
+
+
+def _severity(text: str) -> Severity:
+    try:
+        return Severity(text)
+    except ValueError:
+        return Severity.UNKNOWN
+
+
+def _growth(per_hour: float | None, thresholds: Thresholds) -> Severity:
+    if per_hour is None or per_hour < thresholds.growth_warning_per_hour:
+        return Severity.OK
+    return Severity.CRITICAL if per_hour >= thresholds.growth_critical_per_hour else Severity.WARNING
+
+
+class Sickness(NamedTuple):
+    """What is compared: which nodes count as sick, and which are left out because nobody can tell."""
+
+    rule: str
+    nodes: tuple[FleetNode, ...]
+    is_sick: tuple[bool, ...]
+    untold: int
+
+
+def choose_sick(judged: Sequence[Judged], by: str, thresholds: Thresholds) -> Sickness:
+    """`by`: one of SICK_BY, or the id of a finding."""
+    rules: dict[str, tuple[str, Callable[[Judged], bool | None]]] = {
+        "severity": ("severity warning or critical", _by_severity),
+        "zombies": (
+            f"at least {thresholds.zombies_warning:,} zombies",
+            lambda each: _at_least(each.node.zombies, thresholds.zombies_warning),
+        ),
+        "growth": (
+            f"at least {thresholds.growth_warning_per_hour:g} more zombies per hour",
+            lambda each: _at_least(each.node.growth_per_hour, thresholds.growth_warning_per_hour),
+        ),
+        "resets": ("a reset of a network card in the last day", lambda each: _at_least(each.node.resets, 0.5)),
+        "saturation": (
+            f"a core saturated for {thresholds.saturated_warning_seconds:g} s or more in the last hour",
+            lambda each: _at_least(each.node.saturated_seconds, thresholds.saturated_warning_seconds),
+        ),
+    }
+    known = {finding for each in judged for finding in each.node.findings}
+    if by not in rules and by not in known:
+        why = f"it is none of {', '.join(SICK_BY)}, and no node has a finding of that name"
+        raise UsageError(f"cannot compare by {by!r}", why, "--sick zombies")
+    rule, test = rules.get(by, (f"the finding {by}", lambda each: by in each.node.findings))
+    told = [(each.node, verdict) for each in judged if (verdict := test(each)) is not None]
+    told.sort(key=lambda pair: pair[0].name)
+    return Sickness(
+        rule, tuple(node for node, _ in told), tuple(verdict for _, verdict in told), len(judged) - len(told)
+    )
+
+
+def _by_severity(each: Judged) -> bool | None:
+    return None if each.severity is Severity.UNKNOWN else each.severity in (Severity.WARNING, Severity.CRITICAL)
+
+
+def _at_least(value: float | None, limit: float) -> bool | None:
+    return None if value is None else value >= limit
+
+
+def named(labels: Labels) -> str:
+    return " and ".join(f"{_shown(name)} {_shown(value)}" for name, value in labels)
+
+
+def _shown(text: str) -> str:
+    return shown(text.encode("utf-8", "surrogateescape"))
+
+
+def say_verdict(compared: Comparison, since: str | None = None) -> str:
+    """What sets the sick nodes apart, in a sentence; the confounder in the next."""
+    if not compared.nodes:
+        return "no node can be judged: nothing to compare"
+    if not compared.sick:
+        return f"none of {compared.nodes:,} nodes is sick: nothing to compare"
+    if compared.sick == compared.nodes:
+        return f"all {compared.nodes:,} nodes are sick: nothing sets them apart"
+    if not compared.causes:
+        return (
+            f"{compared.sick:,} of {compared.nodes:,} nodes are sick, and no label sets them apart "
+            f"({compared.tested:,} cohorts compared, at most {MOST_Q:.0%} false calls allowed)"
+        )
+    first = compared.causes[0]
+    text = f"{_share(first)}{since or ''}"
+    more = [f"beside it, {_share(cause)}" for cause in compared.causes[1:]]
+    guilty = {name for cause in compared.causes for name, _ in cause.cohort.labels}
+    hidden = next((each for each in compared.explained if not guilty & {name for name, _ in each.cohort.labels}), None)
+    if hidden is not None:
+        more.append(_explained(hidden))
+    return "; ".join([text, *more])
+
+
+def _share(cause: Cause) -> str:
+    cohort = cause.cohort
+    same = "".join(f" (the same nodes as {named(labels)})" for labels in cohort.same_as[:1])
+    return f"{cohort.sick:,} of {cohort.nodes:,} nodes with {named(cohort.labels)}{same} are sick"
+
+
+def _explained(each: Explained) -> str:
+    labels = named(each.cohort.labels)
+    return f"{labels} is worse only because it has more of {named(each.by)}: among the others it makes no difference"

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads beside systemd's units, judged: which start for ever, which leave a cgroup per life, which nothing needs.
+
+Of a container, only evidence about the node and its own variables counts: its configuration is inside it, not on the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, path_of
+from zombiescope.analysis.workload_lives import RUNTIMES, Lives, derive_lives
+from zombiescope.diagnosis.need import Need, NeedVerdict
+from zombiescope.facts.units import Schedule, Services
+from zombiescope.facts.workloads import Running, Starter, Workload
+
+MANY_PER_DAY = 1000.0
+"""Lives of a scheduled job that would reach the usual warning for zombies within a day."""
+_STARTED_BY = {
+    Starter.CRON: ("unit:cron.service", "unit:crond.service", "unit:cronie.service", "program:cron", "program:crond"),
+    Starter.SUPERVISORD: ("unit:supervisor*.service", "program:supervisord"),
+    Starter.DOCKER: ("role:docker",),
+    Starter.PODMAN: ("unit:podman-restart.service",),
+    Starter.KUBELET: ("role:kubernetes", "role:kubernetes-installed"),
+}
+_ORCHESTRATED = "its manifest is one of Kubernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadAudit:
+    workload: Workload
+    lives: Lives
+    starts: bool
+    """Something here would start it."""
+    need: Need
+    why: str
+    is_declared: bool = False
+    is_running: bool | None = None
+    """None: it could not be seen."""
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    @property
+    def may_loop(self) -> bool:
+        """Started for ever, and each life leaves a cgroup: by a restart policy, or by a clock that comes round often."""
+        if not self.lives.for_ever or self.lives.leaves_cgroups is False:
+            return False
+        if self.workload.starter in (Starter.CRON, Starter.TIMER) or self.workload.policy.startswith("schedule "):
+            return self.lives.per_day is not None and self.lives.per_day >= MANY_PER_DAY
+        return True
+
+    @property
+    def is_risk(self) -> bool:
+        return self.starts and self.may_loop and self.need is Need.UNNEEDED
+
+    @property
+    def is_unsure(self) -> bool:
+        """It would start, may loop or cannot be told to, and nobody could say whether it is needed."""
+        return self.starts and self.need is Need.UNKNOWN and (self.may_loop or self.lives.for_ever is None)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadJudge:
+    knowledge: KnowledgeBase
+    around: Surroundings
+    unit_needs: Mapping[str, tuple[Need, str]]
+    """Of units that start: what timers elapse for."""
+    running: Running | None = None
+
+    def judge_all(self, services: Services) -> tuple[WorkloadAudit, ...]:
+        sessions = services.declared.cron_makes_sessions
+        workloads = [*services.declared.workloads, *_scheduled(services.schedules)]
+        judged = (self._judge(workload, cron_makes_sessions=sessions) for workload in workloads)
+        return tuple(sorted(judged, key=lambda one: one.name))
+
+    def _judge(self, workload: Workload, *, cron_makes_sessions: bool) -> WorkloadAudit:
+        lives = derive_lives(workload, cron_makes_sessions=cron_makes_sessions)
+        verdict = self._need(workload)
+        is_running = None
+        if self.running is not None and workload.container_id:
+            is_running = workload.container_id in self.running.containers
+        starts = not workload.is_stopped and (self._is_started(workload) or is_running is True)
+        return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, verdict.is_declared, is_running)
+
+    def _is_started(self, workload: Workload) -> bool:
+        if workload.starter is Starter.TIMER:
+            return f"{workload.name.removeprefix('timer/')}" in self.around.starting
+        if workload.starter is Starter.COMPOSE:
+            return True  # whoever gives a compose file means to run it
+        if workload.is_pod and not workload.path.startswith("/"):
+            return True
+        signs = _STARTED_BY.get(workload.starter, ())
+        return self.around.first(signs) is not None
+
+    def _need(self, workload: Workload) -> NeedVerdict:
+        declared = self.knowledge.declared_need(workload.name)
+        if declared:
+            return NeedVerdict(Need.NEEDED, f"declared as needed: {declared.reason}", is_declared=True)
+        if workload.starter is Starter.TIMER:
+            need, why = self.unit_needs.get(workload.command, (Need.UNKNOWN, "nothing is known of what it starts"))
+            return NeedVerdict(need, why)
+        agent = self._agent(workload)
+        return _by_agent(agent, self._around(workload), workload) if agent else _UNKNOWN
+
+    def _agent(self, workload: Workload) -> Agent | None:
+        if workload.is_container:
+            return self.knowledge.agent_of_image(workload.image)
+        if RUNTIMES.search(workload.command):
+            return None  # what a runtime runs is not what is known of the runtime
+        program = workload.command.split(" ")[0].rpartition("/")[2] or workload.name.rpartition("/")[2]
+        agent = self.knowledge.agent_of(f"{program}.service")
+        return agent if agent and f"{program}.service" in agent.units else None
+
+    def _around(self, workload: Workload) -> Surroundings:
+        """A pod's node runs Kubernetes, whatever the files around the manifest say."""
+        if not workload.is_pod:
+            return self.around
+        return replace(self.around, roles={"kubernetes": _ORCHESTRATED, **self.around.roles})
+
+
+_UNKNOWN = NeedVerdict(Need.UNKNOWN, "nothing is known of it")
+
+
+def _by_agent(agent: Agent, around: Surroundings, workload: Workload) -> NeedVerdict:
+    given = next((name for name in agent.variables if workload.variables.get(name)), "")
+    if given:
+        against = around.first(_about_the_node(agent.contested_if))
+        if against:
+            return NeedVerdict(Need.UNKNOWN, f"{agent.title}: {given} is set, and {against} speaks against it", against)
+        return NeedVerdict(Need.NEEDED, f"{agent.title}: {given} is set")
+    condition = around.first(_about_the_node(agent.needed_if))
+    if condition:
+        return NeedVerdict(Need.NEEDED, f"{agent.title} ({condition})", condition)
+    condition = around.first(_about_the_node(agent.unneeded_if))
+    if condition:
+        why = (
+            agent.why if not workload.is_container else f"{condition} holds, and it is not configured to serve anything"
+        )
+        return NeedVerdict(Need.UNNEEDED, f"{agent.title}: {why}", condition)
+    if agent.otherwise == Need.NEEDED:
+        return NeedVerdict(Need.NEEDED, f"{agent.title}: {agent.why}")
+    needs = f"; needed by {agent.hosts}" if agent.hosts else ""
+    return NeedVerdict(Need.UNKNOWN, f"{agent.title}: whether it has anything to do cannot be told{needs}")
+
+
+def _about_the_node(conditions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(condition for condition in conditions if not path_of(condition) and not condition.startswith("!"))
+
+
+def _scheduled(schedules: Iterable[Schedule]) -> Iterator[Workload]:
+    for one in schedules:
+        starter = Starter(one.kind)
+        name = f"{one.kind}/{one.name}" + (f":{one.command[:60]}" if starter is Starter.CRON and one.command else "")
+        yield Workload(starter, name, one.path, one.when, command=one.command)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """What runs against what is declared."""
+
+    undeclared_containers: tuple[str, ...] = ()
+    """Cgroups of containers that nothing here declares."""
+    outside: Mapping[str, int] | None = None
+    """Programs that run in no unit, container or session."""
+    not_running: tuple[str, ...] = ()
+    """Declared to be restarted for ever, and not running."""
+
+
+def cross_check(running: Running, workloads: Iterable[WorkloadAudit], known_ids: frozenset[str]) -> CrossCheck:
+    judged = list(workloads)
+    declared = {one.workload.container_id for one in judged if one.workload.container_id} | known_ids
+    strangers = tuple(sorted(path for name, path in running.containers.items() if name not in declared))
+    down = tuple(one.name for one in judged if one.is_running is False and one.starts and one.lives.for_ever)
+    return CrossCheck(strangers, running.outside, down)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any server with Prometheus' HTTP API (Prometheus, VictoriaMetrics, Mimir, Thanos): instant and range queries, and nothing else.
+
+It only asks. A redirect is not followed (a token would go along), an answer is bounded in bytes and in time, and whatever is not
+an answer of this API is an error that says so.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import quiet
+
+MOST_BYTES = 512 << 20
+_CHUNK = 1 << 20
+_MOST_SHOWN = 200
+_HINT = "curl -s URL/api/v1/query?query=up shows what it answers"
+
+
+class Point(NamedTuple):
+    labels: Mapping[str, str]
+    value: float
+
+
+class Line(NamedTuple):
+    labels: Mapping[str, str]
+    points: list[tuple[float, float]]
+
+
+class Access(NamedTuple):
+    """How to get in: all of it from files or flags, none of it ever printed."""
+
+    token: str | None = None
+    tenant: str | None = None
+    ca_file: str | None = None
+
+
+class MetricsServer:
+    def __init__(self, url: str, access: Access = Access(), timeout_seconds: float = 60.0) -> None:  # noqa: B008 (frozen)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            why = "it is not http://HOST[:PORT][/PATH]; a password does not belong in an address"
+            raise UsageError(f"cannot use the address {url!r}", why, "--prometheus http://127.0.0.1:9090")
+        try:
+            self._port = parts.port
+        except ValueError as error:
+            raise UsageError(f"cannot use the address {url!r}", str(error), "--prometheus http://HOST:9090") from error
+        self._host, self._is_secure = parts.hostname, parts.scheme == "https"
+        self._path = parts.path.rstrip("/")
+        self._access, self._timeout = access, timeout_seconds
+        where = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        self.name = f"{parts.scheme}://{where}{f':{self._port}' if self._port else ''}{self._path}"
+        self.gaps: list[Gap] = []
+        """What the server said of its own answers: that they are partial, or cut."""
+
+    def ask(self, query: str, at: float) -> list[Point]:
+        """An instant query. A value that is no number (NaN) is left out: the server has nothing to say there."""
+        found = []
+        for entry in self._result("query", {"query": query, "time": f"{at:.3f}"}, "vector"):
+            value = _number(entry.get("value"))
+            if value is not None and not math.isnan(value):
+                found.append(Point(_labels(entry), value))
+        return found
+
+    def ask_range(self, query: str, begin: float, end: float, step: float) -> list[Line]:
+        asked = {"query": query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.0f}"}
+        found = []
+        for entry in self._result("query_range", asked, "matrix"):
+            pairs = entry.get("values")
+            points = (
+                [(float(pair[0]), value) for pair in pairs if (value := _number(pair)) is not None] if pairs else []
+            )
+            found.append(Line(_labels(entry), [each for each in points if math.isfinite(each[1])]))
+        return found
+
+    def _result(self, verb: str, asked: Mapping[str, str], wanted: str) -> list[Any]:
+        answer = self._answer(verb, asked)
+        data = answer.get("data")
+        if answer.get("status") != "success" or not isinstance(data, dict):
+            raise self._error(f"it answers {quiet(str(answer.get('error') or answer)[:_MOST_SHOWN])}")
+        if data.get("resultType") != wanted or not isinstance(data.get("result"), list):
+            raise self._error(f"it answers with a {quiet(str(data.get('resultType'))[:40])}, not with a {wanted}")
+        if answer.get("isPartial") or answer.get("warnings"):
+            why = quiet(str(answer.get("warnings") or "some of its storage did not answer")[:_MOST_SHOWN])
+            self.gaps.append(Gap("nodes", f"the server answered in part: {why}", "ask again when it is whole"))
+        return list(data["result"])
+
+    def _answer(self, verb: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        status, body = self._exchange(verb, asked)
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            is_page = body.lstrip()[:1] == b"<"
+            what = "a web page" if is_page else "something that is not JSON"
+            raise self._error(f"it answers with {what} (status {status})", status) from error
+        if not isinstance(answer, dict):
+            raise self._error("it answers with JSON of another API", status)
+        if status != http.client.OK and answer.get("status") != "error":
+            raise self._error(f"it answers with status {status}", status)
+        return answer
+
+    def _exchange(self, verb: str, asked: Mapping[str, str]) -> tuple[int, bytes]:
+        ends = time.monotonic() + self._timeout
+        connection = self._connection()
+        try:
+            connection.request("POST", f"{self._path}/api/v1/{verb}", urlencode(asked), self._headers())
+            answer = connection.getresponse()
+            if 300 <= answer.status < 400:
+                where = quiet(str(answer.getheader("Location"))[:_MOST_SHOWN])
+                raise self._error(f"it sends us on to {where}, and a redirect is not followed", answer.status)
+            return answer.status, self._body(answer, ends)
+        except TimeoutError as error:
+            raise self._error(f"it did not answer within {self._timeout:.0f} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise self._error(quiet(why).lower()) from error
+        finally:
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not self._is_secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            import ssl  # noqa: PLC0415 (only for https, and not in every build)
+
+            context = ssl.create_default_context(cafile=self._access.ca_file)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"cannot ask {self.name}", "this build has no TLS", "use an installed zombiescope"
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"cannot read {self._access.ca_file}", str(error.strerror).lower(), "--ca-file FILE"
+            ) from error
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if self._access.token is not None:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        if self._access.tenant is not None:
+            headers["X-Scope-OrgID"] = self._access.tenant
+        return headers
+
+    def _body(self, answer: http.client.HTTPResponse, ends: float) -> bytes:
+        parts, total = [], 0
+        while part := answer.read1(_CHUNK):
+            parts.append(part)
+            total += len(part)
+            if total > MOST_BYTES:
+                raise self._error(f"its answer is larger than {MOST_BYTES >> 20} MiB")
+            if time.monotonic() > ends:
+                raise TimeoutError
+        return b"".join(parts)
+
+    def _error(self, why: str, status: int | None = None) -> ObservationError:
+        hints = {
+            401: "give a token: --token-file FILE",
+            403: "the token may not ask this server: --token-file FILE",
+            404: "is the path right? Mimir answers below /prometheus, VictoriaMetrics' cluster below /select/0/prometheus",
+        }
+        hint = hints.get(status or 0, _HINT.replace("URL", self.name))
+        return ObservationError(f"cannot ask {self.name}", why, hint)
+
+
+def _labels(entry: object) -> dict[str, str]:
+    metric = entry.get("metric") if isinstance(entry, dict) else None
+    return {str(name): str(value) for name, value in metric.items()} if isinstance(metric, dict) else {}
+
+
+def _number(pair: object) -> float | None:
+    try:
+        return float(pair[1]) if isinstance(pair, list) else None
+    except (ValueError, TypeError, IndexError):
+        return None

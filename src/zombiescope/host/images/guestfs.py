@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks that libguestfs reads for us: LVM, XFS, btrfs, squashfs, in qcow2, VMDK, VHD and others, or on a block device.
+
+guestfish boots a small machine of its own around the disk, read-only and without a network: a stranger's file system meets that
+machine's kernel, never this one's. We ask for a few folders as tar streams, read by our own reader, and for single paths. As root
+it is run as nobody where nobody can read the disk. Bounded in processor time, time, memory and file size.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import re
+import shutil
+import stat
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
+from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Files, Kind
+from zombiescope.host.images.archive import Layer, collect, lay
+from zombiescope.host.images.disks import Disk
+from zombiescope.host.images.guestfish import Guest, guestfish
+from zombiescope.host.images.memory import SINGLE_FILES, STREAMED_FOLDERS, MemoryTree
+from zombiescope.host.images.tar import members
+
+_LAUNCH_SECONDS = 300.0
+_MOST_SYSTEMS = 64
+_MOST_LINKS = 500
+_TOP_LINKS = (
+    b"/bin",
+    b"/sbin",
+    b"/lib",
+    b"/lib64",
+    b"/usr/lib",
+    b"/usr/sbin",
+    b"/var/run",
+    b"/etc",
+    b"/sbin/init",
+    b"/usr/sbin/init",
+)
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@+=")
+_ABSENT = re.compile(r"No such file or directory|Not a directory")
+_INSTALL = (
+    "install guestfish (Debian), guestfs-tools (Fedora) or libguestfs-tools (Ubuntu), or unpack it and use --root"
+)
+
+
+def is_installed() -> bool:
+    return shutil.which("guestfish") is not None
+
+
+def read_with_guestfs(path: bytes, disk: Disk, tree: MemoryTree) -> str:
+    """Fills the tree; says which file systems were read. Raises ObservationError, and TarError or EOFError for a torn stream."""
+    what = f"cannot read the image {shown(path)}"
+    if not is_installed():
+        raise ObservationError(
+            what, f"it is a {disk.kind}, which takes libguestfs, and guestfish is not installed", _INSTALL
+        )
+    if disk.is_encrypted:
+        raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
+    with guestfish(path, disk, what) as guest:
+        guest.ask("run", _LAUNCH_SECONDS)
+        mounted = _mount(guest, tree, what)
+        _fill(guest, tree)
+        return ", ".join(mounted)
+
+
+def find_root(guest: Guest, what: str) -> str:
+    """The device of the one system in it. Raises ObservationError."""
+    roots = [line.strip() for line in guest.words("inspect-os") if line.strip()]
+    if not roots:
+        systems = [line.rpartition(": ") for line in guest.words("list-filesystems")[:_MOST_SYSTEMS]]
+        if any(kind in ("crypto_LUKS", "BitLocker") for _, _, kind in systems):
+            raise ObservationError(what, "it is encrypted", "open it first, and give the decrypted device")
+        roots = [name for name, _, kind in systems if kind not in ("swap", "unknown", "") and _is_root(guest, name)]
+        told = ", ".join(f"{name} ({kind})" for name, _, kind in systems) or "no file system"
+        if not roots:
+            why = f"no system was found in it: {shown(told.encode())}"
+            raise ObservationError(what, why, "is it whole? nothing of it was judged")
+    if len(roots) > 1:
+        hint = "give one of them: copy its disk, or mount it and use --root"
+        raise ObservationError(what, f"it holds {len(roots)} systems", hint)
+    return roots[0]
+
+
+def _is_root(guest: Guest, name: str) -> bool:
+    guest.ask(f"mount-ro {quoted(name)} /")
+    if guest.complaint:
+        return False
+    folders = ("/etc", "/usr/lib/systemd", "/lib/systemd", "/etc/systemd")
+    has_etc, *has_systemd = [guest.ask(f"is-dir {folder}").strip() == b"true" for folder in folders]
+    guest.ask("umount-all")
+    return has_etc and any(has_systemd)
+
+
+def _mount(guest: Guest, tree: MemoryTree, what: str) -> list[str]:
+    """The root that was found, and whatever its own table mounts below it, if that is here; told for a person."""
+    root = find_root(guest, what)
+    guest.ask(f"mount-ro {quoted(root)} /")
+    if guest.complaint:
+        raise ObservationError(what, guest.complaint, "is its file system damaged?")
+    mounted = [f"{shown(root.encode())} at /"]
+    points = [line.partition(": ") for line in guest.words(f"inspect-get-mountpoints {quoted(root)}")[:_MOST_SYSTEMS]]
+    for point, _, device in sorted(points, key=lambda pair: len(pair[0])):
+        if point == "/":
+            continue
+        guest.ask(f"mount-ro {quoted(device)} {quoted(point)}")
+        if guest.complaint:
+            tree.refuse(
+                point.encode("utf-8", "surrogateescape"),
+                f"{shown(device.encode())} is mounted there, and could not be read",
+            )
+        else:
+            mounted.append(f"{shown(device.encode())} at {shown(point.encode())}")
+    return mounted
+
+
+def _fill(guest: Guest, tree: MemoryTree) -> None:
+    for path in _TOP_LINKS:
+        _put_link(guest, tree, path)
+    for folder in STREAMED_FOLDERS:
+        if guest.ask(f"is-dir {quoted(folder)}").strip() != b"true" or _is_seen_through_a_link(tree, folder):
+            continue
+        source = guest.stream(f'tar-out {quoted(folder)} - "excludes:*-json.log*"')
+        if source is None:
+            tree.refuse(folder, guest.complaint or "it could not be read")
+            continue
+        layer = Layer()
+        for member in members(source):
+            member.name = folder + b"/" + member.name.removeprefix(b"./")
+            if member.target and member.type.name == "HARD_LINK":
+                member.target = folder + b"/" + member.target.removeprefix(b"./")
+            collect(member, layer, tree)
+        guest.end_stream()
+        lay(layer, tree)
+    for path in sorted({*SINGLE_FILES, *tree.wanted_paths}):
+        if not path.startswith(b"/etc/"):
+            _put_single(guest, tree, path, path)
+    _put_targets(guest, tree)
+
+
+def _is_seen_through_a_link(tree: MemoryTree, folder: bytes) -> bool:
+    """`/lib/systemd` where `/lib` is a link: the folder that it leads to is read."""
+    return (
+        Files(tree).entry(b"/" + folder.split(b"/")[1]) is not None
+        and _kind(tree, b"/" + folder.split(b"/")[1]) is Kind.LINK
+    )
+
+
+def _kind(tree: MemoryTree, path: bytes) -> Kind | None:
+    try:
+        return tree.entry(path).kind
+    except OSError:
+        return None
+
+
+def _put_link(guest: Guest, tree: MemoryTree, path: bytes) -> None:
+    if guest.ask(f"is-symlink {quoted(path)}").strip() == b"true":
+        target = guest.ask(f"readlink {quoted(path)}").removesuffix(b"\n")
+        if tree.reserve(path, len(target)):
+            tree.put(path, Entry(Kind.LINK, len(target), target))
+
+
+def _put_single(guest: Guest, tree: MemoryTree, path: bytes, at: bytes) -> None:
+    """What is at `path`, kept under `at`; its text only where that is asked for."""
+    said = dict(line.partition(": ")[::2] for line in guest.words(f"statns {quoted(path)}"))
+    if not said:
+        if not _ABSENT.search(guest.complaint):
+            tree.refuse(path, guest.complaint or "it could not be looked at")
+        return
+    mode, size = int(said.get("st_mode", "0")), int(said.get("st_size", "0"))
+    kind = Kind.FOLDER if stat.S_ISDIR(mode) else (Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER)
+    is_read = kind is Kind.FILE and at not in tree.large_paths and size <= READ_LIMIT_BYTES
+    if kind is Kind.FILE and at not in tree.large_paths and not is_read:
+        tree.refuse(at, f"{size:,} bytes, more than {READ_LIMIT_BYTES:,}: not read")
+    if not tree.reserve(at, size if is_read else 0):
+        tree.refuse(at, "more than an audit keeps in memory: not read")
+        return
+    content = b""
+    if is_read and size:
+        try:
+            content = base64.b64decode(guest.ask(f"base64-out {quoted(path)} -"))
+        except binascii.Error:
+            tree.refuse(at, "it could not be read whole")
+            return
+    tree.put(at, Entry(kind, size, b"", bool(mode & 0o111)), content)
+
+
+def _put_targets(guest: Guest, tree: MemoryTree) -> None:
+    """Units that are links to files outside of the folders that were read."""
+    files = Files(tree)
+    for path, target in tree.unit_links()[:_MOST_LINKS]:
+        place = target if target.startswith(b"/") else posixpath.dirname(path) + b"/" + target
+        place = posixpath.normpath(place)
+        if place != b"/dev/null" and not files.exists(path):
+            _put_single(guest, tree, place, place)
+
+
+def quoted(path: bytes | str) -> str:
+    """Every byte that is not plain as `\\xHH`: no name from the image is ever a command."""
+    raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+    return '"' + "".join(chr(byte) if byte in _PLAIN else f"\\x{byte:02x}" for byte in raw) + '"'

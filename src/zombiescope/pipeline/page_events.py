@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions of the page about what happened, from the history: events in lanes, two ranges side by side, what follows what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from zombiescope.facts.history import Happening, Interval, Mark, Timeline
+from zombiescope.facts.series import describe
+from zombiescope.history.ranges import Ranges
+from zombiescope.pipeline.page_time import (
+    DAY,
+    MINUTE,
+    USUAL_POINTS,
+    Asked,
+    asked_of,
+    names_in,
+    pauses_in,
+    rendered_gaps,
+    rounded,
+    thinned,
+)
+from zombiescope.pipeline.timeline import IN_HISTORY, NOT_KEPT, correlate, without
+from zombiescope.presenters.timeline_json import render_follows
+
+Json = dict[str, Any]
+Query = Mapping[str, str]
+_MOST_MARKS = 2_000
+
+
+def events(folder: bytes, query: Query) -> Json:
+    ranges = Ranges(folder)
+    asked = asked_of(query, ranges.span())
+    happenings = ranges.happenings(asked.begin - 40 * DAY, asked.end)
+    lanes = [_findings(happenings, asked)]
+    for lane, title, kinds in _LANES:
+        inside = [each for each in happenings if each.what in kinds and asked.begin <= each.at <= asked.end]
+        lanes.append(_marks(lane, title, inside, asked))
+    known = {kind for _, _, kinds in _LANES for kind in kinds} | {"finding-present", "finding-gone"}
+    for what in dict.fromkeys(each.what for each in happenings if each.what not in known):
+        inside = [each for each in happenings if each.what == what and asked.begin <= each.at <= asked.end]
+        lanes.append(_marks(what, describe(what.replace("-", "_")).title, inside, asked))
+    return {
+        "schema": "zombiescope.events/1",
+        "from": asked.begin,
+        "to": asked.end,
+        "lanes": lanes,
+        "gaps": rendered_gaps(ranges.gaps),
+    }
+
+
+_LANES = (
+    ("nic-reset", "Network resets", ("nic-reset",)),
+    ("core-saturated", "Saturated stretches", ("core-saturated",)),
+    ("stat-sweep", "Long sweeps", ("stat-sweep",)),
+    ("reclaim-pass", "Long reclaim", ("reclaim-pass",)),
+    ("unit-restarted", "Restarts", ("unit-restarted",)),
+    ("agent", "Agent", ("agent-began", "agent-ended", "configuration-read", "clock-jumped", "store-damaged")),
+)
+
+
+def _marks(lane: str, title: str, inside: list[Happening], asked: Asked) -> Json:
+    found: Json = {"id": lane, "title": title, "kind": "marks", "count": len(inside)}
+    if len(inside) <= _MOST_MARKS:
+        return {**found, "marks": [[each.at, _told(each)] for each in inside]}
+    points = min(asked.points, USUAL_POINTS)
+    step = (asked.end - asked.begin) / points
+    counts = [0] * points
+    for each in inside:
+        counts[min(int((each.at - asked.begin) // step), points - 1)] += 1
+    return {**found, "bins": {"step": step, "counts": counts}}
+
+
+def _told(each: Happening) -> str:
+    return (
+        f"{each.what}: {each.detail}"
+        if each.what.startswith(("agent", "configuration", "clock", "store"))
+        else each.detail
+    )
+
+
+def _findings(happenings: Iterable[Happening], asked: Asked) -> Json:
+    """From when it came to when it went; an agent that began anew says anew what is there."""
+    open_ones: dict[str, tuple[float, str]] = {}
+    rows: list[Json] = []
+
+    def close(name: str, at: float) -> None:
+        since, words = open_ones.pop(name)
+        if at >= asked.begin and since <= asked.end:
+            rows.append({"id": name, "from": max(since, asked.begin), "to": min(at, asked.end), "words": words})
+
+    for each in happenings:
+        name, _, words = each.detail.partition(": ")
+        if each.what == "finding-present":
+            open_ones.setdefault(name, (each.at, words))
+        elif each.what == "finding-gone" and name in open_ones:
+            close(name, each.at)
+        elif each.what == "agent-ended":
+            for still in list(open_ones):
+                close(still, each.at)
+    for name in list(open_ones):
+        close(name, asked.end)
+    return {"id": "findings", "title": "Findings", "kind": "stretches", "rows": rows}
+
+
+def compare(folder: bytes, query: Query) -> Json:
+    """Two ranges side by side, of each series the last value and the mean; None where one side is not known."""
+    ranges = Ranges(folder)
+    sides = {}
+    for side in ("a", "b"):
+        begin, _, end = query.get(side, "").partition("..")
+        sides[side] = asked_of({"from": begin, "to": end, "points": "60"}, None)
+    names = names_in(query, ranges)
+    told = {side: _figures(ranges, asked, names) for side, asked in sides.items()}
+    rows = []
+    for name in names:
+        one, other = told["a"].get(name), told["b"].get(name)
+        if one is None and other is None:
+            continue
+        each = describe(name)
+        rows.append({"name": name, "title": each.title, "unit": each.unit, "kind": each.kind, "a": one, "b": other})
+    counted = {side: _counted(ranges, asked) for side, asked in sides.items()}
+    return {
+        "schema": "zombiescope.compare/1",
+        **{side: {"from": asked.begin, "to": asked.end} for side, asked in sides.items()},
+        "rows": rows,
+        "events": [
+            {"id": lane, "title": title, "a": counted["a"].get(lane, 0), "b": counted["b"].get(lane, 0)}
+            for lane, title, _ in _LANES
+        ],
+        "gaps": rendered_gaps(ranges.gaps),
+    }
+
+
+def _figures(ranges: Ranges, asked: Asked, names: list[str]) -> dict[str, Json]:
+    _, found = thinned(ranges, asked, names)
+    told = {}
+    for name, row in found.items():
+        lows = row.get("low") or row.get("value")
+        highs = row.get("high") or row.get("value")
+        low, high = _known(lows), _known(highs)
+        if low:
+            mean = sum((one + other) / 2 for one, other in zip(low, high, strict=True)) / len(low)
+            told[name] = {
+                "last": high[-1],
+                "mean": rounded(mean),
+                "low": min(low),
+                "high": max(high),
+                "known": round(len(low) / max(len(lows), 1), 3),
+            }
+    return told
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _counted(ranges: Ranges, asked: Asked) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in ranges.happenings(asked.begin, asked.end):
+        lane = next((lane for lane, _, kinds in _LANES if each.what in kinds), None)
+        if lane:
+            found[lane] = found.get(lane, 0) + 1
+    return found
+
+
+def follows(folder: bytes, query: Query) -> Json:
+    """What follows what in a range, tested against chance."""
+    ranges = Ranges(folder)
+    asked = asked_of(query, ranges.span())
+    timeline = _timeline(ranges, asked)
+    found = correlate(timeline)
+    rows = render_follows(found)
+    body = {"schema": "zombiescope.follows/1", "from": asked.begin, "to": asked.end, "rows": rows}
+    return {**body, "gaps": rendered_gaps(ranges.gaps)}
+
+
+def _timeline(ranges: Ranges, asked: Asked) -> Timeline:
+    bounds = ranges.bounds(asked.begin, asked.end)
+    watched: tuple[Interval, ...] = ()
+    if bounds:
+        watched = (Interval(max(bounds[0].begin, asked.begin), min(bounds[-1].until, asked.end)),)
+        for pause in pauses_in(ranges, asked):
+            watched = without(watched, Interval(pause.since, pause.until))
+    marks: list[Mark] = []
+    holes: dict[str, list[Interval]] = {}
+    for each in ranges.happenings(asked.begin, asked.end):
+        what = IN_HISTORY.get(each.what)
+        if what is None:
+            continue
+        if NOT_KEPT in each.detail:
+            holes.setdefault(what, []).append(Interval(each.at - MINUTE, each.at))
+        else:
+            marks.append(Mark(each.at, what, each.detail))
+    seen = {}
+    for what in IN_HISTORY.values():
+        part = watched
+        for hole in holes.get(what, []):
+            part = without(part, hole)
+        seen[what] = part
+    return Timeline(asked.begin, asked.end, tuple(sorted(marks)), seen)

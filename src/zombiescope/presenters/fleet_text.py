@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet for a person: the sentence first, then the sickest nodes or the cohorts, what is not known, and what to type next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
+from zombiescope.diagnosis.fleet_health import Judged, named
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.fleet import SeriesSeen
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
+from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.scan_text import STYLES
+from zombiescope.presenters.unknown_text import unknown_block
+
+_SHOWN = 10
+_COHORTS_SHOWN = 10
+_LABELS_SHOWN = 4
+
+
+def nodes_sentence(judged: Sequence[Judged]) -> str:
+    if not judged:
+        return "no node was found: nothing to judge"
+    found = Counter(each.severity for each in judged)
+    sick = found[Severity.CRITICAL] + found[Severity.WARNING]
+    untold = f"; {found[Severity.UNKNOWN]:,} could not be judged" if found[Severity.UNKNOWN] else ""
+    if not sick:
+        return f"healthy: none of {len(judged):,} nodes is sick{untold}"
+    parts = [f"{found[level]:,} {level}" for level in (Severity.CRITICAL, Severity.WARNING) if found[level]]
+    return f"{sick:,} of {len(judged):,} nodes are sick ({', '.join(parts)}){untold}"
+
+
+def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str, now: float) -> list[RenderableType]:
+    worst = judged[0].severity if judged else Severity.UNKNOWN
+    telling = _telling(judged)
+    shown_ones = [each for each in judged[:_SHOWN] if each.severity is not Severity.OK] or judged[:3]
+    rows = [_row(each, telling, now) for each in shown_ones]
+    parts: list[RenderableType] = [Prose(nodes_sentence(judged), STYLES[worst])]
+    if rows:
+        columns = [Column("node", is_number=False, least_width=12), Column("severity", is_number=False)]
+        columns += [Column("zombies"), Column("per hour"), Column("next limit in"), Column("labels", False, 20)]
+        parts += [Text(), Fitting(columns, rows)]
+    hidden = sum(each.severity is not Severity.OK for each in judged) - len(rows)
+    if hidden > 0:
+        parts.append(Text(f"  and {hidden:,} more (--json and --csv list all)", style="dim"))
+    parts += unknown_block(gaps)
+    follow = f"zombiescope fleet cohorts {source}" if worst in (Severity.WARNING, Severity.CRITICAL) else ""
+    return [*parts, Text(), Command("next", follow or f"zombiescope fleet doctor {source}")]
+
+
+def _telling(judged: Sequence[Judged]) -> set[str]:
+    """Labels in which nodes differ."""
+    values: dict[str, set[str]] = {}
+    for each in judged:
+        for name, value in each.node.labels.items():
+            values.setdefault(name, set()).add(value)
+    return {name for name, found in values.items() if len(found) > 1}
+
+
+def _row(each: Judged, telling: set[str], now: float) -> tuple[str, ...]:
+    node = each.node
+    labels = [f"{_shown(name)}={_shown(value)}" for name, value in sorted(node.labels.items()) if name in telling]
+    more = f" +{len(labels) - _LABELS_SHOWN}" if len(labels) > _LABELS_SHOWN else ""
+    growth = UNKNOWN if node.growth_per_hour is None else f"{node.growth_per_hour:+,.0f}"
+    remaining = "-" if node.reached_at is None else duration(max(node.reached_at - now, 0.0))
+    stock = count(node.zombies) if node.zombies is not None or node.counted is None else f"<= {node.counted:,}"
+    return (_shown(node.name), str(each.severity), stock, growth, remaining, " ".join(labels[:_LABELS_SHOWN]) + more)
+
+
+def render_cohorts_text(
+    compared: Comparison, verdict: str, sick: str, since: Mapping[Labels, float], gaps: Sequence[Gap]
+) -> list[RenderableType]:
+    style = STYLES[Severity.CRITICAL if compared.causes else Severity.UNKNOWN if compared.sick else Severity.OK]
+    lines = [line.strip() for line in verdict.split("; ")]
+    parts: list[RenderableType] = [Prose(line + ".", style if not number else "") for number, line in enumerate(lines)]
+    parts.append(Prose(f"sick means {sick}; {compared.tested:,} cohorts of {compared.nodes:,} nodes compared", "dim"))
+    rows = _cohort_rows(compared, since)
+    if rows:
+        columns = [Column("cohort", is_number=False, least_width=16), Column("sick"), Column("odds"), Column("q")]
+        columns += [Column("since", is_number=False), Column("explained by", is_number=False, least_width=14)]
+        parts += [Text(), Fitting(columns, rows)]
+    parts += _small(compared)
+    return [*parts, *unknown_block(gaps)]
+
+
+def _cohort_rows(compared: Comparison, since: Mapping[Labels, float]) -> list[tuple[str, ...]]:
+    rows = [_cohort(cause.cohort, since, "cause") for cause in compared.causes]
+    singles = [each for each in compared.explained if len(each.cohort.labels) == 1]
+    rows += [_cohort(each.cohort, since, named(each.by)) for each in singles]
+    others = [one for one in compared.others if len(one.labels) == 1]
+    rows += [_cohort(one, since, "may be chance" if one.q_value > 0.01 else "-") for one in others]
+    return rows[:_COHORTS_SHOWN]
+
+
+def _cohort(cohort: Cohort, since: Mapping[Labels, float], by: str) -> tuple[str, ...]:
+    at = since.get(cohort.labels)
+    moment = "-" if at is None else rfc3339(at)[:16].replace("T", " ")
+    q = "< 0.0001" if cohort.q_value < 0.0001 else f"{cohort.q_value:.2g}"
+    return (named(cohort.labels), f"{cohort.sick:,} of {cohort.nodes:,}", f"{cohort.odds.value:.1f}", q, moment, by)
+
+
+def _small(compared: Comparison) -> list[RenderableType]:
+    lines = []
+    if compared.too_small:
+        labels, nodes = compared.too_small[0]
+        example = f"{named(labels)}: {nodes}"
+        lines.append(f"too few nodes to compare: {len(compared.too_small):,} values ({example})")
+    lines += [f"not compared: {_shown(name)}: {why}" for name, why in list(compared.left_out.items())[:3]]
+    return [Prose(line, "dim") for line in lines]
+
+
+def series_sentence(series: Sequence[SeriesSeen]) -> str:
+    needed = [each for each in series if each.is_needed]
+    have = [each for each in needed if each.nodes]
+    most = max((each.nodes for each in series), default=0)
+    if not most:
+        return "not diagnosable: the server has none of the series that tell zombies"
+    if len(have) == len(needed):
+        nodes = max(each.nodes for each in needed)
+        return f"diagnosable: the server has what is needed, of {nodes:,} {'nodes' if nodes != 1 else 'node'}"
+    if any(each.nodes for each in series if each.name.startswith("node_cgroups")):
+        return f"in part: node_exporter counts cgroups on {most:,} nodes, dead and live together; no agent of ours is scraped"
+    missing = len(needed) - len(have)
+    return f"in part: {missing} of {len(needed)} needed series are missing"
+
+
+def render_series_text(series: Sequence[SeriesSeen], gaps: Sequence[Gap], source: str) -> list[RenderableType]:
+    sentence = series_sentence(series)
+    style = STYLES[Severity.OK if sentence.startswith("diagnosable") else Severity.WARNING]
+    rows = [
+        (each.name.partition("{")[0], str(each.nodes), duration(each.oldest_seconds) if each.nodes else "-", each.why)
+        for each in series
+    ]
+    columns = [Column("series", is_number=False, least_width=20), Column("nodes"), Column("oldest")]
+    parts: list[RenderableType] = [Prose(sentence, style), Text()]
+    parts.append(Fitting([*columns, Column("tells", is_number=False, least_width=16)], rows))
+    absent = [each for each in series if not each.nodes]
+    if absent:
+        parts += [Text(), Text("what would add the missing ones", style="bold")]
+        parts += [Text(f"  {each.name.partition('{')[0]}: {each.enabled_by}") for each in absent]
+    parts += unknown_block(gaps)
+    return [*parts, Text(), Command("next", f"zombiescope fleet nodes {source}")]
+
+
+def _shown(text: str) -> str:
+    return shown(text.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What findings, gaps and evidence are called in a sentence: a person never has to read an id or a JSON path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.facts.names import zombies_said
+
+
+class FindingWords(NamedTuple):
+    link: str
+    """As a link of the chain, from the cause to what hurts; {who} is who made it."""
+    thing: str
+    """As a thing that was, or could not be, ruled out."""
+
+
+FINDINGS = {
+    "nic-reset": FindingWords("the network card is reset", "network card resets"),
+    "starved-softirq": FindingWords("network work waits for its core", "network work that waits for its core"),
+    "saturated-core": FindingWords("one core is stuck in the kernel", "a core stuck in the kernel"),
+    "costly-sweep": FindingWords("reading all cgroup statistics becomes slow", "slow cgroup statistics"),
+    "costly-reclaim-walk": FindingWords("every reclaim walks over the zombies", "reclaim that walks over zombies"),
+    "reclaim-pressure": FindingWords("reclaim takes CPU time and tasks wait for memory", "waits for memory"),
+    "cpu-throttling": FindingWords("cgroups wait for their CPU quota", "throttling by a CPU quota"),
+    "zombie-population": FindingWords("{stock} pile up in the kernel", "zombies"),
+    "zombie-growth": FindingWords("{who} makes more zombies than the kernel releases", "a slow leak"),
+    "visible-leak": FindingWords("empty cgroup directories are never removed", "directories that are never removed"),
+    "pinned-page-cache": FindingWords("cached file pages keep the dead cgroups", "zombies held by page cache"),
+    "pinned-shared-memory": FindingWords("shared memory keeps the dead cgroups", "zombies held by shared memory"),
+    "pinned-swap": FindingWords("pages in swap keep the dead cgroups", "zombies held by swap"),
+    "pinned-writeback": FindingWords("unwritten file data keeps the dead cgroups", "zombies held by writeback"),
+    "pinned-other": FindingWords("other references keep the dead cgroups", "zombies held by something else"),
+    "crash-looping-unit": FindingWords("{who} is restarted over and over", "a unit in a restart loop"),
+    "looping-container": FindingWords("{who} restarts something over and over", "a restart loop inside a unit"),
+    "unneeded-agent": FindingWords("{who} is enabled, although nothing needs it", "an agent that nothing needs"),
+    "image-risk": FindingWords("every host made from this image gets it", "an agent in the image that may loop"),
+    "cpu-steal": FindingWords("the hypervisor takes the CPUs away", "CPU time taken by the hypervisor"),
+    "cpu-shortage": FindingWords("user programs keep all cores busy", "too few CPUs for the programs"),
+    "real-time-hog": FindingWords("a real-time task keeps a core to itself", "a real-time task that keeps a core"),
+    "oom-dumps": FindingWords("the kernel runs out of memory and kills", "out-of-memory kills"),
+    "memory-shortage": FindingWords("there is too little memory for the work", "a shortage of memory"),
+}
+_GAPS: tuple[tuple[str, str], ...] = (
+    ("cost.reclaim_pass_seconds", "the time of one reclaim pass"),
+    ("cost.sweep*", "the time of one statistics sweep"),
+    ("cost*", "the cost in kernel memory"),
+    ("parents[].bytes*", "memory by parent"),
+    ("parents*", "zombies by parent"),
+    ("handed_on*", "memory left to live parents"),
+    ("host.*", "the machine's name and kernel"),
+    ("node.*", "the machine's size"),
+    ("memcg*", "the number of zombies"),
+    ("visible_leak*", "empty directories"),
+    ("growth*", "growth"),
+    ("cohorts[].since", "since when a cohort is sick"),
+    ("cohorts*", "some nodes"),
+    ("nodes[].*", "some numbers of some nodes"),
+    ("nodes*", "some nodes"),
+    ("history", "the history"),
+    ("series", "a part of the history"),
+    ("moment", "that moment"),
+    ("marks", "marks in time"),
+    ("tier", "a better way to look"),
+    ("totals*", "totals"),
+    ("zombies[].pins[].holder", "who holds them"),
+    ("zombies[].pins*", "what holds them"),
+    ("zombies[].pages*", "pages by kind"),
+    ("zombies[].died_at", "when they died"),
+    ("zombies[].born_at", "when they were made"),
+    ("zombies[].*", "details of each zombie"),
+    ("zombies", "the zombies one by one"),
+    ("remains", "what holds the zombies"),
+    ("pinned_files*", "files that hold zombies"),
+    ("freed*", "what was freed"),
+    ("reconciliation*", "whether the counts agree"),
+    ("findings", "services"),
+    ("units[].state", "the state of services"),
+    ("units[].restarts*", "restarts of services"),
+    ("units*", "services"),
+    ("services", "services"),
+    ("restarts", "restarts"),
+    ("files: *", "a file"),
+    ("timeline*", "the timeline"),
+    ("saturated*", "whether a core was saturated"),
+    ("stretches*", "who held the core"),
+    ("cores*", "the cores"),
+    ("softirq*", "how long softirqs waited"),
+    ("kernel_log", "the kernel log"),
+    ("resets", "network card resets"),
+    ("nic_*", "network card counters"),
+    ("reclaim", "reclaim"),
+    ("sweepers", "who reads statistics"),
+    ("sweeps", "statistics sweeps"),
+    ("real_time_tasks", "real-time tasks"),
+    ("pressure.throttled", "CPU quotas"),
+    ("pressure*", "memory pressure"),
+    ("events*", "events"),
+    ("births", "births of cgroups"),
+    ("releases", "releases of cgroups"),
+    ("flows", "births and deaths of cgroups"),
+    ("lost", "how many events were missed"),
+    ("makers*", "numbers by maker"),
+    ("total.*", "totals"),
+    ("seconds*", "how long cgroups live"),
+    ("steps[].expected*", "what each step frees"),
+    ("steps[].change.files", "which files are in use"),
+    ("steps*", "details of the steps"),
+    ("levers*", "which steps are possible"),
+    ("plan", "the plan"),
+    ("action*", "past actions"),
+    ("verify", "whether it held"),
+    ("before*", "the numbers before"),
+    ("after*", "the numbers after"),
+    ("samples*", "samples"),
+    ("frames*", "names of functions"),
+    ("correlations*", "whether failures follow"),
+    ("reasons*", "a part of the verdict"),
+    ("not_judged*", "how many services could not be judged"),
+    ("audit", "the audit"),
+    ("counts*", "counts of the lab"),
+    ("runs*", "runs of the lab"),
+)
+_KEYS = {
+    "drop_file": "dropping the file's cache",
+    "reclaim_parent": "reclaim at the parent",
+    "flush": "writing everything back",
+    "delete_file": "rewriting or deleting the file",
+    "remove_segment": "removing the segment",
+    "restart_process": "restarting the process",
+    "reap_process": "waiting for the dead process",
+    "close_socket": "closing the socket",
+    "unmount": "unmounting",
+    "swap_in": "bringing it back from swap",
+    "wait": "waiting",
+    "reboot": "a reboot",
+    "drop_caches": "drop_caches",
+    "sysv_shm": "System V shared memory",
+    "shared_anon": "shared anonymous memory",
+    "anon": "anonymous memory",
+    "unevictable": "locked memory",
+    "child": "a dead child cgroup",
+    "task": "a process",
+    "namespace": "a namespace",
+}
+_UNIT_FACT = re.compile(r"(.+\.(?:service|scope|slice|socket|timer|mount|path|target))\.([a-z_]+)")
+_KEY = re.compile(r"\[([^\]]*)\]")
+
+
+def words_of(key: str) -> str:
+    """A kind of pin or an action, as a person says it."""
+    return _KEYS.get(str(key), str(key).replace("_", " "))
+
+
+def gap_subject(fact: str) -> str:
+    """What is missing, in words. A part of a document inside another is called what it is called alone."""
+    parts = fact.split(".")
+    for number in range(len(parts)):
+        name = ".".join(parts[number:])
+        for pattern, words in _GAPS:
+            if fnmatchcase(name, pattern.replace("[", "[[]")):
+                return words
+    return fact.replace("_", " ").replace("[]", "")
+
+
+def link_words(diagnosis: Diagnosis, name: str, zombies: int | None) -> str:
+    whom = diagnosis.maker.removeprefix("unit:") if diagnosis.maker and name in _named(diagnosis) else ""
+    stock = "zombies" if zombies is None else zombies_said(zombies)
+    return FINDINGS[name].link.format(who=whom or "something", stock=stock)
+
+
+def _named(diagnosis: Diagnosis) -> Sequence[str]:
+    """Those of the findings whose maker is the one that the diagnosis names."""
+    return (diagnosis.origin, "zombie-growth", "image-risk", "unneeded-agent")
+
+
+def fact_label(fact: str) -> str:
+    """The key of a piece of evidence as words: `core[3].kernel_share` is `core 3 kernel share`."""
+    of_unit = _UNIT_FACT.fullmatch(fact)
+    if of_unit:
+        return f"{of_unit[1]} {_plain(of_unit[2])}"
+    words: list[str] = []
+    end = 0
+    for match in _KEY.finditer(fact):
+        words += [_plain(fact[end : match.start()]), match[1]]
+        end = match.end()
+    return " ".join(" ".join([*words, _plain(fact[end:])]).split())
+
+
+def _plain(key: str) -> str:
+    return key if " " in key else key.replace("_", " ").replace(".", " ")

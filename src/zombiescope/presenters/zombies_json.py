@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.zombies/1`: every zombie as one row of columns, and `zombiescope.story/1`: one zombie's life, told whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, pages_of
+from zombiescope.analysis.freeing import Action, least_harm_first, needs_of, ways_out
+from zombiescope.analysis.useless import Useless, derive_useless, state_of
+from zombiescope.facts.cgroups import Snapshot
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
+from zombiescope.presenters.autopsy_json import render_totals
+from zombiescope.presenters.columns import render_column, render_numbers
+from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.figures import duration, size
+
+PIN_WORDS = {
+    PinKind.PAGE_CACHE: "page cache",
+    PinKind.WRITEBACK: "writeback",
+    PinKind.TMPFS: "shared memory (tmpfs)",
+    PinKind.MEMFD: "shared memory (memfd)",
+    PinKind.SHARED_ANON: "shared memory (no file)",
+    PinKind.SYSV_SHM: "shared memory (System V)",
+    PinKind.ANON: "memory of a process",
+    PinKind.SWAP: "swap",
+    PinKind.SOCKET: "socket",
+    PinKind.CHILD: "dead child",
+    PinKind.TASK: "unreaped process",
+    PinKind.NAMESPACE: "namespace",
+    PinKind.UNEVICTABLE: "locked memory",
+    PinKind.OTHER: "something else",
+}
+ACTION_WORDS = {
+    Action.WAIT: "wait: the kernel frees it by itself",
+    Action.FLUSH: "write everything back, then let one cgroup die",
+    Action.REAP_PROCESS: "wait for the dead process",
+    Action.DROP_FILE: "drop the file's cache",
+    Action.RECLAIM_PARENT: "reclaim below the parent",
+    Action.SWAP_IN: "bring it back from swap",
+    Action.CLOSE_SOCKET: "close the socket",
+    Action.UNMOUNT: "unmount what holds it",
+    Action.RESTART_PROCESS: "restart the process that holds it",
+    Action.DELETE_FILE: "delete the file",
+    Action.REMOVE_SEGMENT: "remove the segment",
+    Action.REBOOT: "reboot: no lever of ours reaches it",
+}
+_KINDS = ("file", "shmem", "anon", "swap", "unevictable")
+_STORIES = 256
+
+
+class Seen(NamedTuple):
+    """What the tables are made of."""
+
+    snapshot: Snapshot
+    walk: Walk
+    autopsy: Autopsy
+    gaps: tuple[Gap, ...]
+
+
+def render_zombies(seen: Seen, limit: int = 0) -> Json:
+    """`limit`: at most so many rows; 0 for all. The totals always cover all."""
+    every, page = seen.autopsy.bodies, seen.walk.page_bytes
+    bodies = every[:limit] if limit else every
+    left_out = (_left_out(len(bodies), len(every)),) if len(bodies) < len(every) else ()
+    found = seen.autopsy.reconciliation
+    body: Json = {
+        "at": seen.snapshot.taken_at,
+        "tier": seen.walk.tier,
+        "count": len(bodies),
+        "zombies": seen.autopsy.totals.zombies,
+        "page_bytes": page,
+        "live": seen.walk.live_count,
+        "reconciliation": {name: getattr(found, name) for name in ("walk", "counted_minus_live", "agree", "why")},
+        "how": told_how(seen),
+        "columns": _columns(bodies, page),
+        "words": {
+            "pins": {kind.value: words for kind, words in PIN_WORDS.items()},
+            "actions": {action.value: words for action, words in ACTION_WORDS.items()},
+        },
+        "totals": render_totals(seen.autopsy),
+    }
+    return document("zombies/1", seen.snapshot, body, [*left_out, *seen.walk.gaps, *seen.gaps])
+
+
+def _left_out(shown_ones: int, every: int) -> Gap:
+    why = f"the first {shown_ones:,} of {every:,} are in this file; the totals cover all"
+    return Gap("zombies", why, "zombiescope autopsy --limit 0")
+
+
+def told_how(seen: Seen) -> str:
+    """Which tier saw them, when, and whether the counts agree."""
+    found = seen.autopsy.reconciliation
+    at = rfc3339(seen.snapshot.taken_at)[11:19] + "Z"
+    if seen.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
+        return f"plain counts at {at}: the zombies could not be seen one by one"
+    return f"autopsy by {seen.walk.tier} at {at}; {_counts(found, seen.walk)}"
+
+
+def _counts(found: Reconciliation, walk: Walk) -> str:
+    if found.agree is None or found.counted_minus_live is None:
+        return found.why
+    if not found.agree:
+        return f"the counts do not agree: {found.why}"
+    counted = found.counted_minus_live + walk.live_count
+    return f"walk {found.walk:,} = counted {counted:,} minus live {walk.live_count:,}"
+
+
+def _columns(bodies: tuple[Body, ...], page: int) -> Json:
+    zombies = [body.zombie for body in bodies]
+    mains = [main_pin(body) for body in bodies]
+    names = [None if main is None else _file_of(main) for main in mains]
+    paths = [_split(zombie.path) for zombie in zombies]
+    files = [(None, None) if name is None else _split(name) for name in names]
+    pages = {
+        f"{kind}_bytes": render_numbers([_bytes(getattr(zombie.pages, kind), page) for zombie in zombies])
+        for kind in _KINDS
+    }
+    freed = _Freed()
+    return {
+        "id": render_numbers([zombie.id for zombie in zombies]),
+        "maker": render_column([body.maker for body in bodies]),
+        "parent": render_column([shown(zombie.parent) for zombie in zombies]),
+        "folder": render_column([folder for folder, _ in paths]),
+        "name": render_column([name for _, name in paths]),
+        "born": render_numbers([zombie.born_at for zombie in zombies], 0.1),
+        "died": render_numbers([zombie.died_at for zombie in zombies], 0.1),
+        "bytes": render_numbers([held_bytes(zombie, page) for zombie in zombies]),
+        **pages,
+        "refs": render_numbers([zombie.references.total for zombie in zombies]),
+        "pin": render_column([None if main is None else main.kind.value for main in mains]),
+        "pins": render_column(["+".join(sorted({pin.kind.value for pin in body.zombie.pins})) for body in bodies]),
+        "file_folder": render_column([folder for folder, _ in files]),
+        "file_name": render_column([name for _, name in files]),
+        "fstype": render_column([None if main is None else main.fstype for main in mains]),
+        "holder": render_column([_holder(body) for body in bodies]),
+        "freed_by": render_column([freed.of(body) for body in bodies]),
+    }
+
+
+def main_pin(body: Body) -> Pin | None:
+    """The one with most pages; of those without, the first."""
+    return max(body.zombie.pins, key=lambda pin: pin.pages or 0, default=None)
+
+
+def held_bytes(zombie: Zombie, page: int) -> int:
+    """In memory and in swap."""
+    return (pages_of(zombie) + (zombie.pages.swap or 0)) * page
+
+
+def _bytes(pages: int | None, page: int) -> int | None:
+    return None if pages is None else pages * page
+
+
+def _file_of(pin: Pin) -> bytes | None:
+    return pin.path if pin.path is not None else pin.path_in_fs
+
+
+def _split(path: bytes) -> tuple[str, str]:
+    folder, slash, name = path.rpartition(b"/")
+    return shown(folder + slash), shown(name)
+
+
+def _holder(body: Body) -> str | None:
+    return next((pin.holder for pin in body.zombie.pins if pin.holder is not None), None)
+
+
+class _Freed:
+    """What frees a zombie, in few words. Of tens of thousands only a handful differ in it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[frozenset[Action], ...], str] = {}
+
+    def of(self, body: Body) -> str:
+        needs = tuple(actions for pin in body.pins for actions in needs_of(pin))
+        found = self._known.get(needs)
+        if found is None:
+            ways = ways_out(needs)
+            actions = ways.together or tuple(least_harm_first(dict.fromkeys(ways.alone, 1)))[:1]
+            found = self._known[needs] = " + ".join(actions)
+        return found
+
+
+def render_stories(seen: Seen) -> Iterator[tuple[int, list[Json]]]:
+    """So many at a time, by id, each with the id of its first: one can be found without unpacking all."""
+    bodies = iter(sorted(seen.autopsy.bodies, key=lambda body: body.zombie.id))
+    siblings: dict[str, int] = {share.maker: share.zombies for share in seen.autopsy.totals.by_maker}
+    how = told_how(seen)
+    while some := list(islice(bodies, _STORIES)):
+        page = seen.walk.page_bytes
+        yield some[0].zombie.id, [_story(body, page, seen.snapshot.taken_at, how, siblings) for body in some]
+
+
+def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]) -> Json:
+    zombie = body.zombie
+    return {
+        "schema": "zombiescope.story/1",
+        "id": zombie.id,
+        "path": shown(zombie.path),
+        "parent": shown(zombie.parent),
+        "maker": body.maker,
+        "at": now,
+        "life": _life(zombie, now, page),
+        "refs": {
+            "total": zombie.references.total,
+            "pages": zombie.references.lru_folios,
+            "children": zombie.references.children,
+            "swap": zombie.references.swap,
+            "rest": zombie.references.rest,
+        },
+        "pages": zombie.pages._asdict(),
+        "bytes": held_bytes(zombie, page),
+        "pins": [_pin(pin, page) for pin in zombie.pins],
+        "holders": _holders(zombie.pins),
+        "freed_by": [
+            {
+                "action": remedy.action,
+                "target": remedy.target,
+                "words": f"{ACTION_WORDS[remedy.action]} ({remedy.target})",
+                "together": remedy.together,
+            }
+            for remedy in body.remedies
+        ],
+        "in_vain": [{"what": vain.action, "why": vain.why} for vain in _useless(zombie)],
+        "how": how,
+        "command": f"sudo zombiescope plan --zombie {zombie.id}",
+        "siblings": max(siblings.get(body.maker, 1) - 1, 0),
+        "gaps": _gaps(zombie),
+    }
+
+
+def _useless(zombie: Zombie) -> Iterable[Useless]:
+    kinds = tuple(pin.kind for pin in zombie.pins)
+    return derive_useless({(kinds, state_of(zombie.pins)): 1})
+
+
+def _life(zombie: Zombie, now: float, page: int) -> list[Json]:
+    born, died = zombie.born_at, zombie.died_at
+    held = held_bytes(zombie, page)
+    by = f"by {size(held)}" if held else "without a page"
+    since = died if died is not None else born
+    lived = "" if born is None or died is None else f"after {duration(max(died - born, 0.0))}"
+    least = "" if died is not None else "at most "
+    pinned = by if since is None else f"for {least}{duration(max(now - since, 0.0))}, {by}"
+    return [
+        {"what": "born", "at": born, "words": "" if born is not None else "not known"},
+        {"what": "died", "at": died, "words": lived if died is not None else "only an agent that watched knows when"},
+        {"what": "pinned", "at": None, "words": pinned},
+        {"what": "released", "at": None, "words": "not yet"},
+    ]
+
+
+def _pin(pin: Pin, page: int) -> Json:
+    return {
+        "kind": pin.kind,
+        "words": PIN_WORDS[pin.kind],
+        "path": None if pin.path is None else shown(pin.path),
+        "path_in_fs": None if pin.path_in_fs is None else shown(pin.path_in_fs),
+        "fstype": pin.fstype,
+        "device": pin.device,
+        "inode": pin.inode,
+        "pages": pin.pages,
+        "bytes": None if pin.pages is None else pin.pages * page,
+        "sampled": pin.sampled,
+        "mapped": pin.mapped,
+        "dirty": pin.dirty,
+        "holder": pin.holder,
+    }
+
+
+def _holders(pins: tuple[Pin, ...]) -> list[str]:
+    held = list(dict.fromkeys(pin.holder for pin in pins if pin.holder is not None))
+    if held or not pins:
+        return held
+    if any(_file_of(pin) is not None for pin in pins):
+        return ["nobody: no process was seen to have the file open or mapped"]
+    return ["nobody was seen to hold it"]
+
+
+def _gaps(zombie: Zombie) -> list[Json]:
+    found = []
+    if zombie.born_at is None:
+        found.append({"fact": "born", "reason": "the tier that saw it does not tell when it was born", "hint": ""})
+    if zombie.died_at is None:
+        reason = "the kernel does not keep it: only an agent that watched it die knows"
+        found.append({"fact": "died", "reason": reason, "hint": "zombiescope agent"})
+    return found

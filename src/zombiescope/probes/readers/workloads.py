@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads that a tree declares beside systemd's units: supervisord's programs, containers of Docker and podman, static pods."""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import json
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.workloads import Declared, Starter, Workload
+from zombiescope.host.files import Files, Kind
+from zombiescope.probes.manifest_text import NO_YAML, ManifestError, parse_manifest, variables_of
+
+_SUPERVISORD = (b"/etc/supervisor/supervisord.conf", b"/etc/supervisord.conf", b"/etc/supervisor.conf")
+_SUPERVISORD_FOLDERS = ((b"/etc/supervisor/conf.d", b".conf"), (b"/etc/supervisord.d", b".ini"))
+_DOCKER = b"/var/lib/docker/containers"
+_PODMAN = b"/var/lib/containers/storage/overlay-containers/containers.json"
+_PODS = (
+    b"/etc/kubernetes", b"/var/lib/rancher/k3s/server/manifests", b"/var/lib/rancher/k3s/agent/pod-manifests",
+    b"/var/lib/rancher/rke2/server/manifests", b"/var/lib/rancher/rke2/agent/pod-manifests", b"/etc/kubelet.d",
+)  # fmt: skip
+_PAM = (b"/etc/pam.d/cron", b"/etc/pam.d/crond")
+_YAML = (b".yaml", b".yml", b".json")
+_MOST_FILES = 2_000
+_DEPTH = 4
+FACT = "workloads"
+_HINT = "pip install 'zombiescope[manifests]', or give manifests as JSON"
+
+
+def read_workloads(files: Files) -> Declared:
+    gaps: list[Gap] = []
+    workloads = [*_supervisord(files, gaps), *_docker(files, gaps), *_podman(files, gaps)]
+    workloads += read_manifests(files, _PODS, gaps)
+    return Declared(tuple(workloads), tuple(gaps), _cron_makes_sessions(files))
+
+
+def read_manifests(files: Files, folders: Iterable[bytes], gaps: list[Gap]) -> Iterator[Workload]:
+    """Every manifest below these folders. What cannot be read is a gap: without PyYAML, one for all."""
+    without_yaml: list[bytes] = []
+    for number, path in enumerate(_manifest_files(files, folders)):
+        if number >= _MOST_FILES:
+            gaps.append(Gap(FACT, f"more than {_MOST_FILES:,} manifests: the rest was not read"))
+            return
+        data = files.read(path)
+        if data is None:
+            gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
+            continue
+        try:
+            yield from parse_manifest(data, shown(path))
+        except ManifestError as error:
+            if str(error) == NO_YAML:
+                without_yaml.append(path)
+            else:
+                gaps.append(Gap(FACT, f"{shown(path)}: {error}"))
+    if without_yaml:
+        what = f"{len(without_yaml)} manifests, such as {shown(without_yaml[0])}"
+        gaps.append(Gap(FACT, f"{what}: {NO_YAML}", _HINT))
+
+
+def _manifest_files(files: Files, folders: Iterable[bytes]) -> Iterator[bytes]:
+    pending = [(folder, 0) for folder in folders]
+    while pending:
+        folder, depth = pending.pop()
+        for name in sorted(files.list(folder)):
+            path = folder.rstrip(b"/") + b"/" + name
+            entry = files.entry(path)
+            if entry is None or name.startswith(b"."):
+                continue
+            if entry.kind is Kind.FOLDER and depth < _DEPTH:
+                pending.append((path, depth + 1))
+            elif entry.kind is not Kind.FOLDER and name.lower().endswith(_YAML):
+                yield path
+
+
+def _supervisord(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
+    paths = [path for path in _SUPERVISORD if files.exists(path)]
+    for folder, suffix in _SUPERVISORD_FOLDERS:
+        paths += [folder + b"/" + name for name in sorted(files.list(folder)) if name.endswith(suffix)]
+    seen: set[bytes] = set()
+    while paths:
+        path = paths.pop(0)
+        if path in seen or len(seen) >= _MOST_FILES:
+            continue
+        seen.add(path)
+        data = files.read(path)
+        if data is None:
+            gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
+            continue
+        said = configparser.RawConfigParser(strict=False, inline_comment_prefixes=(";", " #"), allow_no_value=True)
+        try:
+            said.read_string(data.decode("utf-8", "replace"))
+        except configparser.Error as error:
+            gaps.append(Gap(FACT, f"{shown(path)}: {shown(str(error).partition(chr(10))[0].encode())}"))
+            continue
+        paths += _included(files, path, said.get("include", "files", fallback="") or "")
+        for section in said.sections():
+            kind, colon, name = section.partition(":")
+            if kind in ("program", "fcgi-program", "eventlistener") and colon:
+                yield _program(shown(name.strip().encode("utf-8", "replace")), shown(path), said[section])
+
+
+def _included(files: Files, path: bytes, patterns: str) -> list[bytes]:
+    found: list[bytes] = []
+    for pattern in patterns.encode("utf-8", "replace").split():
+        whole = pattern if pattern.startswith(b"/") else posixpath.dirname(path) + b"/" + pattern
+        folder, name = posixpath.split(posixpath.normpath(whole))
+        found += [folder + b"/" + each for each in sorted(files.list(folder)) if fnmatch.fnmatchcase(each, name)]
+    return found
+
+
+def _program(name: str, path: str, said: configparser.SectionProxy) -> Workload:
+    word = (said.get("autorestart") or "unexpected").strip().lower()
+    policy = (
+        "false" if word in ("false", "no", "off", "0") else ("true" if word in ("true", "yes", "on", "1") else word)
+    )
+    is_off = (said.get("autostart") or "true").strip().lower() in ("false", "no", "off", "0")
+    command = shown((said.get("command") or "").encode("utf-8", "replace"))
+    return Workload(Starter.SUPERVISORD, f"supervisord/{name}", path, policy, command=command, is_stopped=is_off)
+
+
+def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
+    for name in sorted(files.list(_DOCKER)):
+        folder = _DOCKER + b"/" + name
+        about, host = (_json(files, folder + b"/" + file, gaps) for file in (b"config.v2.json", b"hostconfig.json"))
+        if not isinstance(about, dict):
+            continue
+        config, state = about.get("Config"), about.get("State")
+        config, state = config if isinstance(config, dict) else {}, state if isinstance(state, dict) else {}
+        policy = host.get("RestartPolicy") if isinstance(host, dict) else None
+        policy = policy if isinstance(policy, dict) else {}
+        retries, word = policy.get("MaximumRetryCount"), str(policy.get("Name") or "no")
+        arguments = about.get("Args")
+        path = [about.get("Path"), *(arguments if isinstance(arguments, list) else [])]
+        label = str(about.get("Name") or "").lstrip("/").encode("utf-8", "surrogateescape") or name[:12]
+        yield Workload(
+            Starter.DOCKER,
+            f"docker/{shown(label)}",
+            shown(folder),
+            shown(word.encode("utf-8", "surrogateescape")),
+            retries if isinstance(retries, int) and retries > 0 else None,
+            shown(" ".join(str(part) for part in path if part).encode("utf-8", "surrogateescape")),
+            shown(str(config.get("Image") or "").encode("utf-8", "surrogateescape")),
+            variables_of(config.get("Env")),
+            container_id=shown(name),
+            is_stopped=word == "unless-stopped"
+            and state.get("Running") is False
+            and bool(about.get("HasBeenManuallyStopped")),
+        )
+
+
+def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
+    """Names and images only: restart policies are in podman's database."""
+    if not files.exists(_PODMAN):
+        return
+    said = _json(files, _PODMAN, gaps)
+    for row in said if isinstance(said, list) else []:
+        if not isinstance(row, dict):
+            continue
+        names = row.get("names")
+        name = str(names[0]) if isinstance(names, list) and names else str(row.get("id"))[:12]
+        yield Workload(
+            Starter.PODMAN,
+            f"podman/{shown(name.encode('utf-8', 'surrogateescape'))}",
+            shown(_PODMAN),
+            image=shown(_image_name(row).encode("utf-8", "surrogateescape")),
+            container_id=shown(str(row.get("id")).encode("utf-8", "surrogateescape")),
+        )
+
+
+def _image_name(row: dict[str, Any]) -> str:
+    try:
+        about = json.loads(row.get("metadata") or "{}")
+    except (ValueError, TypeError, RecursionError):
+        about = {}
+    return str(about.get("image-name") or "") if isinstance(about, dict) else ""
+
+
+def _json(files: Files, path: bytes, gaps: list[Gap]) -> Any:
+    data = files.read(path)
+    if data is None:
+        gaps.append(Gap(FACT, f"{shown(path)} cannot be read"))
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        gaps.append(Gap(FACT, f"{shown(path)}: not JSON"))
+        return None
+
+
+def _cron_makes_sessions(files: Files) -> bool:
+    pending, seen = list(_PAM), set[bytes]()
+    while pending and len(seen) < 20:
+        path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for line in (files.read(path) or b"").splitlines():
+            words = line.split(b"#")[0].split()
+            if len(words) >= 2 and words[0] == b"@include":
+                pending.append(b"/etc/pam.d/" + words[1].rpartition(b"/")[2])
+            elif len(words) >= 3 and words[0].lstrip(b"-") == b"session":
+                if words[1] in (b"include", b"substack"):
+                    pending.append(b"/etc/pam.d/" + words[2].rpartition(b"/")[2])
+                elif any(word.endswith(b"pam_systemd.so") for word in words):
+                    return True
+    return False

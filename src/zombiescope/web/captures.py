@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's way into the profiler: which captures there are, and what it asks of one. In a child that loads numpy and ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from zombiescope.errors import UsageError
+from zombiescope.pipeline.profile_events import Span, marks_of
+
+Json = dict[str, Any]
+Query = Mapping[str, str]
+QUESTIONS = ("capture", "heatmap", "flame", "moments", "marks")
+MEMORY = 1 << 30
+"""Of address space: numpy maps much of which it uses little."""
+_MOST = 500
+
+
+def colours() -> Json:
+    from zombiescope.profiler.drawing.colours import HEAT, HEAT_ON_DARK  # noqa: PLC0415 (only who asks loads it)
+
+    return {"light": HEAT, "dark": HEAT_ON_DARK}
+
+
+def listed(folder: bytes | None) -> Json:
+    body: Json = {"schema": "zombiescope.page-captures/1", "captures": [], "gaps": []}
+    if folder is None:
+        return {**body, "gaps": [_gap("no folder of captures is known", "zombiescope serve --captures DIR")]}
+    try:
+        from zombiescope.profiler.files import store  # noqa: PLC0415
+    except ImportError:
+        return {**body, "gaps": [_gap("the package numpy is not installed", "pip install 'zombiescope[profile]'")]}
+    found = store.entries(folder)
+    body["captures"] = [_row(each) for each in found[-_MOST:]]
+    if len(found) > _MOST:
+        body["gaps"] = [_gap(f"the last {_MOST} of {len(found):,} are listed", "zombiescope profile list")]
+    return body
+
+
+def _row(stored: Any) -> Json:
+    from zombiescope.profiler.files.store import span_of  # noqa: PLC0415
+
+    about = stored.about
+    begin, end, samples = span_of(stored.path) if about else (None, None, None)
+    return {
+        "name": stored.name,
+        "from": begin,
+        "to": end,
+        "seconds": round(end - begin, 3) if begin is not None and end is not None else None,
+        "samples": samples,
+        "bytes": stored.size_bytes,
+        "written_at": stored.written_at,
+        "source": about.source if about else None,
+        "host": about.host if about else None,
+        "ring": bool(about and about.ring),
+        "triggered": about.ring if about and about.ring else None,
+        "is_damaged": about is None,
+    }
+
+
+def _gap(reason: str, hint: str) -> Json:
+    return {"fact": "captures", "reason": reason, "hint": hint}
+
+
+def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) -> Json:
+    """One question about one capture of the folder; never about another file, whatever is given as its name."""
+    from zombiescope.profiler.asking import open_capture  # noqa: PLC0415
+    from zombiescope.profiler.files import store  # noqa: PLC0415
+    from zombiescope.profiler.page import ProfileApi  # noqa: PLC0415
+
+    paths = {each.name: each.path for each in store.entries(folder)} if folder is not None else {}
+    name = query.get("name", "") or next(reversed(paths), "")
+    if folder is None or name not in paths:
+        raise UsageError("there is no such capture", "it is not in the folder of captures", "zombiescope profile list")
+    opened = open_capture(folder, os.fsdecode(paths[name]))
+    if question == "marks":
+        marks = marks_of(_span_of(opened.capture), state, None)
+        return {field: [one._asdict() for one in each] for field, each in marks._asdict().items()}
+    found = ProfileApi(opened, {}).answer(f"/api/{question}", query)
+    assert found is not None
+    return found
+
+
+def _span_of(capture: Any) -> Span | None:
+    clock = capture.about.clock
+    if capture.began is None or clock is None:
+        return None
+    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
