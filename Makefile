@@ -22,7 +22,7 @@ ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_
 	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray test-onefile-arm64
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -131,6 +131,10 @@ test-onefile-short: $(READY) $(PACKAGES) onefile-x86_64 ## what CI runs of them
 
 test-onefile-machines: $(READY) $(PACKAGES) onefile-x86_64 ## the one file on 5.10 and 6.1, in a root without any Python
 	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/zombiescope-x86_64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
+
+test-onefile-arm64: $(READY) $(PACKAGES) ## on demand: the aarch64 file in arm64 machines with pages of 4 and 16 KiB, in a root without any Python
+	@$(BIN)/python -m tools.onefile --arch aarch64
+	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/zombiescope-aarch64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py

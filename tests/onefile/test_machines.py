@@ -7,7 +7,6 @@ It makes zombies, counts them, names what pins each, judges, and removes them ag
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.onefile.conftest import FILE
 from tests.vm.build import Store, say
 from tests.vm.cells import cell_named
 from tests.vm.machine import STOP, Outcome, run_job
 from tests.vm.recipe import REPOSITORY
 
-TIERS = {"5.10-v2": "kcore", "6.1-v2": "bpf"}
+_MACHINES = {
+    "x86_64": {"5.10-v2": "kcore", "6.1-v2": "bpf"},
+    "aarch64": {"6.12-arm64": "bpf", "6.12-arm64-16k": "bpf"},
+}
+TIERS = next((tiers for machine, tiers in _MACHINES.items() if FILE.name.endswith(machine)), {})
+"""By the architecture that the file was built for: the machines are emulated, whatever this one is."""
 COUNT = 3
 TIMEOUT_SECONDS = 1200
 RESULTS = REPOSITORY / "build" / "onefile"
@@ -46,14 +51,14 @@ told flame profile flame
 told clean lab clean --name bare
 exit 0
 """
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="these machines are x86_64")
+pytestmark = pytest.mark.skipif(not TIERS, reason=f"no machine is of the architecture of {FILE.name}")
 
 
 @pytest.fixture(scope="module")
 def outcomes(one_file: Path) -> Iterator[dict[str, Outcome]]:
     cells = [cell_named(name) for name in TIERS]
     store = Store()
-    store.ensure([cell.image for cell in cells], [cell.kernel for cell in cells])
+    store.ensure([cell.image for cell in cells], [cell.kernel_part for cell in cells])
     with ThreadPoolExecutor(len(cells)) as machines:
         try:
             begun = {cell.name: machines.submit(run_in, store, cell.name, one_file) for cell in cells}

@@ -65,7 +65,7 @@ def in_guest(cell: Cell) -> list[str]:
 
 
 def is_locked_down(cell: Cell) -> bool:
-    return which() == "all" or cell.name in LOCKED_DOWN_IN_CI
+    return (which() == "all" and not cell.selinux) or cell.name in LOCKED_DOWN_IN_CI
 
 
 def reports(cell: Cell) -> list[str]:
