@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.gate.conftest import kernel_surroundings
 from tests.gate.labelled import VARIANTS, make, stock_root
 from tests.unit.cli.test_gate_trees import TREES, WHOLE
 from tests.unit.cli.test_gate_workloads import LABELS
@@ -80,14 +81,14 @@ def by_mmdebstrap(folder: Path) -> Iterator[Image]:
 
 
 def by_debootstrap(folder: Path) -> Iterator[Image]:
-    stock = folder / "stock"
+    stock = folder / "base"
     run("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,cron", "bookworm", stock)
     for name in SOME:
         yield Image("debootstrap", name, "--root", make(stock, name, folder), VARIANTS[name].verdict)
 
 
 def by_mkosi(folder: Path) -> Iterator[Image]:
-    stock = folder / "stock"
+    stock = folder / "base"
     options = [
         "--force",
         "--distribution",
@@ -147,6 +148,7 @@ def by_packers(folder: Path) -> Iterator[Image]:
         run("mke2fs", "-q", "-t", "ext4", "-d", root, disk, "900M")
         yield Image("mke2fs", name, "--image", disk, verdict)
         if shutil.which("guestfish") and shutil.which("mksquashfs"):
+            os.environ.update(kernel_surroundings())
             packed = root.with_suffix(".squashfs")
             run("mksquashfs", root, packed, "-quiet", "-no-progress", "-comp", "zstd")
             yield Image("mksquashfs", name, "--image", packed, verdict)
