@@ -36,16 +36,10 @@ def guestfs() -> Iterator[dict[str, str]]:
     need("guestfish", "qemu-img", "depmod", "dpkg-deb")
     if os.geteuid() != 0:
         refuse("another user is played by root")
-    kernel = _kernel()
-    version = next((kernel / "lib/modules").iterdir()).name
-    Path("/lib/modules").mkdir(exist_ok=True)  # supermin looks at it, whatever it is told
     home = Path(tempfile.mkdtemp(prefix="zombiescope-gate-", dir="/var/tmp"))
     os.chown(home, NOBODY, NOBODY)
     yield {
-        "SUPERMIN_KERNEL": str(kernel / "boot" / f"vmlinuz-{version}"),
-        "SUPERMIN_KERNEL_VERSION": version,
-        "SUPERMIN_MODULES": str(kernel / "lib/modules" / version),
-        "LIBGUESTFS_BACKEND": "direct",
+        **kernel_surroundings(),
         "LIBGUESTFS_CACHEDIR": str(home),
         "LIBGUESTFS_TMPDIR": str(home),
         "TMPDIR": str(home),
@@ -53,6 +47,19 @@ def guestfs() -> Iterator[dict[str, str]]:
         "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin",
     }
     shutil.rmtree(home, ignore_errors=True)
+
+
+def kernel_surroundings() -> dict[str, str]:
+    """What libguestfs has to be told where /boot has no kernel. As root."""
+    kernel = _kernel()
+    version = next((kernel / "lib/modules").iterdir()).name
+    Path("/lib/modules").mkdir(exist_ok=True)  # supermin looks at it, whatever it is told
+    return {
+        "SUPERMIN_KERNEL": str(kernel / "boot" / f"vmlinuz-{version}"),
+        "SUPERMIN_KERNEL_VERSION": version,
+        "SUPERMIN_MODULES": str(kernel / "lib/modules" / version),
+        "LIBGUESTFS_BACKEND": "direct",
+    }
 
 
 def _kernel() -> Path:

@@ -98,7 +98,7 @@ def stock_root(
     folder: Path, packages: tuple[str, ...] = ("systemd", "systemd-sysv", "dbus", "cron", "openssh-server")
 ) -> Path:
     """By mmdebstrap, whose packages are unpacked and not configured, then preset as an image builder does."""
-    root = folder / "stock"
+    root = folder / "base"
     command = ["mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", "bookworm", str(root)]
     subprocess.run(command, check=True, capture_output=True)
     subprocess.run(["systemctl", f"--root={root}", "preset-all"], check=True, capture_output=True)

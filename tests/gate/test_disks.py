@@ -116,7 +116,7 @@ def test_a_hostile_xfs_harms_nobody(disk: Path, guestfs: dict[str, str], seed: i
             file.seek(chance.randrange(110 << 20, 1 << 30) // 512 * 512 + chance.randrange(512))
             file.write(chance.randbytes(64))
     os.chown(image, NOBODY, NOBODY)
-    mounts = Path("/proc/self/mountinfo").read_text()
+    mounted = Path("/proc/self/mountinfo").read_text().count(" - xfs ")
 
     def work() -> int:
         os.environ.update(guestfs)
@@ -126,6 +126,6 @@ def test_a_hostile_xfs_harms_nobody(disk: Path, guestfs: dict[str, str], seed: i
     assert status in (0, 1, 2, 3)
     assert "Traceback" not in err
     assert out.split(":")[0] in ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert Path("/proc/self/mountinfo").read_text().count(" - xfs ") == mounted
     left = subprocess.run(["pgrep", "-f", str(image)], capture_output=True, text=True, check=False).stdout
     assert left == ""

@@ -65,41 +65,79 @@ else
     echo "$word zombies: $zombies beside $live live (source: ${rest#* })"
 fi
 
-# Units that are enabled, restart, and whose restarts come too slowly for the start limit (5 starts in 10 s) to trip. Whether they
-# are needed cannot be told from here: a warning, as `zombiescope check` gives it.
-notes=$(for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+has() { [ -e "$ROOT$1" ]; }
+says() { grep -Eq -- "$2" "$ROOT$1" 2>/dev/null; }
+starts() { # a unit, by name or pattern, that `enable` or its vendor linked
+    for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+        for found in "$ROOT$folder"/*.wants/$1 "$ROOT$folder"/*.requires/$1; do [ -L "$found" ] && return 0; done
+    done
+    return 1
+}
+installed() {
+    for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+        for found in "$ROOT$folder"/$1; do { [ -e "$found" ] || [ -L "$found" ]; } && return 0; done
+    done
+    return 1
+}
+# The agents of the knowledge base: which of them a host needs, as far as files tell.
+# @known@
+
+# Units that are enabled, restart, and whose restarts come too slowly for the start limit (5 starts in 10 s) to trip. One that is
+# known to be needed is left out, one that nothing needs is critical, and of all others nobody can say: a warning, as
+# `zombiescope check` gives it.
+loops() { # file drop-ins ...: how it can be restarted for ever, if it can
+    cat "$@" 2>/dev/null |
+        awk -F= '
+            function seconds(text, value) {
+                value = text + 0
+                if (text ~ /ms/) return value / 1000
+                if (text ~ /min/ || text ~ /[0-9]m$/) return value * 60
+                if (text ~ /h/) return value * 3600
+                return value
+            }
+            { gsub(/[ \t\r]/, "") }
+            $1 == "Restart" { policy = $2 }
+            $1 == "RestartSec" { delay = seconds($2); said = 1 }
+            $1 == "StartLimitIntervalSec" || $1 == "StartLimitInterval" { interval = seconds($2); limited = 1 }
+            $1 == "StartLimitBurst" { burst = $2 + 0; counted = 1 }
+            END {
+                if (policy != "always" && policy != "on-failure") exit
+                if (!said) delay = 0.1
+                if (!limited) interval = 10
+                if (!counted) burst = 5
+                if (interval == 0 || burst == 0 || burst * delay >= interval)
+                    printf "Restart=%s, %s s apart, limit %s in %s s\n", policy, delay, burst, interval
+            }'
+}
+notes=$(for place in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
     for link in "$ROOT/etc/systemd/system"/*.wants/*.service; do
         unit=${link##*/}
-        file=$ROOT$folder/$unit
+        file=$ROOT$place/$unit
         [ -f "$file" ] && [ -s "$file" ] || continue
-        [ "$folder" = /etc/systemd/system ] || [ ! -e "$ROOT/etc/systemd/system/$unit" ] || continue
-        [ "$folder" != /lib/systemd/system ] || [ ! -e "$ROOT/usr/lib/systemd/system/$unit" ] || continue
-        cat "$file" "$ROOT$folder/$unit.d"/*.conf "$ROOT/etc/systemd/system/$unit.d"/*.conf 2>/dev/null |
-            awk -v unit="$unit" -F= '
-                function seconds(text, value) {
-                    value = text + 0
-                    if (text ~ /ms/) return value / 1000
-                    if (text ~ /min/ || text ~ /[0-9]m$/) return value * 60
-                    if (text ~ /h/) return value * 3600
-                    return value
-                }
-                { gsub(/[ \t\r]/, "") }
-                $1 == "Restart" { policy = $2 }
-                $1 == "RestartSec" { delay = seconds($2); said = 1 }
-                $1 == "StartLimitIntervalSec" || $1 == "StartLimitInterval" { interval = seconds($2); limited = 1 }
-                $1 == "StartLimitBurst" { burst = $2 + 0; counted = 1 }
-                END {
-                    if (policy != "always" && policy != "on-failure") exit
-                    if (!said) delay = 0.1
-                    if (!limited) interval = 10
-                    if (!counted) burst = 5
-                    if (interval == 0 || burst == 0 || burst * delay >= interval)
-                        printf "WARNING %s can be restarted for ever: Restart=%s, %s s apart, limit %s in %s s\n", unit, policy, delay, burst, interval
-                }'
+        [ "$place" = /etc/systemd/system ] || [ ! -e "$ROOT/etc/systemd/system/$unit" ] || continue
+        [ "$place" != /lib/systemd/system ] || [ ! -e "$ROOT/usr/lib/systemd/system/$unit" ] || continue
+        vendor=vendor
+        [ "$place" != /etc/systemd/system ] || vendor=local
+        known "$unit" "$vendor"
+        how=$(loops "$file" "$ROOT$place/$unit.d"/*.conf "$ROOT/etc/systemd/system/$unit.d"/*.conf)
+        case $need in
+        needed) ;;
+        unneeded)
+            if [ -n "$how" ]; then
+                printf 'CRITICAL %s is not needed and can be restarted for ever: %s; %s\n' "$unit" "$how" "$why"
+            else
+                printf 'WARNING %s is not needed: %s\n' "$unit" "$why"
+            fi
+            ;;
+        *)
+            [ -z "$how" ] || printf 'WARNING %s can be restarted for ever: %s; is it needed? %s\n' "$unit" "$how" "$why"
+            ;;
+        esac
     done
 done | sort -u)
 if [ -n "$notes" ]; then
     printf '%s\n' "$notes"
+    case $notes in *CRITICAL\ *) status=2 ;; esac
     [ "$status" -eq 2 ] || status=1
 fi
 exit "$status"

@@ -7,6 +7,7 @@ The labels were written before the gate was asked. Names and delays are none tha
 from __future__ import annotations
 
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import NamedTuple
@@ -329,3 +330,25 @@ def test_an_audit_of_what_does_not_tell_is_unknown_too(
     assert main(["audit", "--root", str(planted(tmp_path / "tree", name)), "--json"]) == 3
     document = json.loads(capfd.readouterr().out)
     assert {finding["verdict"] for finding in document["findings"]} == {"unknown"}
+
+
+IN_SH = [
+    "ECS, kubelet installed and off", "ECS, a kubelet program alone", "ECS, a static pod", "ECS, k3s off", "ECS, kubelet masked",
+    "ECS, a cluster without a name", "ECS, a member and no kubelet", "ECS, a member, kubelet installed",
+    "ECS, nothing else", "ECS off",
+    "ECS masked", "unknown, loops", "unknown, not restarted", "unknown, off", "local, named like a server", "a vendor's server",
+    "configured by another's file", "configured by its own", "systemd as init",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_SH)
+def test_the_shell_script_knows_the_same_agents(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "sh"]) == 0
+    script = tmp_path / "quick.sh"
+    script.write_text(capfd.readouterr().out)
+    surroundings = {"ROOT": str(planted(tmp_path / "tree", name)), "PAUSE": "0", "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run(["sh", script], env=surroundings, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    notes = [line.split()[:2] for line in ran.stdout.splitlines()[1:]]
+    label = TREES[name]
+    assert notes == ([[label.verdict, label.what.partition(":")[2]]] if label.what else [])

@@ -31,8 +31,10 @@ def kubelet() -> Answer:
 
 @click.command()
 def sh() -> Answer:
-    """A shell script for hosts without Python: the counts done right and the quick audit."""
-    return _shipped("quick-audit.sh")
+    """A shell script for hosts without Python: the counts done right and the quick audit, with the agents that we know."""
+    from zombiescope.presenters.quick_audit import with_agents  # noqa: PLC0415 (only when it is drawn)
+
+    return PlainAnswer(with_agents(shipped_text("quick-audit.sh"), auditing.read_knowledge(None)).rstrip("\n"))
 
 
 def _shipped(name: str) -> Answer:
