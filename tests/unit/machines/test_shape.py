@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -50,9 +50,9 @@ KEPT = ("6.1-v2", "7.2-v2-swap", "loop-leaks", "tmpfs", "visible-leak")
 Answers = dict[str, Sequence[RenderableType]]
 
 
-def answers(root: str) -> Answers:
+def answers(root: str, wanted: Iterable[str] = COMMANDS) -> Answers:
     found = {}
-    for name, (words, begins) in COMMANDS.items():
+    for name, (words, begins) in ((name, COMMANDS[name]) for name in wanted):
         try:
             found[name] = parts_of(*words, "--root", root)
         except ObservationError as error:  # a container that shows no cgroup: said in the shape of every error
@@ -79,7 +79,8 @@ def test_every_report_over_a_built_machine(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert record(machine.host(machine.build()), "machine.tar.gz", 1, asked=Asked(keeps_names=True)).replays
-    assert drawn(answers("machine.tar.gz")["doctor"], 80).count("\n") <= ONE_SCREEN
+    found = answers("machine.tar.gz", ("scan", "doctor", "autopsy", "plan", "check"))
+    assert drawn(found["doctor"], 80).count("\n") <= ONE_SCREEN
 
 
 def on_screens(found: Answers) -> str:

@@ -43,9 +43,12 @@ def verify(*, action: str | None, window: float, state: bytes, as_json: bool) ->
         from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
 
         return JsonAnswer(render_verify(seen.action, seen.outcome, seen.before, seen.after, seen), exit_code)
+    from zombiescope.execution.journal import undo_line, verify_line  # noqa: PLC0415
     from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
 
-    return TextAnswer(render_verify_text(seen.action, seen.outcome, seen.before, seen.after), exit_code)
+    folder = f"{shown(state)}/actions/{seen.action}"
+    lines = undo_line(folder), verify_line(folder)
+    return TextAnswer(render_verify_text(seen.action, seen.outcome, seen.before, seen.after, lines), exit_code)
 
 
 def _exit_code(seen: Verified) -> int:
