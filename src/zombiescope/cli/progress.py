@@ -18,7 +18,7 @@ def tell(line: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write((_folded(line) if sys.stderr.isatty() else line) + "\n")
+        sys.stderr.write((folded(line) if sys.stderr.isatty() else line) + "\n")
         sys.stderr.flush()
     except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
         from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
@@ -26,16 +26,26 @@ def tell(line: str) -> None:
         os.dup2(open_nothing(), 2)
 
 
-def _folded(text: str) -> str:
-    """Between words, below the first letter of each line: a terminal would break them anywhere."""
-    from shutil import get_terminal_size  # noqa: PLC0415 (only for a person)
+def folded(text: str) -> str:
+    """Between words, beside a label in the margin: a terminal would break them anywhere. A command can be pasted from it."""
+    import re  # noqa: PLC0415 (only for a person)
+    from shutil import get_terminal_size  # noqa: PLC0415
 
-    from zombiescope.presenters.layout import spans  # noqa: PLC0415
+    from zombiescope.presenters.layout import Command, command_lines, spans  # noqa: PLC0415
 
-    width, lines = get_terminal_size().columns or 80, []
+    width, lines = max(get_terminal_size().columns or 80, 20), []
     for line in text.split("\n"):
-        margin = " " * (len(line) - len(line.lstrip(" ")))
-        lines += [margin + line[begin:end] for begin, end in spans(line, max(width - len(margin), 20))] or [""]
+        if len(line) <= width:
+            lines.append(line)
+        elif typed := re.fullmatch(r"(\w[^:]*): (zombiescope .*)", line):
+            lines += [each.plain for each in command_lines(Command(typed[1], typed[2]), width)]
+        else:
+            margin = re.match(r" *(?:\S+ {2,})?", line)
+            hang = len(margin[0]) if margin and len(margin[0]) < width // 2 else 0
+            begins = [line[:hang], *[" " * hang] * len(line)]
+            rest = line[hang:]
+            found = spans(rest, width - hang)
+            lines += [begun + rest[start:end] for begun, (start, end) in zip(begins, found, strict=False)]
     return "\n".join(lines)
 
 

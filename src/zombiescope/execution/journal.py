@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from shlex import quote
 from typing import Any
 
 from zombiescope.errors import ActionUndoneError, ObservationError, UsageError
@@ -115,7 +116,12 @@ def read_entries(folder: str) -> list[Entry]:
 def undo_line(folder: str) -> str:
     """What to type to take the action of a folder back."""
     state, _, name = folder.rpartition("/actions/")
-    return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {state}")
+    return f"zombiescope undo {name} --yes" + ("" if state == USUAL_STATE else f" --state {quote(state)}")
+
+
+def verify_line(folder: str) -> str:
+    """What to type to see whether it holds."""
+    return undo_line(folder).replace("undo", "verify", 1).replace(" --yes", "", 1)
 
 
 def restore_line(folder: str) -> str:

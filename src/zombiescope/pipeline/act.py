@@ -95,7 +95,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
         talk.say("looking before anything is changed")
         planned = make_plan(order.root, order.scope, order.seconds)
         if not planned.plan.own_steps:
-            raise ActionUndoneError("nothing to apply", "the plan has no step of ours", "zombiescope plan says why")
+            raise ActionUndoneError("nothing to apply", "the plan has no step that can be applied", "zombiescope plan")
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
         subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zombiescope.facts.names import zombies_said
 from zombiescope.presenters.actions_json import PastAction, freed_by
-from zombiescope.presenters.layout import Command
+from zombiescope.presenters.layout import Block, Command
 
 _UNDO = {
     "at-work": "at work now",
@@ -46,12 +46,14 @@ def _action(action: PastAction) -> list[RenderableType]:
     rows: list[RenderableType] = [line]
     if action.root:
         rows.append(Text(f"    in the image {action.root}"))
-    rows += [Text(f"    {step.status:<11}{step.title}") for step in action.steps if step.status != "for-people"]
+    done = [step for step in action.steps if step.status != "for-people"]
+    rows += [Block(f"    {step.status}", [step.title], style="", width=15) for step in done]
     if action.gap:
         rows.append(Text(f"    {action.gap}"))
     if action.kept:
         files = f"{len(action.kept):,} deleted file{'s' if len(action.kept) != 1 else ''}"
-        rows.append(Text(f"    copies of {files} are kept; to put them back: {action.restore_line}"))
+        rows.append(Text(f"    copies of {files} are kept"))
+        rows.append(Command("    to put them back", action.restore_line))
     return rows
 
 
@@ -69,4 +71,6 @@ def _when(moment: float | None) -> str:
 def _next(actions: Sequence[PastAction], undoable: Sequence[PastAction]) -> Command:
     if undoable:
         return Command(f"to take {undoable[0].id} back", undoable[0].undo_line)
-    return Command(f"to see whether {actions[0].id} holds", f"zombiescope verify {actions[0].id}")
+    first = actions[0]
+    verify = first.undo_line.replace("undo", "verify", 1).replace(" --yes", "", 1)
+    return Command(f"to see whether {first.id} holds", verify)

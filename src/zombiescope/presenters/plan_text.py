@@ -127,13 +127,14 @@ def consent_lines(step: Step) -> list[str]:
     return [f"{step.title} (risk {step.risk}, {_UNDO[step.undo]})", *(f"    {label:<9}{text}" for label, text in rows)]
 
 
-def _title(step: Step) -> Text:
-    line = Text(f"{step.n:>2}. ", style="bold")
-    line.append(step.title, style="bold")
+def _title(step: Step) -> Block:
+    line = Text(step.title, style="bold")
     if step.is_for_people:
-        return line.append("   you do this by hand", style="dim")
-    line.append("   risk ").append(step.risk, style=_STYLES[step.risk])
-    return line.append(f", {_UNDO[step.undo]}")
+        line.append("   you do this by hand", style="not bold dim")
+    else:
+        line.append("   risk ", style="not bold").append(step.risk, style=_STYLES[step.risk])
+        line.append(f", {_UNDO[step.undo]}", style="not bold")
+    return Block(f"{step.n:>2}.", [line], width=4)
 
 
 def _lines(step: Step) -> Iterable[tuple[str, str]]:

@@ -12,11 +12,18 @@ from rich.text import Text
 from zombiescope.analysis.comparing import ShareChange
 from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.names import zombies_said
+<<<<<<< HEAD
 from zombiescope.facts.recovery import Measure, Row
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
 from zombiescope.presenters.layout import Command, Prose
 from zombiescope.presenters.receipt_json import Done, Kept, Seen
+=======
+from zombiescope.facts.pressure import Vitals
+from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
+from zombiescope.presenters.layout import Block, Command
+from zombiescope.presenters.receipt_json import Done, Kept
+>>>>>>> words
 from zombiescope.remedies.plan import Undo
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
@@ -30,12 +37,12 @@ def render_receipt_text(
     done = [step for step in steps if step.status == "done"]
     parts: list[RenderableType] = [Text(render_done_line(steps), style="bold"), Text()]
     for step in steps:
-        line = Text(f"{_MARKS[step.status]:<8}", style="green" if step.status == "done" else "dim")
-        line.append(step.step.title)
+        line = Text(step.step.title)
         line.append(_came(step), style="bold" if step.zombies_freed else "dim")
         if step.note:
             line.append(f"   {step.note}", style="dim")
-        parts.append(line)
+        style = "green" if step.status == "done" else "dim"
+        parts.append(Block(_MARKS[step.status], [line], style=style, width=8))
     if kept:
         files = f"{len(kept):,} deleted file{'s' if len(kept) != 1 else ''}"
         parts += [Text(), Text(f"copies of {files} are kept, such as {kept[0].copy} of {kept[0].path}")]
@@ -59,6 +66,7 @@ def _came(step: Done) -> str:
     return f"   freed {step.zombies_freed:,} ({predicted})"
 
 
+<<<<<<< HEAD
 def render_verify_text(seen: Seen, undo: str = "") -> list[RenderableType]:
     outcome = seen.outcome
     columns = (
@@ -91,6 +99,39 @@ def _then(seen: Seen, undo: str) -> Command:
     if verdict is Held.INCONCLUSIVE:
         return Command("to watch for longer", f"zombiescope verify {action} --window 3600")
     return Command("to look at the host", "zombiescope scan")
+=======
+def render_verify_text(
+    action: str, outcome: Outcome, before: Vitals, after: Vitals, lines: tuple[str, str] = ("", "")
+) -> list[RenderableType]:
+    """`lines`: what to type to take it back, and to look again."""
+    columns = (Column("", is_number=False), Column("before"), Column("after"))
+    rows = [
+        ("zombies of the plan", count(before.ours), count(after.ours)),
+        ("growth per hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
+        ("restarts of the maker", count(before.restarts), count(after.restarts)),
+        ("zombies of the host", count(before.zombies), count(after.zombies)),
+        ("one sweep", duration(before.sweep_seconds), duration(after.sweep_seconds)),
+        ("saturated core time", duration(before.saturated_seconds), duration(after.saturated_seconds)),
+        ("throttled time", duration(before.throttled_seconds), duration(after.throttled_seconds)),
+        ("window", duration(before.seconds), duration(after.seconds)),
+    ]
+    parts: list[RenderableType] = [
+        Text(f"{outcome.verdict}: {outcome.why}", style=_STYLES[outcome.verdict]),
+        Text(),
+        Fitting(columns, rows),
+    ]
+    return [*parts, Text(), _after(action, outcome, *lines)]
+
+
+def _after(action: str, outcome: Outcome, undo: str, again: str) -> Command:
+    match outcome.verdict:
+        case Held.NOT_HELD:
+            return Command("to take it back", undo or f"zombiescope undo {action} --yes")
+        case Held.INCONCLUSIVE:
+            return Command("to watch again", again or f"zombiescope verify {action}")
+        case _:
+            return Command("to look at the host", "zombiescope scan")
+>>>>>>> words
 
 
 def _name(row: Row) -> str:
@@ -151,6 +192,8 @@ def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept],
     lost = len(taken) - clean
     if not taken:
         head = Text(f"nothing is left to take back of {action}", style="green")
+    elif not lost and not any(each.outcome == "restored" for each in taken):
+        head = Text(f"nothing had to be taken back of {action}: what it did needs no undo", style="green")
     elif lost:
         head = Text(
             f"not everything was taken back: {clean:,} of {_changes(len(taken))} of {action}; ", style="bold red"
@@ -158,7 +201,7 @@ def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept],
         head.append(f"{lost:,} cannot be undone")
     else:
         head = Text(f"taken back: {_changes(len(taken))} of {action}", style="green")
-    lines = [Text(f"  {each.outcome:<17}{each.what}   {each.why}".rstrip()) for each in taken]
+    lines = [Block(f"  {each.outcome}", [f"{each.what}   {each.why}".rstrip()], style="", width=19) for each in taken]
     return [head, *lines, Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
 
 
@@ -168,6 +211,9 @@ def render_undo_dry_run(
     """`lines`: what to type with and without deleted files; `also_files`: they were asked for, too."""
     restore, undo = lines
     number = len(todo) + (len(kept) if also_files else 0)
+    if not number and not kept:
+        first = Text(f"nothing is left to take back of {action}", style="green")
+        return [first, Text(), Command("to look at the host", "zombiescope scan")]
     head = f"dry run: nothing was changed; {_changes(number)} of {action} would be taken back"
     parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo), Text()]
     do_it = Command("to do it", restore if also_files else undo)

@@ -153,7 +153,7 @@ def test_a_clock_that_jumps_back_does_not_hide_a_leak_or_make_one() -> None:
         each = tick(n, 10 + n, leak)
         state.take_tick(each._replace(at=each.at - (3600 if n >= 50 else 0)))
     state.consider_growth()
-    assert "360 more an hour, most by unit:bad.service" in growth_of(state).summary
+    assert "360 more per hour, most by unit:bad.service" in growth_of(state).summary
     assert isinstance(state.growth, Growth)
     assert state.growth.at == 590.0 - 3600
     assert -3600 <= state.growth.makers[0].since < state.growth.at

@@ -20,7 +20,7 @@ from zombiescope.cli.planning import (
     tell_unfinished,
     window_option,
 )
-from zombiescope.cli.progress import Stage, stage_shown, tell, window_shown
+from zombiescope.cli.progress import Stage, folded, stage_shown, tell, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.names import shown
 
@@ -149,7 +149,7 @@ def _ask(step: Step, stage: Stage) -> bool:
 
     try:
         with stage.silent():
-            return click.confirm("\n".join([*consent_lines(step), "Do it?"]), default=False, err=True)
+            return click.confirm(folded("\n".join([*consent_lines(step), "Do it?"])), default=False, err=True)
     except (click.Abort, OSError):
         return False
 
@@ -161,11 +161,11 @@ def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_j
         held = verified and verify_body(verified)
         plan, planned = applied.planned.plan, applied.planned
         return JsonAnswer(render_receipt(applied, plan, planned, planned.gaps, held), exit_code)
-    from zombiescope.execution.journal import restore_line, undo_line  # noqa: PLC0415
+    from zombiescope.execution.journal import restore_line, undo_line, verify_line  # noqa: PLC0415
     from zombiescope.presenters.receipt_text import render_receipt_text, render_verify_text  # noqa: PLC0415
 
     lines = undo_line(applied.folder), restore_line(applied.folder)
     parts = render_receipt_text(applied.action, applied.receipts, lines[0], applied.kept, lines[1])
     if verified:
-        parts += ["", *render_verify_text(verified, lines[0])]
+        parts += ["", *render_verify_text(verified, (lines[0], verify_line(applied.folder)))]
     return TextAnswer(parts, exit_code)

@@ -60,9 +60,12 @@ def verify(**given: object) -> Answer:
         from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
 
         return JsonAnswer(render_verify(seen, seen.gaps), exit_code)
+    from zombiescope.execution.journal import undo_line, verify_line  # noqa: PLC0415
     from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
 
-    return TextAnswer(render_verify_text(seen), exit_code)
+    folder = f"{asked.state}/actions/{seen.action}"
+    lines = (undo_line(folder), verify_line(folder)) if seen.action else ("", "")
+    return TextAnswer(render_verify_text(seen, lines), exit_code)
 
 
 def _asked(

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts, verify, undo and the list of actions at 40, 80 and 120 columns: the answer first, what to type next last."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from tests.unit.machines.shape import check_shape, drawn
+
+from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.execution.journal import restore_line, undo_line, verify_line
+from zombiescope.facts.pressure import Vitals
+from zombiescope.presenters.actions_text import render_actions_text
+from zombiescope.presenters.receipt_text import (
+    render_receipt_text,
+    render_undo_dry_run,
+    render_undo_text,
+    render_verify_text,
+)
+from zombiescope.remedies.plan import AskHuman, DeleteFiles, Expected, NamedFile, Risk, Step, Undo
+
+ACTION = "20261118T094730-342e1e"
+FOLDER = f"/srv/state of mine/actions/{ACTION}"
+LINES = undo_line(FOLDER), restore_line(FOLDER)
+FILES = tuple(NamedFile(b"/dev/shm/a folder with a long name/%d" % number, number) for number in range(40))
+DELETE = Step(
+    1, "delete:/dev/shm/a", "delete_shared_files", "delete 40 files in /dev/shm/a folder with a long name", DeleteFiles(FILES),
+    "they hold zombies", "pinned-shared-memory", Risk.HIGH, Undo.NONE, "zombiescope scan", Expected(40, 163_840, 40),
+    needs_consent=True,
+)  # fmt: skip
+HAND = DELETE._replace(
+    n=2, title="drain this node and reboot it", change=AskHuman(("kubectl drain NODE",)), expected=None
+)
+EXACT = DELETE._replace(undo=Undo.EXACT)
+BEFORE = Vitals(0.0, 5.0, 93, 40, 40, 3, 0.00039, 0.0, None)
+
+
+class Receipt(NamedTuple):
+    step: Step
+    status: str
+    zombies_freed: int | None = None
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.step.title
+
+    @property
+    def name(self) -> str:
+        return self.step.name
+
+    @property
+    def freed(self) -> int | None:
+        return self.zombies_freed
+
+
+class Copy(NamedTuple):
+    path: str
+    copy: str
+
+
+class Change(NamedTuple):
+    what: str
+    outcome: str
+    why: str = ""
+
+
+class Action(NamedTuple):
+    id: str
+    begun_at: float | None
+    ended_at: float | None
+    root: str
+    steps: tuple[Receipt, ...]
+    undo: str
+    undo_line: str
+    kept: tuple[Copy, ...]
+    restore_line: str
+    journal: str
+    gap: str = ""
+
+
+STEPS = (Receipt(DELETE, "done", 40), Receipt(HAND, "for-people", None, "printed, never done here"))
+KEPT = (Copy("/dev/shm/a folder with a long name/1", f"{FOLDER}/kept/0001"),)
+
+
+@pytest.mark.parametrize("step", [DELETE, EXACT], ids=["gone", "exact"])
+@pytest.mark.parametrize("kept", [(), KEPT], ids=["no copies", "copies"])
+def test_a_receipt(step: Step, kept: tuple[Copy, ...]) -> None:
+    steps = (STEPS[0]._replace(step=step), *STEPS[1:])
+    parts = render_receipt_text(ACTION, steps, LINES[0], kept, LINES[1])
+    check_shape(parts, step.undo)
+    assert drawn(parts, 80).startswith("1 step done, 40 zombies freed\n")
+
+
+@pytest.mark.parametrize("verdict", list(Held))
+def test_what_came_of_it(verdict: Held) -> None:
+    outcome = Outcome(verdict, "40 zombies before, 0 now, none more in 600 s")
+    parts = render_verify_text(ACTION, outcome, BEFORE, BEFORE._replace(ours=0), (LINES[0], verify_line(FOLDER)))
+    check_shape(parts, verdict)
+    assert drawn(parts, 80).startswith(f"{verdict}: ")
+
+
+@pytest.mark.parametrize("outcomes", [("restored",), ("nothing-to-do",), ("restored", "cannot-be-undone"), ()])
+@pytest.mark.parametrize("kept", [(), KEPT], ids=["no copies", "copies"])
+def test_what_was_taken_back(outcomes: tuple[str, ...], kept: tuple[Copy, ...]) -> None:
+    taken = [
+        Change("write /sys/fs/cgroup/system.slice/memory.high", outcome, "it is as it was") for outcome in outcomes
+    ]
+    parts = render_undo_text(ACTION, taken, kept, LINES[1])
+    check_shape(parts, outcomes)
+    first = drawn(parts[:1], 300)
+    assert first.startswith(
+        "not everything" if "cannot-be-undone" in outcomes else "taken back" if "restored" in outcomes else "nothing"
+    )
+    dry = render_undo_dry_run(ACTION, list(outcomes), kept, (LINES[1], LINES[0]), also_files=False)
+    check_shape(dry, outcomes)
+    assert drawn(dry, 300).startswith("dry run: nothing was changed" if outcomes or kept else "nothing is left")
+
+
+@pytest.mark.parametrize("undo", ["at-work", "in-the-middle", "possible", "undone", "nothing", "unknown"])
+def test_the_list_of_actions(undo: str) -> None:
+    action = Action(ACTION, 1.7e9, 1.7e9, "", STEPS, undo, LINES[0], KEPT, LINES[1], f"{FOLDER}/journal.jsonl")
+    check_shape(render_actions_text("/srv/state of mine", 1, [action]), undo)
+    check_shape(render_actions_text("/srv/state of mine", 0, []), "none")
