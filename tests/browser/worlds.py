@@ -54,6 +54,7 @@ from zombiescope.pipeline.autopsy import NAME, Dissected, Evidence, keep
 from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.page_look import Looked, Subject, documents, read_day, stories
 from zombiescope.pipeline.plan import activity_of
+from zombiescope.pipeline.scan import growth_of
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.profiler.files.store import save
 from zombiescope.profiler.formats.capture_file import encode as encode_capture
@@ -243,8 +244,11 @@ def _happenings(now: float, days: float, zombies: int) -> Iterator[tuple[float, 
         ("nic-reset", 6.0),
     ):
         found.append((now - since * HOUR, "finding-present", f"{name}: {zombies:,} dead memory cgroups"))
+        found.append((now - since * HOUR + 1, "finding-severity", f"{name}: warning"))
+        found.append((now - since / 2 * HOUR, "finding-severity", f"{name}: critical"))
         if since > 4.4:
             found.append((now - 4 * HOUR + 30, "finding-present", f"{name}: {zombies:,} dead memory cgroups"))
+            found.append((now - 4 * HOUR + 31, "finding-severity", f"{name}: critical"))
     at = now - 6 * HOUR
     while at < now:
         if not now - 4 * HOUR - 24 * 60 <= at < now - 4 * HOUR:
@@ -276,7 +280,8 @@ def incident_looked(folder: str, zombies: int = 20_008) -> Looked:
         **facts,
         snapshot={"sweep": slow_sweep(240)},
     )
-    sick = sick._replace(remains=derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10))
+    growth = growth_of(world, os.fsencode(folder))
+    sick = sick._replace(growth=growth, remains=derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10))
     diagnosis = diagnose(sick)
     plan = propose(diagnosis, autopsy, None, Levers(), activity=activity_of(sick))
     dissected = Dissected(sick.last.snapshot, seen.walk, autopsy, (), NOTHING_BESIDE)
