@@ -52,7 +52,15 @@ def test_every_document_of_an_agent_is_there_and_none_is_made_before_somebody_as
         for name in (*HEAVY, *OTHERS):
             status, found, etag = ask(address, name)
             assert (status, bool(etag)) == (200, True), (name, found)
-            if name not in ("page", "now", "range", "cores", "series", "events", "follows"):  # these change with each tick
+            if name not in (
+                "page",
+                "now",
+                "range",
+                "cores",
+                "series",
+                "events",
+                "follows",
+            ):  # these change with each tick
                 assert ask(address, name, etag)[0] == 304, name
         now = ask(address, "now")[1]
         assert [number["id"] for number in now["numbers"]] == [
@@ -70,7 +78,7 @@ def test_every_document_of_an_agent_is_there_and_none_is_made_before_somebody_as
             try:
                 urllib.request.urlopen(request, timeout=PATIENCE_SECONDS)
             except urllib.error.HTTPError as error:
-                assert error.code == 404  # noqa: PT017 (of three addresses each)
+                assert error.code == 404
             else:
                 raise AssertionError(path)
 

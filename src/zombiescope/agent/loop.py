@@ -214,7 +214,7 @@ class Agent:
         self._due["growth"] = on_the_beat(time.monotonic(), pace)
         self.state.consider_growth()
         findings = self.state.judge().diagnosis.findings
-        present = {each.id: each.severity for each in findings if each.verdict is Verdict.PRESENT}
+        present = {each.id: each.severity.value for each in findings if each.verdict is Verdict.PRESENT}
         said = {each.id: each.summary for each in findings}
         for name in present.keys() - self._present.keys():
             self._keeper.happened("finding-present", f"{name}: {said[name]}")

@@ -149,7 +149,8 @@ def test_a_shelf_makes_when_asked_and_not_again_before_its_time() -> None:
 
 @pytest.mark.parametrize("kind", ["refused", "bug"])
 def test_a_shelf_that_fails_says_why_and_keeps_what_it_has(kind: str) -> None:
-    turning, is_broken = Turning(), []
+    turning = Turning()
+    is_broken: list[bool] = []
 
     def make() -> bytes:
         if not is_broken:
