@@ -13,7 +13,7 @@ BESIDE   := lint test-unit test-packages fuzz-short
 ALONE    := test-kernel test-hostile test-browser test-server
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz clean
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench gallery size pyz clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -74,7 +74,7 @@ test-calm: $(READY) $(PACKAGES) ## five real minutes of an agent beside churn an
 	@rm -f build/calm/outcome.json
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server/test_calm.py
 
-test-browser: $(READY) $(PACKAGES) ## the profile page in headless Chromium; a skip is a failure
+test-browser: $(READY) $(PACKAGES) ## the page in headless Chromium; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=browser $(BIN)/python -m pytest tests/browser
 
 test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure
@@ -91,6 +91,9 @@ fuzz-short: $(READY) $(PACKAGES) ## the first 300 of them
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 	@for b in bench/bench_*.py; do echo "== $$b"; PYTHONPATH=. $(BIN)/python $$b || exit 1; done
+
+gallery: $(READY) $(PACKAGES) ## the pictures of the page in docs/pictures/page, over real lab zombies and the incident, as root; then look at them
+	@$(BIN)/python -m tools.make_gallery
 
 size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
 	@$(PYTHON) tools/house_size.py
