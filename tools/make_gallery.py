@@ -59,7 +59,12 @@ PICTURES = (
         f"#/zombies?group=pin&q={RUN}",
         waits_for="document.querySelector('[data-zombie]') !== null",
     ),
-    Picture("lab-profile-light", "lab", "#/profiles?comm=python&side=kernel", waits_for="document.getElementById('range').textContent !== ''"),
+    Picture(
+        "lab-profile-light",
+        "lab",
+        "#/profiles?comm=python&side=kernel",
+        waits_for="document.getElementById('range')?.textContent",
+    ),
     Picture("lab-services-dark", "lab", "#/services", "dark"),
 )
 
@@ -135,7 +140,18 @@ def settled(page: Page) -> None:
 
 def shrink(path: Path) -> None:
     if shutil.which("pngquant"):
-        command = ["pngquant", "--force", "--strip", "--quality", "80-100", "--speed", "1", "--output", str(path), str(path)]
+        command = [
+            "pngquant",
+            "--force",
+            "--strip",
+            "--quality",
+            "80-100",
+            "--speed",
+            "1",
+            "--output",
+            str(path),
+            str(path),
+        ]
         subprocess.run(command, check=True)
 
 
