@@ -22,7 +22,7 @@ ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_
 	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray test-onefile-arm64
+.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray test-onefile-arm64 gallery
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -92,7 +92,7 @@ test-calm: $(READY) $(PACKAGES) ## five real minutes of an agent beside churn an
 	@rm -f build/calm/outcome.json
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server/test_calm.py
 
-test-browser: $(READY) $(PACKAGES) ## the profile page in headless Chromium; a skip is a failure
+test-browser: $(READY) $(PACKAGES) ## the page in headless Chromium; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=browser $(BIN)/python -m pytest tests/browser
 
 test-ray: $(READY) ## on demand: a real Ray from PyPI (70 MB), its dashboard read by --events
@@ -113,6 +113,9 @@ fuzz-short: $(READY) $(PACKAGES) ## the first 300 of them
 
 bench: $(READY)  ## every benchmark: ours, the other's, the ratio
 	@for b in bench/bench_*.py; do echo "== $$b"; PYTHONPATH=. $(BIN)/python $$b || exit 1; done
+
+gallery: $(READY) $(PACKAGES) ## the pictures of the page in docs/pictures/page, over real lab zombies and the incident, as root; then look at them
+	@$(BIN)/python -m tools.make_gallery
 
 size:            ## modules and statements of the package; python tools/house_size.py --against REVISION compares
 	@$(PYTHON) tools/house_size.py

@@ -29,11 +29,14 @@ from tests.browser import worlds
 from tests.kernel.zombie_maker import Maker
 from tests.server.running import free_port
 
+from zombiescope.agent.page import PACE as AGENT_PACE
+
 DAY = 86_400.0
 SPANS = (("30 days", 30 * DAY), ("7 days", 7 * DAY), ("1 day", DAY), ("1 hour", 3600.0), ("1 minute", 60.0))
 REPEATS = 7
 POLL_SECONDS = 5.0
 START_SECONDS = 20.0
+SHARE_OF_LOOKS = AGENT_PACE.share
 
 
 def get(address: str, etag: str = "") -> tuple[int, bytes, str, int]:
@@ -173,9 +176,13 @@ def tell(both: list[Agent], before: list[tuple[float, float]], took: float, zomb
             f"agent {each.name:<8} peak {rows[-1][0]:5.1f} MB  itself {rows[-1][1]:.3f} %  children {rows[-1][2]:.3f} %"
         )
     more = [viewed - alone for alone, viewed in zip(*rows, strict=True)]
+    looks = (more[2] / 100 * took) / SHARE_OF_LOOKS
+    print(f"one viewer, {zombies:,} zombies, {took:.0f} s: {more[0]:+.1f} MB (at most 6)")
     print(
-        f"one viewer, {zombies:,} zombies, {took:.0f} s: {more[0]:+.1f} MB (at most 6), {more[1] + more[2]:+.3f} % of a core"
+        f"               {more[1]:+.3f} % of a core by the agent itself, {more[2] / 100 * took:.2f} s by looks of its child"
     )
+    print(f"               {more[1] + 100 * SHARE_OF_LOOKS:+.3f} % with looks as often as may be (at most 0.2):")
+    print(f"               the next one may be taken after {looks:.0f} s")
 
 
 def main(seconds: float, zombies: int) -> None:

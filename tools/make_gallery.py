@@ -63,7 +63,7 @@ PICTURES = (
         "lab-profile-light",
         "lab",
         "#/profiles?comm=python&side=kernel",
-        waits_for="document.getElementById('range').textContent !== ''",
+        waits_for="document.getElementById('range')?.textContent",
     ),
     Picture("lab-services-dark", "lab", "#/services", "dark"),
 )

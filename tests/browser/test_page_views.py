@@ -96,6 +96,22 @@ def test_the_tree_the_groups_and_the_filter_choose_rows_and_the_link_restores_th
     again.close()
 
 
+def test_65_000_rows_are_scrolled_and_sorted_with_sixty_alive(page: Page) -> None:
+    with served(Written(65_000)) as address:
+        visit(page, address, "#/zombies")
+        page.wait_for_selector("[data-zombie]")
+        assert page.get_attribute("table[role=grid]", "aria-rowcount") == "65009"
+        page.evaluate("() => { const box = document.querySelector('.scroller'); box.scrollTop = box.scrollHeight; }")
+        until(page, "document.querySelector('#row-65007') !== null")
+        assert page.locator(".scroller tbody tr").count() < 80
+        page.evaluate("() => { location.hash = '#/zombies?sort=-file'; }")
+        until(page, "document.querySelector('.scroller [aria-sort=descending]')?.textContent.startsWith('file')")
+        page.focus("table[role=grid]")
+        page.keyboard.press("Home")
+        until(page, "document.querySelector('#row-0') !== null")
+        assert page.locator(".scroller tbody tr").count() < 80
+
+
 def test_a_new_series_is_a_lane_without_code_and_gaps_say_why(page: Page, node: str) -> None:
     visit(page, node, "#/time")
     assert "Something of a later release" in page.inner_text(".lanebox")

@@ -15,10 +15,11 @@ import selectors
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.build import Cgroup, ScriptedHost, Use, v1_machine
+from tests.profiler.perf_files import TOOLS, small_capture
 from tests.scenarios.facts import (
     case,
     incident_facts,
@@ -53,7 +54,12 @@ from zombiescope.pipeline.autopsy import NAME, Dissected, Evidence, keep
 from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.page_look import Looked, Subject, documents, read_day, stories
 from zombiescope.pipeline.plan import activity_of
+from zombiescope.pipeline.scan import growth_of
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.profiler.files.store import save
+from zombiescope.profiler.formats.capture_file import encode as encode_capture
+from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.stacks.capture import Clock
 from zombiescope.remedies.planner import propose
 from zombiescope.web.page import PageServer
 from zombiescope.web.shelf import laid_out
@@ -238,8 +244,11 @@ def _happenings(now: float, days: float, zombies: int) -> Iterator[tuple[float, 
         ("nic-reset", 6.0),
     ):
         found.append((now - since * HOUR, "finding-present", f"{name}: {zombies:,} dead memory cgroups"))
+        found.append((now - since * HOUR + 1, "finding-severity", f"{name}: warning"))
+        found.append((now - since / 2 * HOUR, "finding-severity", f"{name}: critical"))
         if since > 4.4:
             found.append((now - 4 * HOUR + 30, "finding-present", f"{name}: {zombies:,} dead memory cgroups"))
+            found.append((now - 4 * HOUR + 31, "finding-severity", f"{name}: critical"))
     at = now - 6 * HOUR
     while at < now:
         if not now - 4 * HOUR - 24 * 60 <= at < now - 4 * HOUR:
@@ -271,7 +280,8 @@ def incident_looked(folder: str, zombies: int = 20_008) -> Looked:
         **facts,
         snapshot={"sweep": slow_sweep(240)},
     )
-    sick = sick._replace(remains=derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10))
+    growth = growth_of(world, os.fsencode(folder))
+    sick = sick._replace(growth=growth, remains=derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10))
     diagnosis = diagnose(sick)
     plan = propose(diagnosis, autopsy, None, Levers(), activity=activity_of(sick))
     dissected = Dissected(sick.last.snapshot, seen.walk, autopsy, (), NOTHING_BESIDE)
@@ -282,10 +292,19 @@ def incident_looked(folder: str, zombies: int = 20_008) -> Looked:
     return Looked(Examined(sick, diagnosis, autopsy, None, dissected), dissected, plan, audit, live, day)
 
 
+def store_capture(folder: str, at: float) -> None:
+    """A small capture as if it had been recorded when a core saturated."""
+    found = import_perf(small_capture().file(), TOOLS, "the incident")
+    sample = int(found.time[0])
+    about = found.about._replace(clock=Clock(round(at * 1e9), sample), ring="saturated-core")
+    save(os.fsencode(folder), b"saturated", encode_capture(replace(found, about=about)))
+
+
 def serve_incident(folder: str, port: int = 0, zombies: int = 20_008) -> None:
     """Until it is ended; its address is its first line."""
 
     looked = incident_looked(folder, zombies)
+    store_capture(os.path.join(folder, "captures"), NOW - 30 * 60)
     host = machine(10)
     state = os.fsencode(folder)
     subject = Subject(host, None, Thresholds(), state, 0.0, os.path.join(state, b"captures"))

@@ -109,39 +109,38 @@ FINDINGS = [
 ]
 
 
-def now_document() -> Json:
-    def number(
-        name: str, text: str, suffix: str, note: str, value: Callable[[float], float] | None, **more: Any
-    ) -> Json:
-        values = line(value, NOW - DAY, NOW, 120) if value else None
-        day = (
-            {
-                "from": NOW - DAY,
-                "to": NOW,
-                "points": 120,
-                "low": values,
-                "high": values,
-                "kind": more.pop("kind", "line"),
-            }
-            if values
-            else None
-        )
-        return {
-            "id": name,
-            "title": name,
-            "value": 1 if value else None,
-            "unit": "",
-            "text": text,
-            "suffix": suffix,
-            "note": note,
-            "severity": None,
-            "limit": None,
-            "day": day,
-            "gap": None,
-            **more,
+def number(name: str, text: str, suffix: str, note: str, value: Callable[[float], float] | None, **more: Any) -> Json:
+    values = line(value, NOW - DAY, NOW, 120) if value else None
+    day = (
+        {
+            "from": NOW - DAY,
+            "to": NOW,
+            "points": 120,
+            "low": values,
+            "high": values,
+            "kind": more.pop("kind", "line"),
         }
+        if values
+        else None
+    )
+    return {
+        "id": name,
+        "title": name,
+        "value": 1 if value else None,
+        "unit": "",
+        "text": text,
+        "suffix": suffix,
+        "note": note,
+        "severity": None,
+        "limit": None,
+        "day": day,
+        "gap": None,
+        **more,
+    }
 
-    numbers = [
+
+def numbers_of_now() -> list[Json]:
+    return [
         number(
             "zombies",
             "20,008",
@@ -164,19 +163,24 @@ def now_document() -> Json:
         ),
         number("nic_resets", "", "", "", None, gap={"reason": "the kernel log may not be read", "hint": "CAP_SYSLOG"}),
     ]
-    remedy = {
-        "title": "Delete 20,000 files in `/dev/shm/unused-agent`",
-        "why": "",
-        "zombies_freed": 20_000,
-        "bytes_freed": 81_920_000,
-        "frees": "20,000 zombies, 78.1 MiB",
-        "risk": "high",
-        "undo": "none; small files are kept",
-        "steps": 2,
-        "look_first": "sudo zombiescope apply",
-        "do_it": "sudo zombiescope apply --yes --consent delete:/dev/shm/unused-agent",
-        "steps_of": [],
-    }
+
+
+REMEDY = {
+    "title": "Delete 20,000 files in `/dev/shm/unused-agent`",
+    "why": "",
+    "zombies_freed": 20_000,
+    "bytes_freed": 81_920_000,
+    "frees": "20,000 zombies, 78.1 MiB",
+    "risk": "high",
+    "undo": "none; small files are kept",
+    "steps": 2,
+    "look_first": "sudo zombiescope apply",
+    "do_it": "sudo zombiescope apply --yes --consent delete:/dev/shm/unused-agent",
+    "steps_of": [],
+}
+
+
+def now_document() -> Json:
     return envelope(
         "now",
         severity="critical",
@@ -184,8 +188,8 @@ def now_document() -> Json:
         findings=FINDINGS,
         origin="pinned-shared-memory",
         maker=HOSTILE,
-        remedy=remedy,
-        numbers=numbers,
+        remedy=REMEDY,
+        numbers=numbers_of_now(),
         verdict=f"20,008 dead memory cgroups are still in the kernel and a core is held; made by `{HOSTILE}`",
         chains=[
             ["nic-reset", "saturated-core", "costly-reclaim-walk", "zombie-population", "pinned-shared-memory"],

@@ -109,7 +109,11 @@ def range_document(query: Mapping[str, str]) -> Json:
 
 def events_document(query: Mapping[str, str]) -> Json:
     begin, end, _ = span_of(query)
-    resets = [[NOW - place * 600.0, "eth0 was reset"] for place in range(50) if begin <= NOW - place * 600.0 <= end]
+    resets = [
+        [NOW - 300 - place * 600.0, "eth0 was reset"]
+        for place in range(50)
+        if begin <= NOW - 300 - place * 600.0 <= end
+    ]
     rows = [
         {"id": "zombie-population", "severity": severity, "from": at, "to": to, "words": ""}
         for severity, at, to in (("warning", NOW - 19 * HOUR, NOW - 10 * HOUR), ("critical", NOW - 10 * HOUR, NOW))

@@ -30,6 +30,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
 from zombiescope.facts.agent import Occurrence, ProbeRun, Reading
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
 from zombiescope.host.short_lived import ShortLived
@@ -99,6 +100,7 @@ class Agent:
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
         self._present: dict[str, str] = {}
+        """Findings, and how severe each is."""
         self._failed = 0
         self._said_failures: set[str] = set()
         self._is_ending = False
@@ -212,9 +214,13 @@ class Agent:
         self._due["growth"] = on_the_beat(time.monotonic(), pace)
         self.state.consider_growth()
         findings = self.state.judge().diagnosis.findings
-        present = {each.id: each.summary for each in findings if each.verdict is Verdict.PRESENT}
+        present = {each.id: each.severity.value for each in findings if each.verdict is Verdict.PRESENT}
+        said = {each.id: each.summary for each in findings}
         for name in present.keys() - self._present.keys():
-            self._keeper.happened("finding-present", f"{name}: {present[name]}")
+            self._keeper.happened("finding-present", f"{name}: {said[name]}")
+        for name, severity in present.items():
+            if self._present.get(name) != severity:
+                self._keeper.happened(FINDING_SEVERITY, f"{name}: {severity}")
         for name in self._present.keys() - present.keys():
             self._keeper.happened("finding-gone", name)
         self._present = present

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of an agent: what it knows at each tick, and what a look adds that a child takes when somebody asks for it.
 
-A look is taken no more often than about a thousandth of a core allows. It tells the page alone: metrics and history stay what the
+A look is taken no more often than a thousandth of a core allows. It tells the page alone: metrics and history stay what the
 agent itself has seen, whether anybody looks or not.
 """
 
@@ -27,7 +27,7 @@ from zombiescope.web.shelf import Kept, Pace, Shelf, etag_of
 from zombiescope.web.site import VIEWS
 
 Json = dict[str, Any]
-_PACE = Pace(60.0, 0.0012)
+PACE = Pace(60.0, 0.001)
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 5
 _NOT_LOOKED = Gap("remedy", "no plan was made yet: a look is being taken", "look again in some seconds")
@@ -38,7 +38,7 @@ class AgentPage:
         self, state: State, config: Callable[[], Config], keeper: Keeper, selector: selectors.BaseSelector
     ) -> None:
         self._state, self._config, self._keeper = state, config, keeper
-        self.shelf = Shelf(selector, self._look, _PACE, _LOOK_SECONDS + 8.0)
+        self.shelf = Shelf(selector, self._look, PACE, _LOOK_SECONDS + 8.0)
         self._tick: float | None = None
         self._of_look: object = None
         self._now: Kept | None = None

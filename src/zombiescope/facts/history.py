@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MAKER_PREFIX = "maker."
+FINDING_SEVERITY = "finding-severity"
+"""What happened to a finding that is there: it became so severe."""
 RECLAIM_SECONDS = "reclaim_pass_seconds"
 JOB_FAILURE, JOB_SUCCESS, ACTOR_FAILURE = "job failure", "job success", "actor failure"
 """What a mark of a job's end is called, and of the death of a part of one."""

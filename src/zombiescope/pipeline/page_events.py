@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zombiescope.facts.history import Happening, Interval, Mark, Timeline
+from zombiescope.facts.history import FINDING_SEVERITY, Happening, Interval, Mark, Timeline
 from zombiescope.facts.series import describe
 from zombiescope.history.ranges import Ranges
 from zombiescope.pipeline.page_time import (
@@ -37,7 +37,7 @@ def events(folder: bytes, query: Query) -> Json:
     for lane, title, kinds in _LANES:
         inside = [each for each in happenings if each.what in kinds and asked.begin <= each.at <= asked.end]
         lanes.append(_marks(lane, title, inside, asked))
-    known = {kind for _, _, kinds in _LANES for kind in kinds} | {"finding-present", "finding-gone"}
+    known = {kind for _, _, kinds in _LANES for kind in kinds} | {"finding-present", "finding-gone", FINDING_SEVERITY}
     for what in dict.fromkeys(each.what for each in happenings if each.what not in known):
         inside = [each for each in happenings if each.what == what and asked.begin <= each.at <= asked.end]
         lanes.append(_marks(what, describe(what.replace("-", "_")).title, inside, asked))
@@ -80,28 +80,49 @@ def _told(each: Happening) -> str:
     )
 
 
-def _findings(happenings: Iterable[Happening], asked: Asked) -> Json:
-    """From when it came to when it went; an agent that began anew says anew what is there."""
-    open_ones: dict[str, tuple[float, str]] = {}
-    rows: list[Json] = []
+class _Findings:
+    """From when each came, or became so severe, to when that ended; an agent that began anew says anew what is there."""
 
-    def close(name: str, at: float) -> None:
-        since, words = open_ones.pop(name)
-        if at >= asked.begin and since <= asked.end:
-            rows.append({"id": name, "from": max(since, asked.begin), "to": min(at, asked.end), "words": words})
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._open: dict[str, tuple[float, str, str | None]] = {}
+        """Since when, its words, and how severe it is."""
+        self.rows: list[Json] = []
 
-    for each in happenings:
+    def take(self, each: Happening) -> None:
         name, _, words = each.detail.partition(": ")
         if each.what == "finding-present":
-            open_ones.setdefault(name, (each.at, words))
-        elif each.what == "finding-gone" and name in open_ones:
-            close(name, each.at)
+            self._open.setdefault(name, (each.at, words, None))
+        elif each.what == FINDING_SEVERITY and name in self._open:
+            since, said, before = self._open[name]
+            if before not in (None, words):
+                self._close(name, each.at)
+                since = each.at
+            self._open[name] = (since, said, words)
+        elif each.what == "finding-gone":
+            self._close(name, each.at)
         elif each.what == "agent-ended":
-            for still in list(open_ones):
-                close(still, each.at)
-    for name in list(open_ones):
-        close(name, asked.end)
-    return {"id": "findings", "title": "Findings", "kind": "stretches", "rows": rows}
+            self.end(each.at)
+
+    def end(self, at: float) -> None:
+        for name in list(self._open):
+            self._close(name, at)
+
+    def _close(self, name: str, at: float) -> None:
+        if name not in self._open:
+            return
+        since, words, severity = self._open.pop(name)
+        if at >= self._asked.begin and since <= self._asked.end:
+            row = {"id": name, "from": max(since, self._asked.begin), "to": min(at, self._asked.end)}
+            self.rows.append({**row, "severity": severity, "words": words})
+
+
+def _findings(happenings: Iterable[Happening], asked: Asked) -> Json:
+    found = _Findings(asked)
+    for each in happenings:
+        found.take(each)
+    found.end(asked.end)
+    return {"id": "findings", "title": "Findings", "kind": "stretches", "rows": found.rows}
 
 
 def compare(folder: bytes, query: Query) -> Json:

@@ -14,7 +14,7 @@ from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import JOB_FAILURE, JOB_SUCCESS, Interval, Mark, Timeline
+from zombiescope.facts.history import FINDING_SEVERITY, JOB_FAILURE, JOB_SUCCESS, Interval, Mark, Timeline
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
@@ -169,6 +169,8 @@ def _add_history(axis: _Axis, past: Past, end: float) -> None:
     by_kind: dict[str, list[Mark]] = {kind: [] for kind in IN_HISTORY.values()}
     holes: dict[str, list[Interval]] = {}
     for happening in found.happenings:
+        if happening.what == FINDING_SEVERITY:
+            continue  # of a finding that is on the axis already
         what = IN_HISTORY.get(happening.what, happening.what)
         if NOT_KEPT in happening.detail:
             holes.setdefault(what, []).append(Interval(happening.at - _MINUTE, happening.at))

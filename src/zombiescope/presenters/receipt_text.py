@@ -12,18 +12,11 @@ from rich.text import Text
 from zombiescope.analysis.comparing import ShareChange
 from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.names import zombies_said
-<<<<<<< HEAD
 from zombiescope.facts.recovery import Measure, Row
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
-from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.layout import Block, Command, Prose
 from zombiescope.presenters.receipt_json import Done, Kept, Seen
-=======
-from zombiescope.facts.pressure import Vitals
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
-from zombiescope.presenters.layout import Block, Command
-from zombiescope.presenters.receipt_json import Done, Kept
->>>>>>> words
 from zombiescope.remedies.plan import Undo
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
@@ -66,8 +59,8 @@ def _came(step: Done) -> str:
     return f"   freed {step.zombies_freed:,} ({predicted})"
 
 
-<<<<<<< HEAD
-def render_verify_text(seen: Seen, undo: str = "") -> list[RenderableType]:
+def render_verify_text(seen: Seen, lines: tuple[str, str] = ("", "")) -> list[RenderableType]:
+    """`lines`: what to type to take it back, and to look again."""
     outcome = seen.outcome
     columns = (
         Column("", is_number=False, least_width=12),
@@ -85,10 +78,10 @@ def render_verify_text(seen: Seen, undo: str = "") -> list[RenderableType]:
     unknown = [row.what for row in seen.rows if row not in told]
     if unknown:
         parts.append(Prose(f"not measured here: {', '.join(unknown)}", "dim"))
-    return [*parts, Text(), _then(seen, undo)]
+    return [*parts, Text(), _then(seen, *lines)]
 
 
-def _then(seen: Seen, undo: str) -> Command:
+def _then(seen: Seen, undo: str, again: str) -> Command:
     verdict, action = seen.outcome.verdict, seen.action
     if verdict is Held.NOT_HELD and action:
         return Command("to take it back", undo or f"zombiescope undo {action} --yes")
@@ -97,41 +90,8 @@ def _then(seen: Seen, undo: str) -> Command:
     if verdict is Held.INCONCLUSIVE and action is None:
         return Command("to keep a history to compare with", "zombiescope agent")
     if verdict is Held.INCONCLUSIVE:
-        return Command("to watch for longer", f"zombiescope verify {action} --window 3600")
+        return Command("to watch for longer", f"{again or f'zombiescope verify {action}'} --window 3600")
     return Command("to look at the host", "zombiescope scan")
-=======
-def render_verify_text(
-    action: str, outcome: Outcome, before: Vitals, after: Vitals, lines: tuple[str, str] = ("", "")
-) -> list[RenderableType]:
-    """`lines`: what to type to take it back, and to look again."""
-    columns = (Column("", is_number=False), Column("before"), Column("after"))
-    rows = [
-        ("zombies of the plan", count(before.ours), count(after.ours)),
-        ("growth per hour", _rate(before.slope_per_hour), _rate(after.slope_per_hour)),
-        ("restarts of the maker", count(before.restarts), count(after.restarts)),
-        ("zombies of the host", count(before.zombies), count(after.zombies)),
-        ("one sweep", duration(before.sweep_seconds), duration(after.sweep_seconds)),
-        ("saturated core time", duration(before.saturated_seconds), duration(after.saturated_seconds)),
-        ("throttled time", duration(before.throttled_seconds), duration(after.throttled_seconds)),
-        ("window", duration(before.seconds), duration(after.seconds)),
-    ]
-    parts: list[RenderableType] = [
-        Text(f"{outcome.verdict}: {outcome.why}", style=_STYLES[outcome.verdict]),
-        Text(),
-        Fitting(columns, rows),
-    ]
-    return [*parts, Text(), _after(action, outcome, *lines)]
-
-
-def _after(action: str, outcome: Outcome, undo: str, again: str) -> Command:
-    match outcome.verdict:
-        case Held.NOT_HELD:
-            return Command("to take it back", undo or f"zombiescope undo {action} --yes")
-        case Held.INCONCLUSIVE:
-            return Command("to watch again", again or f"zombiescope verify {action}")
-        case _:
-            return Command("to look at the host", "zombiescope scan")
->>>>>>> words
 
 
 def _name(row: Row) -> str:

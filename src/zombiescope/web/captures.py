@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from zombiescope.errors import UsageError
-from zombiescope.pipeline.profile_events import Span, marks_of
+from zombiescope.facts.names import shown
+from zombiescope.host.safe_open import open_regular
+from zombiescope.pipeline import profile_events
+from zombiescope.profiler.formats.capture_heading import LEAD, MOST_HEADING_BYTES, Span, read_span
 
 Json = dict[str, Any]
 Query = Mapping[str, str]
@@ -40,10 +45,8 @@ def listed(folder: bytes | None) -> Json:
 
 
 def _row(stored: Any) -> Json:
-    from zombiescope.profiler.files.store import span_of  # noqa: PLC0415
-
-    about = stored.about
-    begin, end, samples = span_of(stored.path) if about else (None, None, None)
+    about, span = stored.about, _span(stored.path)
+    begin, end, samples = (span.begin, span.end, span.samples) if span else (None, None, None)
     return {
         "name": stored.name,
         "from": begin,
@@ -58,6 +61,34 @@ def _row(stored: Any) -> Json:
         "triggered": about.ring if about and about.ring else None,
         "is_damaged": about is None,
     }
+
+
+SUFFIX = b".zscap"
+
+
+def marks(folder: bytes | None, since: float, until: float) -> list[list[object]]:
+    """Captures of that time: begin, end, name and whether something was the reason for it. Without numpy, for a time axis."""
+    found: list[list[object]] = []
+    names = []
+    if folder is not None:
+        with suppress(OSError):
+            names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
+    for name in names[-_MOST:]:
+        span = _span(os.path.join(folder or b"", name))
+        if span and span.begin is not None and span.begin <= until and (span.end or span.begin) >= since:
+            found.append([span.begin, span.end, shown(name[: -len(SUFFIX)]), bool(span.ring)])
+    return found
+
+
+def _span(path: bytes) -> Span | None:
+    """None: it cannot be read, or is damaged."""
+    try:
+        with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
+            lead = file.read(LEAD.size)
+            _, length = LEAD.unpack(lead)
+            return read_span(lead + file.read(min(length, MOST_HEADING_BYTES)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error):
+        return None
 
 
 def _gap(reason: str, hint: str) -> Json:
@@ -76,15 +107,15 @@ def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) 
         raise UsageError("there is no such capture", "it is not in the folder of captures", "zombiescope profile list")
     opened = open_capture(folder, os.fsdecode(paths[name]))
     if question == "marks":
-        marks = marks_of(_span_of(opened.capture), state, None)
-        return {field: [one._asdict() for one in each] for field, each in marks._asdict().items()}
+        told = profile_events.marks_of(_span_of(opened.capture), state, None)
+        return {field: [one._asdict() for one in each] for field, each in told._asdict().items()}
     found = ProfileApi(opened, {}).answer(f"/api/{question}", query)
     assert found is not None
     return found
 
 
-def _span_of(capture: Any) -> Span | None:
+def _span_of(capture: Any) -> profile_events.Span | None:
     clock = capture.about.clock
     if capture.began is None or clock is None:
         return None
-    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
+    return profile_events.Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)

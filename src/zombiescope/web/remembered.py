@@ -55,7 +55,12 @@ def _of_time(of: Remembered, path: str) -> Question | None:
                 "follows": page_events.follows,
                 "cores": page_cores.cores,
             }[path]
-            return ask(of.state, query)
+            found = ask(of.state, query)
+            if path == "events":
+                kept = captures.marks(of.captures, found["from"], found["to"])
+                lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
+                found["lanes"].append(lane)
+            return found
         except ObservationError as error:
             gap = {"fact": "series", "reason": error.why, "hint": error.hint}
             return {"schema": f"zombiescope.{path}/1", **_EMPTY, "gaps": [gap]}

@@ -148,3 +148,22 @@ def test_damaged_hours_are_left_out_and_said(folder: bytes) -> None:
     found = asked(folder, 0, 3 * HOUR, 36)
     assert "damaged" in found["gaps"][0]["reason"]  # type: ignore[index]
     assert found["series"]["zombies"]["high"][0] is None  # type: ignore[index]
+
+
+def test_a_finding_is_a_stretch_for_as_long_as_it_is_there_and_so_severe(tmp_path: Path) -> None:
+    told = [
+        (0.0, "agent-began", ""), (100.0, "finding-present", "zombie-population: 1,500"),
+        (101.0, "finding-severity", "zombie-population: warning"), (500.0, "finding-severity", "zombie-population: critical"),
+        (800.0, "finding-gone", "zombie-population"), (900.0, "finding-present", "nic-reset: once"), (1000.0, "agent-ended", ""),
+    ]  # fmt: skip
+    log = AppendLog(str(tmp_path / "history.log"))
+    log.append([Happening(number, BEGIN + at, "boot", what, words) for number, (at, what, words) in enumerate(told, 1)])
+    log.close()
+    query = {"from": str(BEGIN), "to": str(BEGIN + HOUR)}
+    lanes = page_events.events(os.fsencode(tmp_path), query)["lanes"]
+    rows = [(row["id"], row["severity"], row["from"] - BEGIN, row["to"] - BEGIN) for row in lanes[0]["rows"]]
+    assert rows == [
+        ("zombie-population", "warning", 100.0, 500.0), ("zombie-population", "critical", 500.0, 800.0),
+        ("nic-reset", None, 900.0, 1000.0),
+    ]  # fmt: skip
+    assert "finding-severity" not in [lane["id"] for lane in lanes]

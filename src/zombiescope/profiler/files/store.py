@@ -12,7 +12,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.symbol_files import map_file
-from zombiescope.profiler.formats.capture_file import read_about, read_span
+from zombiescope.profiler.formats.capture_file import read_about
 from zombiescope.profiler.stacks.capture import BrokenCapture, Stored
 
 SUFFIX = b".zscap"
@@ -57,13 +57,6 @@ def _entry(path: bytes, name: bytes) -> Stored:
     with contextlib.suppress(OSError, BrokenCapture):
         about = read_about(map_file(path))
     return Stored(path, shown(name[: -len(SUFFIX)]), seen.st_size, seen.st_mtime, about)
-
-
-def span_of(path: bytes) -> tuple[float | None, float | None, int | None]:
-    """When a stored capture began and ended, and how many samples it has; nothing where it is damaged."""
-    with contextlib.suppress(OSError, BrokenCapture):
-        return read_span(map_file(path))
-    return None, None, None
 
 
 def find(folder: bytes, name: str) -> bytes:

@@ -17,19 +17,17 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
+from zombiescope.profiler.formats.capture_heading import LEAD, MAGIC, SCHEMA, read_heading
 from zombiescope.profiler.stacks.arrays import U32, Numbers, dense_ids
 from zombiescope.profiler.stacks.call_tree import ROOT_FRAME, CallTree
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Clock
 
-MAGIC = b"ZSCAPT01"
-SCHEMA = "zombiescope.capture/1"
 _LEVEL = 1
 _NO_REPEATS = ("time", "node", "thread", "tree_rest")
 """Columns in which looking for repeated stretches costs time and finds little."""
 _NOISE_BITS = 6.4
 _PROBED_BYTES = 1 << 14
-_LEAD = struct.Struct("<8sI")
-_MOST_HEADING_BYTES, _MOST_ROWS, _MOST_TEXT_BYTES = 16 << 20, 1 << 28, 256 << 20
+_MOST_ROWS, _MOST_TEXT_BYTES = 1 << 28, 256 << 20
 _MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
 _DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
@@ -45,7 +43,7 @@ def encode(capture: Capture) -> Iterator[bytes]:
     heading = json.dumps(
         {"schema": SCHEMA, "about": about_document(capture.about), "columns": [entry for entry, _ in columns]}
     ).encode()
-    yield _LEAD.pack(MAGIC, len(heading))
+    yield LEAD.pack(MAGIC, len(heading))
     yield heading
     for _, packed in columns:
         yield packed
@@ -179,7 +177,7 @@ def _sizes(rests: U32) -> U32:
 def decode(raw: bytes | memoryview) -> Capture:
     buffer = memoryview(raw)
     try:
-        heading, at = _heading(buffer)
+        heading, at = read_heading(buffer)
         columns, texts = _unpack_all(buffer, heading, at)
         return _capture(heading["about"], columns, texts)
     except _DAMAGE as error:
@@ -189,37 +187,10 @@ def decode(raw: bytes | memoryview) -> Capture:
 def read_about(raw: bytes | memoryview) -> About:
     """The heading alone: cheap, for lists."""
     try:
-        heading, _ = _heading(memoryview(raw))
+        heading, _ = read_heading(memoryview(raw))
         return _about(heading["about"])
     except _DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
-
-
-def read_span(raw: bytes | memoryview) -> tuple[float | None, float | None, int]:
-    """From the heading alone: when it began and ended, in seconds since the epoch, where it tells, and how many samples it has."""
-    try:
-        heading, _ = _heading(memoryview(raw))
-        entry = next(each for each in heading["columns"] if each["name"] == "time")
-        clock, rows = _about(heading["about"]).clock, int(entry["rows"])
-        if clock is None or not rows:
-            return None, None, rows
-        last = entry.get("last")
-        end = clock.on_wall(int(last)) / 1e9 if isinstance(last, int) else None
-        return clock.on_wall(int(entry["first"])) / 1e9, end, rows
-    except (*_DAMAGE, StopIteration) as error:
-        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
-
-
-def _heading(buffer: memoryview) -> tuple[dict[str, Any], int]:
-    if len(buffer) < _LEAD.size:
-        raise ValueError(f"it has {len(buffer)} bytes")
-    magic, length = _LEAD.unpack_from(buffer)
-    if magic != MAGIC or length > _MOST_HEADING_BYTES:
-        raise ValueError("it does not begin as a stored capture does")
-    heading = json.loads(bytes(buffer[_LEAD.size : _LEAD.size + length]))
-    if not isinstance(heading, dict) or heading.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is not {SCHEMA}")
-    return heading, _LEAD.size + length
 
 
 def _unpack_all(buffer: memoryview, heading: dict[str, Any], at: int) -> tuple[dict[str, Numbers], dict[str, Any]]:

@@ -33,11 +33,3 @@ export function names(column = EMPTY, count) {
   }
   return { names: found, codes };
 }
-
-// The place of each name in the order of names: sorting rows is sorting numbers.
-export function ranks({ names: list }) {
-  const order = Array.from(list.keys()).sort((a, b) => (list[a] === list[b] ? 0 : list[a] === null ? 1 : list[b] === null ? -1 : list[a] < list[b] ? -1 : 1));
-  const rank = new Uint32Array(list.length);
-  order.forEach((code, place) => { rank[code] = place; });
-  return rank;
-}

@@ -21,7 +21,7 @@ function changeWords(row) {
   const now = valueOf(row, "a"), then = valueOf(row, "b");
   if (now === null || then === null) return null;
   if (Math.abs(now - then) <= 1e-9 * Math.max(1, Math.abs(now))) return "none";
-  if (row.unit === "share") return `${now > then ? "+" : "−"}${figure(Math.abs(Math.round(1000 * (now - then)) / 10))} points`;
+  if (row.unit === "share") return Math.abs(now - then) < 0.005 ? "none" : `${now > then ? "+" : "−"}${Math.round(Math.abs(100 * (now - then)))} points`;
   if (row.unit === "cgroups") return `${now > then ? "+" : "−"}${count(Math.abs(now - then))}`;
   return then > 0 && now > 0 ? `${figure(now / then)} ×` : `${now > then ? "+" : "−"}${measured(Math.abs(now - then), row.unit)}`;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every zombie as typed columns, and the questions asked of them: groups, filters, orders.
-import { names, numbers, ranks } from "./columns.js";
-import { filtered, sorted } from "./slices.js";
+import { names, numbers } from "./columns.js";
+import { filtered, ranks, sorted } from "./slices.js";
 
 const AGES = [[60, "less than a minute"], [600, "1 to 10 minutes"], [3600, "10 to 60 minutes"], [21600, "1 to 6 hours"], [86400, "6 to 24 hours"], [604800, "1 to 7 days"], [Infinity, "more than a week"]];
 const MOST_FILES = 500;
@@ -13,7 +13,7 @@ export function herd(document) {
     count, at: document.at, document, words: document.words || {},
     id: numbers(columns.id, count), born: numbers(columns.born, count), died: numbers(columns.died, count), bytes: numbers(columns.bytes, count), refs: numbers(columns.refs, count),
     maker: of("maker"), parent: of("parent"), folder: of("folder"), name: of("name"), pin: of("pin"), pins: of("pins"),
-    fileFolder: of("file_folder"), fileName: of("file_name"), holder: of("holder"), freedBy: of("freed_by"), groupings: new Map(),
+    fileFolder: of("file_folder"), fileName: of("file_name"), holder: of("holder"), freedBy: of("freed_by"), groupings: new Map(), summed: new Map(),
   };
   made.lived = made.died.map((died, row) => died - made.born[row]);
   return made;
@@ -46,6 +46,7 @@ function groupedBy(made, by) {
     }
     return { title: "dead for", names: [...AGES.map(([, name]) => name), null], codes, inOrder: true };
   }
+  if (made.fileName.names.length > MOST_FILES) return { title: "folder of the file", ...made.fileFolder };
   const files = names({ values: Array.from({ length: made.count }, (_, row) => fileOf(made, row)) }, made.count);
   return files.names.length <= MOST_FILES ? { title: "file", ...files } : { title: "folder of the file", ...made.fileFolder };
 }
@@ -57,6 +58,11 @@ export function wordOf(made, by, name) {
 
 // Sums of every group: how many, how many bytes, the pin that most have, the youngest and oldest.
 export function groups(made, by) {
+  if (!made.summed.has(by)) made.summed.set(by, sums(made, by));
+  return made.summed.get(by);
+}
+
+function sums(made, by) {
   const { codes, names: list, inOrder } = grouping(made, by), size = list.length;
   const zombies = new Uint32Array(size), held = new Float64Array(size), youngest = new Float64Array(size).fill(Infinity), oldest = new Float64Array(size).fill(-Infinity), pins = new Uint32Array(size * made.pin.names.length);
   for (let row = 0; row < made.count; row++) {
@@ -107,12 +113,17 @@ function matcher(made, wanted) {
 
 const after = (a, b) => (a === b ? 0 : Number.isNaN(a) ? (Number.isNaN(b) ? 0 : 1) : Number.isNaN(b) ? -1 : a - b);
 
-export function inOrder(made, rows, by, down, isStale) {
+export async function inOrder(made, rows, by, down, isStale) {
   const numeric = { born: made.born, died: made.died, lived: made.lived, id: made.id, bytes: made.bytes, refs: made.refs }[by];
   const columns = { maker: [made.maker], pin: [made.pins], parent: [made.parent], path: [made.folder, made.name], file: [made.fileFolder, made.fileName], freed: [made.freedBy] }[by];
   let compare = numeric ? (a, b) => after(numeric[a], numeric[b]) : () => 0;
   if (columns) {
-    const keyed = columns.map((column) => [column.codes, ranks(column)]);
+    const keyed = [];
+    for (const column of columns) {
+      const rank = await ranks(column, isStale);
+      if (!rank) return null;
+      keyed.push([column.codes, rank]);
+    }
     compare = (a, b) => {
       for (const [codes, rank] of keyed) if (rank[codes[a]] !== rank[codes[b]]) return rank[codes[a]] - rank[codes[b]];
       return 0;

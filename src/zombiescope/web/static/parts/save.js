@@ -8,7 +8,7 @@ const EMPTY = '<script type="application/json" id="documents">{}</' + "script>";
 export async function saveView(pulse, view) {
   if (!pulse || isFile()) { say("This is a saved file already"); return; }
   const documents = { ...Object.fromEntries(answeredDocuments()) };
-  documents["/api/v1/page"] = { ...pulse, mode: "file", is_live: false, poll_seconds: null };
+  documents["/api/v1/page"] = { ...pulse, mode: "file", is_live: false, was_live: pulse.is_live, poll_seconds: null };
   documents["#"] = location.hash || "#/now";
   const shell = await (await fetch("/save.html")).text();
   const text = JSON.stringify(documents).replaceAll("<", "\\u003c");

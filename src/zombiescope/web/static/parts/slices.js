@@ -27,6 +27,19 @@ export async function filtered(count, keep, isStale) {
   return found.slice(0, kept);
 }
 
+// The place of each name in the order of names: sorting rows is sorting numbers. Worked out once for a column.
+export async function ranks(column, isStale) {
+  if (!column.ranks) {
+    const { names } = column, codes = new Uint32Array(names.length);
+    for (let code = 0; code < codes.length; code++) codes[code] = code;
+    const order = await sorted(codes, (a, b) => (names[a] === names[b] ? 0 : names[a] === null ? 1 : names[b] === null ? -1 : names[a] < names[b] ? -1 : 1), isStale);
+    if (!order) return null;
+    column.ranks = new Uint32Array(names.length);
+    order.forEach((code, place) => { column.ranks[code] = place; });
+  }
+  return column.ranks;
+}
+
 // A merge sort by runs, stable. `compare` takes two rows.
 export async function sorted(rows, compare, isStale) {
   const rest = slicer(isStale);

@@ -4,7 +4,7 @@ import { useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
 import { choose, go, link } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
-import { stepped, useKept } from "../parts/kept.js";
+import { moves, stepped, useKept } from "../parts/kept.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
 import { Behind, Gap, Name, Panel, Pick } from "../parts/marks.js";
@@ -18,7 +18,7 @@ const LETTERS = { K: ["saturated", "h4"], k: ["kernel", "h3"], s: ["softirq", "c
 
 export function Cores({ query, pulse }) {
   const { kept } = useKept(pulse), span = Number(query.span) || 86400;
-  const to = query.to ? Number(query.to) : stepped(kept ? kept.to : pulse.at, span, pulse.is_live), from = query.from ? Number(query.from) : to - span;
+  const to = query.to ? Number(query.to) : stepped(kept ? kept.to : pulse.at, span, moves(pulse)), from = query.from ? Number(query.from) : to - span;
   const cores = useDocument(`/api/v1/cores?from=${rounded(from, to - from)}&to=${rounded(to, to - from)}&points=360`, ""), look = useDocument("/api/v1/window", version(pulse, "window", true)), [at, setAt] = useState(0);
   const data = cores.data && { ...cores.data, window: cores.data.window || look.data || null };
   const list = data ? stretchesOf(data) : [], captures = useDocument("/api/v1/captures"), hasCaptures = !captures.data || captures.data.captures.length > 0;

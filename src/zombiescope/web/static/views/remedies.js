@@ -2,7 +2,7 @@
 // Remedies: what was done, did it hold? The plan step by step, what was applied with its check, and whether it can be undone, in words.
 import { html } from "../parts/html.js";
 import { useDocument } from "../parts/ask.js";
-import { stepped, useKept } from "../parts/kept.js";
+import { moves, stepped, useKept } from "../parts/kept.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
 import { Command, Gap, Name, Panel, Prose, Severity, copy } from "../parts/marks.js";
@@ -20,7 +20,7 @@ const since = (time) => milliseconds(time) / 1000;
 function useSides(pulse, action) {
   const { kept } = useKept(pulse), begun = action && since(action.begun_at), ended = action && since(action.ended_at || action.begun_at);
   const isKept = kept && begun > kept.from + 60 && ended < kept.to - 10;
-  return useDocument(isKept ? `/api/v1/compare?a=${Math.round(ended)}..${Math.round(stepped(kept.to, 86400, pulse.is_live))}&b=${Math.round(Math.max(kept.from, begun - 600))}..${Math.round(begun)}` : "");
+  return useDocument(isKept ? `/api/v1/compare?a=${Math.round(ended)}..${Math.round(stepped(kept.to, 86400, moves(pulse)))}&b=${Math.round(Math.max(kept.from, begun - 600))}..${Math.round(begun)}` : "");
 }
 
 export function Remedies({ pulse }) {

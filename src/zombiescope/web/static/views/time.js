@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
 import { choose, go } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
-import { stepped, useKept } from "../parts/kept.js";
+import { moves, stepped, useKept } from "../parts/kept.js";
 import { useKeys } from "../parts/keys.js";
 import { Behind, Failure, Gap, Panel, Pick } from "../parts/marks.js";
 import { rounded, scale, within } from "../parts/axis.js";
@@ -25,7 +25,7 @@ export function Time({ query, pulse, live }) {
   const { series, kept } = useKept(pulse), told = series.data;
   if (!kept && !told && !series.error) return html`<h1 class="vh">Time</h1><p class="reading">reading</p>`;
   if (!kept) return html`<h1 class="answer">Nothing is remembered here.</h1><${Panel} title="No history"><p><${Gap} reason="no history is kept" /> ${[...(told?.gaps || []), ...(pulse.gaps || [])][0]?.reason || series.error?.message || "no history is kept"}. Would help: <code>zombiescope agent --state /var/lib/zombiescope</code></p><//>`;
-  return html`<${Kept} query=${query} series=${series} kept=${kept} live=${live} />`;
+  return html`<${Kept} query=${query} pulse=${pulse} series=${series} kept=${kept} live=${live} />`;
 }
 
 // While live and without a chosen window the axis follows the newest; then times in the address are absolute.
@@ -38,8 +38,8 @@ function useWindow(query, kept, isLive) {
   return { ...(Number.isFinite(asked.from + asked.to) && asked.to > asked.from ? asked : { from: kept.to - 86400, to: kept.to }), bounds, isChosen };
 }
 
-function Kept({ query, series, kept, live }) {
-  const shown = useWindow(query, kept, live === "live"), { from, to, bounds } = shown, span = to - from;
+function Kept({ query, pulse, series, kept, live }) {
+  const shown = useWindow(query, kept, moves(pulse)), { from, to, bounds } = shown, span = to - from;
   const [cursor, setCursor] = useState(null), [drag, setDrag] = useState(null), lanes = useRef(null);
   const asks = `from=${rounded(from, span)}&to=${rounded(to, span)}`;
   const ranged = useDocument(`/api/v1/range?${asks}&points=${POINTS}`), events = useDocument(`/api/v1/events?${asks}`);
