@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 """How each is asked, and how its first line begins."""
 KEPT = ("6.1-v2", "7.2-v2-swap", "loop-leaks", "tmpfs", "visible-leak")
 """Recorded machines whose every report is kept word for word."""
-Answers = dict[str, Sequence[RenderableType]]
+Answers = Mapping[str, Sequence[RenderableType]]
 
 
 def answers(root: str, wanted: Iterable[str] = COMMANDS) -> Answers:
