@@ -59,7 +59,7 @@ def opened(browser: Browser) -> tuple[Page, CDPSession]:
 
 def busy_ms(devtools: CDPSession) -> float:
     found: dict[str, Any] = devtools.send("Performance.getMetrics")
-    return 1000 * next(one["value"] for one in found["metrics"] if one["name"] == "TaskDuration")
+    return 1000.0 * float(next(one["value"] for one in found["metrics"] if one["name"] == "TaskDuration"))
 
 
 def tell(what: str, ours: float, target: float, unit: str) -> None:
@@ -67,7 +67,7 @@ def tell(what: str, ours: float, target: float, unit: str) -> None:
 
 
 def first_view(browser: Browser, address: str) -> None:
-    best = []
+    best, wire = [], 0.0
     for _ in range(5):
         page, devtools = opened(browser)
         before = busy_ms(devtools)

@@ -162,11 +162,11 @@ def main(only: list[str]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack, sync_playwright() as playwright:
         opened = {"lab": lab, "incident": incident}
-        worlds = {
-            name: stack.enter_context(opened[name](Path(folder) / name))
-            for name in dict.fromkeys(picture.world for picture in chosen)
-            if (Path(folder) / name).mkdir() is None
-        }
+        worlds = {}
+        for name in dict.fromkeys(picture.world for picture in chosen):
+            place = Path(folder) / name
+            place.mkdir()
+            worlds[name] = stack.enter_context(opened[name](place))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for picture in chosen:
             path = take(browser, picture, worlds[picture.world])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from selectors import BaseSelector
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -56,9 +57,9 @@ def _is_strange(address: str) -> bool:
 
 
 @contextmanager
-def watched(browser: Browser, **options: object) -> Iterator[Watched]:
-    settings: dict[str, object] = {"viewport": {"width": 1440, "height": 900}, **options}
-    context = browser.new_context(**settings)  # type: ignore[arg-type]  (playwright's keywords, chosen by each test)
+def watched(browser: Browser, **options: Any) -> Iterator[Watched]:
+    settings: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}, **options}
+    context = browser.new_context(**settings)
     found = Watched(context)
     yield found
     context.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 from tests.browser.conftest import heading, ready, served, until, visit, watched
-from tests.browser.written import HOSTILE, Written, now_document, zombies_document
-from tests.browser.written_time import DAY, NOW
+from tests.browser.written import Written, now_document, zombies_document
+from tests.browser.written_time import DAY, HOSTILE, NOW
 
 ANSWERS = {
     "now": "20,008 dead memory cgroups are still in the kernel and a core is held",

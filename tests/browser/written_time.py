@@ -178,13 +178,21 @@ def compare_document(query: Mapping[str, str]) -> Json:
     )
 
 
+def busy_core(hours: float) -> float:
+    return 0.95 if hours > 15 else 0.1
+
+
+def calm_core(hours: float) -> float:
+    return 0.1 if hours else 0.0
+
+
 def cores_document(query: Mapping[str, str]) -> Json:
     begin, end, points = span_of(query)
     cores = [
         {
             "core": core,
             "label": f"core {core}",
-            "share": line(lambda hours, core=core: 0.95 if core == 1 and hours > 15 else 0.1, begin, end, points),
+            "share": line(busy_core if core == 1 else calm_core, begin, end, points),
             "saturated_seconds": 412.0 if core == 1 else 0.0,
         }
         for core in (1, *(core for core in range(16) if core != 1))
