@@ -24,7 +24,21 @@ COMMANDS = {
     "history": (["--state", "FOLDER/none", "--json"], {3}),
     "verify": (["--state", "FOLDER/none", "--json"], {2}),
     "explain": (["zombie-population"], {0}),
+    "self-check": (["--json"], {0, 3}),
+    "licenses": ([], {0}),
 }
+ELSEWHERE = {
+    "agent": "has a test of its own",
+    "apply": "acts; without --yes it is the plan",
+    "undo": "acts",
+    "profile": "reads and writes captures",
+    "fleet": "asks other hosts",
+    "serve": "serves what the reading commands say",
+    "export": "prints what is shipped",
+    "help": "prints what is shipped",
+    "completion": "prints what is shipped",
+}
+"""Commands that are not tried on every strange host, and why."""
 _OPTIONAL = {"reasons[].waiver", "units[].makes_cgroups"}
 """Null says that there is none; and of an agent, that nobody knows."""
 
