@@ -21,7 +21,7 @@ from zombiescope.web.page import Pages, PageServer
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")
 PATIENCE_MS = int(os.environ.get("ZOMBIESCOPE_PATIENCE_MS", "180000"))
-BROKEN_LINE = "Failed to load resource: net::ERR_CONNECTION"
+BROKEN_LINE = "Failed to load resource: "
 """What Chromium itself says of a server that is away."""
 
 
