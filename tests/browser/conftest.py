@@ -42,6 +42,7 @@ class Watched:
         self.context = context
         self.problems: list[str] = []
         self.strangers: list[str] = []
+        self.forgives = "\0"
         context.set_default_timeout(PATIENCE_MS)
         context.on("page", self._follow)
 
@@ -63,7 +64,7 @@ def watched(browser: Browser, **options: Any) -> Iterator[Watched]:
     found = Watched(context)
     yield found
     context.close()
-    assert found.problems == []
+    assert [text for text in found.problems if not text.startswith(found.forgives)] == []
     assert found.strangers == []
 
 
