@@ -46,7 +46,7 @@ export async function get(path, signal) {
   if (answer.status === 202) return { making: document || {} };
   if (!answer.ok) {
     const told = document || {};
-    throw new AskError(told.error || text.trim() || `answered ${answer.status}`, told.why, told.hint);
+    throw Object.assign(new AskError(told.error || text.trim() || `answered ${answer.status}`, told.why, told.hint), { isBusy: answer.status === 503 });
   }
   if (document === null) throw new AskError("The server's answer is no JSON.");
   if (tag) tags.set(path, { tag, document });
@@ -96,7 +96,8 @@ export function useDocument(path, version = "") {
         setState((old) => (old.data === document ? old : { data: document, path }));
       } catch (error) {
         if (aborting.signal.aborted || error.name === "AbortError") return;
-        setState((old) => (error.isLost && old.data ? old : { error, path }));
+        setState((old) => ((error.isLost || error.isBusy) && old.data ? old : { error, path }));
+        if (error.isBusy) timer = setTimeout(ask, 2000); // it begins, or has too much to do
       }
       settle(token, true);
     };
