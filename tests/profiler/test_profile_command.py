@@ -121,7 +121,7 @@ def test_export_and_import_again(place: Path, form: str, capsys: pytest.CaptureF
         (("heatmap", "DATA", "--core", "7"), 2, "the capture has no sample of it"),
         (("export", "DATA", "--form", "pprof", "--pid", "4242"), 3, "no sample"),
         (("flame", "DATA", "--svg", "/nonexistent/x.svg"), 3, "cannot write"),
-        (("import", "DATA", "--name", "../x"), 2, "plain file name"),
+        (("import", "DATA", "--name", "../x"), 2, "regular file name"),
     ],
 )
 def test_refusals_say_what_and_why(

@@ -63,7 +63,8 @@ def test_no_module_that_we_import_is_left_out() -> None:
         for found in re.findall(r"^\s*(?:import|from) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     wrapped = {"ssl": "_ssl", "curses": "_curses", "asyncio": "_asyncio", "multiprocessing": "_multiprocessing"}
-    assert not {wrapped.get(name, name) for name in imported} & set(LEFT_OUT)
+    optional = {"ssl"}  # `fleet` asks over https with it, and says that this build has no TLS
+    assert not {wrapped.get(name, name) for name in imported - optional} & set(LEFT_OUT)
 
 
 def test_a_step_is_made_once_and_again_when_its_inputs_change(tmp_path: Path) -> None:
