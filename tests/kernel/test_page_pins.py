@@ -349,6 +349,13 @@ def test_without_time_nothing_is_claimed_and_it_is_said(maker: Maker) -> None:
 def test_the_census_of_pages_agrees_with_what_was_written(maker: Maker) -> None:
     maker.die(b"tmpfs", maker.tmpfs(b"file", 7))
     drain()
+
+    def is_offline() -> bool:
+        """The kernel may take a moment, and a batch of another CPU may hold some of its pages."""
+        found = read_page_census(HOST, memory(), [maker.prefix])
+        return isinstance(found, PageCensus) and found.by_parent[maker.prefix].shmem == 7
+
+    assert wait_until(is_offline)
     shares: list[float] = []
     census = read_page_census(HOST, memory(), [maker.prefix], progress=shares.append)
     assert isinstance(census, PageCensus), census

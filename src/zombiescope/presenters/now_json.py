@@ -20,6 +20,7 @@ from zombiescope.presenters.doctor_json import case_gaps, last_gaps, render_find
 from zombiescope.presenters.doctor_report import frees, told_first, value_of
 from zombiescope.presenters.document import Json, document, one_per_field
 from zombiescope.presenters.figures import UNKNOWN, count, duration, size
+from zombiescope.presenters.plain_words import gap_subject
 from zombiescope.remedies.plan import Plan, Step
 
 _UNDO = {
@@ -154,7 +155,7 @@ def _unknowns(gaps: Iterable[Gap]) -> list[Json]:
     for gap in gaps:
         by_reason.setdefault((gap.reason, gap.hint), []).append(gap.fact)
     return [
-        {"question": ", ".join(facts), "fact": facts[0], "reason": reason, "hint": hint}
+        {"question": ", ".join(dict.fromkeys(map(gap_subject, facts))), "fact": facts[0], "reason": reason, "hint": hint}
         for (reason, hint), facts in by_reason.items()
     ]
 
