@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import IO, NamedTuple
 
+from tests.open_ways import open_ways
 from tests.product import GIVEN, PRODUCT
 
 import zombiescope
@@ -39,7 +40,15 @@ def run_command(arguments: Sequence[str], prefix: Sequence[str] = (), seconds: f
         else:
             command = [*prefix, *COMMAND, *arguments]
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, check=False, timeout=seconds
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                check=False,
+                timeout=seconds,
+                preexec_fn=open_ways
+                if "setpriv" in prefix
+                else None,  # another user may not enter where the checkout is
             )
             status = done.returncode
         return Ended(status, _text(output), _text(errors))
