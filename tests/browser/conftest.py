@@ -104,6 +104,14 @@ def until(page: Page, condition: str) -> None:
     page.wait_for_function(f"() => {condition}", timeout=PATIENCE_MS)
 
 
+def find(page: Page, words: str) -> None:
+    """Types into the finder, as soon as it listens, and waits until it lists what matches instead of every view."""
+    page.keyboard.press("/")
+    page.wait_for_selector("dialog[open] input:focus", timeout=PATIENCE_MS)
+    page.keyboard.type(words)
+    until(page, "!document.querySelector('dialog .hits').textContent.includes('key 7')")
+
+
 def no_barrier(page: Page) -> None:
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()

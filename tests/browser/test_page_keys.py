@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page
-from tests.browser.conftest import served, until, visit
+from tests.browser.conftest import find, served, until, visit
 from tests.browser.written import Written
 
 
@@ -92,14 +92,12 @@ def test_the_tree_is_walked_by_arrows(page: Page, node: str) -> None:
 
 def test_find_leads_anywhere_and_escape_leads_back(page: Page, node: str) -> None:
     visit(page, node, "#/zombies")
-    page.keyboard.press("/")
-    page.keyboard.type("019999")
+    find(page, "019999")
     page.keyboard.press("Enter")
     until(page, "document.querySelectorAll('[data-zombie]').length === 1")
     page.keyboard.press("1")
     until(page, "document.getElementById('verdict') !== null")
-    page.keyboard.press("/")
-    page.keyboard.type("costly-reclaim")
+    find(page, "costly-reclaim")
     page.keyboard.press("Enter")
     until(page, "location.hash === '#/now?link=costly-reclaim-walk'")
     page.keyboard.press("?")

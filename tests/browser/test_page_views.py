@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.browser.conftest import heading, ready, served, until, visit, watched
+from tests.browser.conftest import find, heading, ready, served, until, visit, watched
 from tests.browser.written import Written, now_document, zombies_document
 from tests.browser.written_time import DAY, HOSTILE, NOW
 
@@ -179,8 +179,7 @@ def test_names_are_text(page: Page, node: str) -> None:
     visit(page, node, "#/zombies?z=6265668")
     assert HOSTILE in page.inner_text(".drawer")
     assert page.eval_on_selector(".drawer code", "one => getComputedStyle(one).unicodeBidi") == "isolate"
-    page.keyboard.press("/")
-    page.keyboard.type("<img")
+    find(page, "<img")
     assert "<img" in page.inner_text("dialog .hits")
 
 
