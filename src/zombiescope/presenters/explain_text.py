@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import Markdown
 from rich.text import Text
 
 from zombiescope.presenters.layout import Command, Prose
@@ -58,7 +57,7 @@ def render_document(markdown: str, next_command: str) -> list[RenderableType]:
     """A page of the documentation. A link leads nowhere on a node without a network: its words stay."""
     title, _, body = _LINK.sub(r"\1", _COMMENT.sub("", markdown)).partition("\n")
     heading = Text(title.removeprefix("# "), style="bold")
-    return [heading, Text(), _Pages(body.strip()), Text(), Text(f"next: {next_command}")]
+    return [heading, Text(), _Pages(body.strip()), Text(), Command("next", next_command)]
 
 
 class _Pages:
@@ -70,7 +69,13 @@ class _Pages:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console
         narrow = options.max_width < _LEAST_TABLE
-        yield Markdown(_TABLE.sub(_listed, self._markdown) if narrow else self._markdown, hyperlinks=False)
+        text = _TABLE.sub(_listed, self._markdown) if narrow else self._markdown
+        try:
+            from rich.markdown import Markdown  # noqa: PLC0415
+        except ImportError:  # the one-file build leaves it out; Markdown can be read as it stands
+            yield from (Prose(line) if line else Text() for line in text.splitlines())
+            return
+        yield Markdown(text, hyperlinks=False)
 
 
 def _listed(table: re.Match[str]) -> str:

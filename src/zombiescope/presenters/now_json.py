@@ -155,7 +155,12 @@ def _unknowns(gaps: Iterable[Gap]) -> list[Json]:
     for gap in gaps:
         by_reason.setdefault((gap.reason, gap.hint), []).append(gap.fact)
     return [
-        {"question": ", ".join(dict.fromkeys(map(gap_subject, facts))), "fact": facts[0], "reason": reason, "hint": hint}
+        {
+            "question": ", ".join(dict.fromkeys(map(gap_subject, facts))),
+            "fact": facts[0],
+            "reason": reason,
+            "hint": hint,
+        }
         for (reason, hint), facts in by_reason.items()
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,13 @@ def test_a_shell_completes_commands_flags_and_words() -> None:
 def test_the_script_of_a_shell_asks_the_command_itself(shell: str, capsys: Capture) -> None:
     assert main(["completion", shell]) == 0
     assert f"_ZOMBIESCOPE_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_a_whole_page_is_readable_where_no_markdown_is_drawn(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """The one-file build leaves out what draws it."""
+    monkeypatch.setitem(sys.modules, "rich.markdown", None)
+    assert main(["explain", "runbook"]) == 0
+    out = capsys.readouterr().out
+    assert "zombiescope doctor" in out
+    assert out.splitlines()[-1].startswith("next: zombiescope ")
+    assert main(["explain", "zombie-population"]) == 0
