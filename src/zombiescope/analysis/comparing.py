@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.correlation import Generator
+from zombiescope.analysis.exact_test import log_choose
 from zombiescope.facts.recovery import Change
 
 BETTER_LEVEL, WORSE_LEVEL = 0.05, 0.01
@@ -55,7 +56,7 @@ def compare_shares(before: tuple[int, int], after: tuple[int, int]) -> Chances:
         return Chances(1.0, 1.0)
     whole, all_hits = tries + later_tries, hits + later_hits
     weights = {
-        found: _log_choose(later_tries, found) + _log_choose(tries, all_hits - found) - _log_choose(whole, all_hits)
+        found: log_choose(later_tries, found) + log_choose(tries, all_hits - found) - log_choose(whole, all_hits)
         for found in range(max(0, all_hits - tries), min(later_tries, all_hits) + 1)
     }
     lower = sum(math.exp(weight) for found, weight in weights.items() if found <= later_hits)
@@ -93,7 +94,7 @@ def _binomial_at_most(count: int, whole: int, share: float) -> float:
     logs = (math.log(share), math.log1p(-share)) if 0 < share < 1 else None
     if logs is None:
         return 1.0
-    terms = (_log_choose(whole, n) + n * logs[0] + (whole - n) * logs[1] for n in range(min(count, whole) + 1))
+    terms = (log_choose(whole, n) + n * logs[0] + (whole - n) * logs[1] for n in range(min(count, whole) + 1))
     return min(sum(map(math.exp, terms)), 1.0)
 
 
@@ -115,10 +116,6 @@ def _solve(error: object, guess: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if error(middle) < 0 else (low, middle)
     return (low + high) / 2
-
-
-def _log_choose(whole: int, part: int) -> float:
-    return math.lgamma(whole + 1) - math.lgamma(part + 1) - math.lgamma(whole - part + 1)
 
 
 class ShareChange(NamedTuple):

@@ -60,11 +60,11 @@ def fisher_p(table: Table) -> float:
 class _Hypergeometric:
     def __init__(self, total: int, marked: int, drawn: int) -> None:
         self._total, self._marked, self._drawn = total, marked, drawn
-        self._all = _log_choose(total, drawn)
+        self._all = log_choose(total, drawn)
 
     def log(self, number: int) -> float:
-        rest = _log_choose(self._total - self._marked, self._drawn - number)
-        return _log_choose(self._marked, number) + rest - self._all
+        rest = log_choose(self._total - self._marked, self._drawn - number)
+        return log_choose(self._marked, number) + rest - self._all
 
     def tail(self, start: int | None, end: int) -> float:
         """From `start` outwards to `end`, until what is added no longer counts."""
@@ -96,7 +96,7 @@ def _first_unlikely(law: _Hypergeometric, seen: float, mode: int, end: int) -> i
     return far
 
 
-def _log_choose(count: int, chosen: int) -> float:
+def log_choose(count: int, chosen: int) -> float:
     return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
 
 
