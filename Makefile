@@ -10,10 +10,12 @@ EXTRAS ?= agent,profile,tui,manifests
 OWN    := $(PREFIX)/lib/zombiescope
 CORE     := */zombiescope/facts/*,*/zombiescope/analysis/*,*/zombiescope/diagnosis/*,*/zombiescope/presenters/*,*/zombiescope/profiler/stacks/*,*/zombiescope/profiler/perf/*,*/zombiescope/profiler/formats/*,*/zombiescope/profiler/drawing/*
 
+# The machines, and what they leave a core for when they are through; two that mostly wait.
+BEHIND   := test-vm+test-gate+test-strange test-calm test-recorder
 # What is made while the machines run: work of a CPU, that no clock judges.
-BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs test-strange test-gate
+BESIDE   := lint test-unit test-packages fuzz-short onefile-x86_64 test-onefile-machines test-docs kubernetes-node test-release-short
 # What is made after that, one by one.
-ALONE    := test-kernel test-hostile test-browser test-server test-onefile-short test-guides
+ALONE    := test-kernel test-hostile test-browser test-server test-onefile-short test-guides test-kubernetes
 # What asks the command of the product, and can so be asked of the one file.
 ONEFILE_ALONE := tests/onefile/test_file.py tests/onefile/test_bare_root.py tests/kernel/test_self_check.py tests/unit/cli/test_process.py \
 	tests/kernel/test_lab_readers.py tests/server/test_killed.py
@@ -22,7 +24,8 @@ ONEFILE_ALL   := tests/onefile tests/unit/cli/test_process.py tests/kernel/test_
 	tests/server/test_agent.py tests/server/test_killed.py tests/server/test_trouble.py
 
 .DEFAULT_GOAL := help
-.PHONY: help doctor test test-house test-unit test-packages test-kernel test-server test-browser test-vm test-vm-all test-calm test-hostile test-busy test-one-core fuzz fuzz-short lint types imports format bench size pyz onefile onefile-x86_64 test-onefile test-onefile-short test-onefile-machines clean docs man install uninstall pictures test-docs test-guides test-strange test-gate test-gate-all test-ray test-onefile-arm64 gallery
+# Every target that says what it makes is a word, not a file.
+.PHONY: $(shell sed -nE 's/^([a-z0-9_-]+):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 18
@@ -46,7 +49,7 @@ doctor: $(INSTALLED) ## set up, then run the main job on this host
 
 test:            ## everything CI requires: the machines beside what needs no clock, then what does
 	@began=$$(date +%s); $(MAKE) --no-print-directory --jobs=2 $(READY) $(PACKAGES) && \
-		ZOMBIESCOPE_BEGAN=$$began $(BIN)/python -m tools.side_by_side test-vm test-calm -- $(BESIDE) -- $(ALONE)
+		ZOMBIESCOPE_BEGAN=$$began $(BIN)/python -m tools.side_by_side $(BEHIND) -- $(BESIDE) -- $(ALONE)
 
 test-busy: $(READY) $(PACKAGES) ## `make test` beside four busy processes; prints which tests were run again
 	@$(BIN)/python tools/beside_busy.py 4 $(MAKE) --no-print-directory test
@@ -92,8 +95,17 @@ test-calm: $(READY) $(PACKAGES) ## five real minutes of an agent beside churn an
 	@rm -f build/calm/outcome.json
 	ZOMBIESCOPE_REQUIRE=server $(BIN)/python -m pytest tests/server/test_calm.py
 
+test-recorder: $(READY) $(PACKAGES) ## a recorder that is killed, left without room and given another time, over real load; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=recorder $(BIN)/python -m pytest -rP tests/recorder
+
+test-recorder-hour: $(READY) $(PACKAGES) ## on demand: an hour of it
+	ZOMBIESCOPE_REQUIRE=recorder ZOMBIESCOPE_SOAK_MINUTES=60 $(BIN)/python -m pytest -rP tests/recorder
+
 test-browser: $(READY) $(PACKAGES) ## the page in headless Chromium; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=browser $(BIN)/python -m pytest tests/browser
+
+test-fleet-real: $(READY) $(PACKAGES) ## on demand: two machines in which a unit loops, two agents here, a real Prometheus; commands and page say so
+	$(BIN)/python -m pytest -s tests/fleet_real
 
 test-ray: $(READY) ## on demand: a real Ray from PyPI (70 MB), its dashboard read by --events
 	@test -x build/ray/bin/ray || { $(PYTHON) -m venv build/ray && build/ray/bin/pip install --quiet --disable-pip-version-check 'ray[default]'; }
@@ -139,8 +151,34 @@ test-onefile-arm64: $(READY) $(PACKAGES) ## on demand: the aarch64 file in arm64
 	@$(BIN)/python -m tools.onefile --arch aarch64
 	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/zombiescope-aarch64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
 
+image: $(READY) $(PACKAGES) ## dist/image/zombiescope-image.tar, one OCI image for amd64 and arm64 with its bill of materials, offline from the one-file build
+	@$(BIN)/python -m tools.onefile
+	@$(BIN)/python -m tools.image
+
+manifests: $(READY) ## dist/manifests: the Kustomize tree, the Helm chart, the kubectl plugin for krew
+	@$(BIN)/python tools/make_manifests.py
+
+kubernetes-node: $(READY) $(PACKAGES) ## the programs of a Kubernetes node, from Debian's source; kept by content (about 5 minutes of a CPU when missing)
+	@$(BIN)/python -m tests.kubernetes.build
+
+test-kubernetes: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## a real cluster of one node, our DaemonSet and the commands of the guides in it; a skip is a failure
+	ZOMBIESCOPE_REQUIRE=kubernetes $(BIN)/python -m pytest -rP tests/kubernetes -m 'not on_demand'
+
+test-kubernetes-machine: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## on demand: kubelet and containerd on cgroup v2 with the systemd driver, in an emulated machine
+	ZOMBIESCOPE_REQUIRE=kubernetes ZOMBIESCOPE_KUBERNETES_MACHINE=1 $(BIN)/python -m pytest -rP tests/kubernetes/test_machine.py
+
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py
+
+release: $(READY) $(PACKAGES) ## everything that people install, in dist/release, with checksums: docs/guides/release.md
+	@$(BIN)/python -m tools.release
+
+test-release: $(READY) $(PACKAGES) release ## on demand: every file of the release as the install page tells it, in bare roots and a machine
+	ZOMBIESCOPE_REQUIRE=release,vm $(BIN)/python -m pytest --capture=sys tests/release
+
+test-release-short: $(READY) $(PACKAGES) ## what CI makes and tries of it: wheel, sdist, pyz, one file and deb for x86_64
+	@$(BIN)/python -m tools.release --only python,pyz,onefile,deb --once --arch x86_64 --out dist/release-short
+	ZOMBIESCOPE_REQUIRE=release ZOMBIESCOPE_RELEASE=dist/release-short $(BIN)/python -m pytest tests/release -m 'not on_demand'
 
 install:         ## into PREFIX (/usr/local): the command with all it needs, its manual pages, completion; EXTRAS= for the reading commands alone
 	@mkdir -p $(PREFIX)/bin $(PREFIX)/lib $(PREFIX)/share/man/man1 $(PREFIX)/share/bash-completion/completions 2>/dev/null && test -w $(PREFIX)/bin || \
@@ -150,7 +188,7 @@ install:         ## into PREFIX (/usr/local): the command with all it needs, its
 	@ln -sfn $(OWN)/bin/zombiescope $(PREFIX)/bin/zombiescope
 	@$(OWN)/bin/python -B tools/write_man.py $(PREFIX)/share/man/man1
 	@$(OWN)/bin/zombiescope completion bash > $(PREFIX)/share/bash-completion/completions/zombiescope
-	@echo "$(PREFIX)/bin/zombiescope: $$($(OWN)/bin/zombiescope --version); to remove it: make uninstall"
+	@echo "$(PREFIX)/bin/zombiescope: $$($(OWN)/bin/zombiescope --version); to remove it: make uninstall$(if $(filter-out /usr/local,$(PREFIX)), PREFIX=$(PREFIX))"
 
 uninstall:       ## remove what `make install` put into PREFIX
 	rm -rf $(OWN) $(PREFIX)/bin/zombiescope $(PREFIX)/share/man/man1/zombiescope.1 $(PREFIX)/share/man/man1/zombiescope-*.1 $(PREFIX)/share/bash-completion/completions/zombiescope

@@ -275,9 +275,12 @@ def census(zombies: int, live: int = 10, *, parents: Mapping[bytes, int] | None 
     if parents is not None:
         return Census(CountSource.CGROUP_STAT_SUBSYS, looks, None, parents)
     paths = (b"/", *(b"/g%d" % number for number in range(1, live)))
-    return Census(
-        CountSource.PROC_CGROUPS, looks, LiveTree(paths, paths[1:] or paths), None, (Gap("parents[].zombies", "v1"),)
-    )
+    return Census(CountSource.PROC_CGROUPS, looks, LiveTree(paths, paths[1:] or paths), None, (_ONLY_THE_TOTAL,))
+
+
+_ONLY_THE_TOTAL = Gap(
+    "parents[].zombies", "plain files give only the total on cgroup v1", "sudo zombiescope scan --exact"
+)
 
 
 def snapshot(

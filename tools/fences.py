@@ -8,6 +8,7 @@ A fence of `sh` is run as it stands. What must be known beside it stands in a co
     <!-- run: daemon=TEXT -->          it stays in the background until the end of the document; ready when it prints TEXT
     <!-- run: exit=1 -->               it ends with this code (or one of 1|2)
     <!-- run: tier=kubernetes -->      it needs a cluster: that tier of the tests runs it
+    <!-- run: tier=release, in=bookworm|trixie -->   it needs a release: that tier runs it, in these roots (tests/release)
     <!-- run: never, REASON -->        it cannot be run here, and why
     <!-- before: COMMAND -->           what the reader has and the test must make: run first
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-TIERS = ("kubernetes",)
+TIERS = ("kubernetes", "release")
 _DEFAULT_SECONDS = 30.0
 _FENCE = re.compile(r"((?:^<!--(?:(?!-->).)*-->\n+)*)^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!-- (run|before): ((?:(?!-->).)*?) -->", re.DOTALL)
@@ -37,6 +38,8 @@ class Fence(NamedTuple):
     """A daemon: what it prints when it is ready."""
     exits: tuple[int, ...] = (0,)
     tier: str = ""
+    places: tuple[str, ...] = ()
+    """Of its tier: where it is run."""
     never: str = ""
     """Why it is not run."""
 
@@ -98,6 +101,8 @@ def _with(fence: Fence, key: str, value: str) -> Fence:
             return fence._replace(ready=value)
         case "exit" if re.fullmatch(r"\d+(\|\d+)*", value):
             return fence._replace(exits=tuple(int(code) for code in value.split("|")))
+        case "in" if re.fullmatch(r"[\w.-]+(\|[\w.-]+)*", value):
+            return fence._replace(places=tuple(value.split("|")))
         case "tier" if value in TIERS:
             return fence._replace(tier=value)
     raise WrongDeclarationError(f"{fence.name}: {key}={value} declares nothing")

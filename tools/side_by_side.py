@@ -2,9 +2,10 @@
 """Makes some targets behind, each in a line of its own, others in front, and others after all of them, one by one:
 `python -m tools.side_by_side BEHIND... -- FRONT... [-- AFTER...]`. Its last words are what each took (tools/tier_times.py).
 
-What is made in front writes as ever. What is made behind writes to build/behind/TARGET; of it only lines of progress (`vm: `)
-appear at once, and all of it, in one piece, when its turn comes: after the last target in front. It fails when anything failed.
-What fails in front ends what is behind; so does Ctrl-C; should this process be killed, the kernel ends them all.
+`A+B` behind is one line: B after A. What is made in front writes as ever. What is made behind writes to build/behind/TARGET; of it
+only lines of progress (`vm: `) appear at once, and all of it, in one piece, when its turn comes: after the last target in front.
+It fails when anything failed. What fails in front ends what is behind; so does Ctrl-C; should this process be killed, the kernel
+ends them all.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 class Behind:
-    """One target, its log, and how far its progress was told."""
+    """One target, or several one after the other (`A+B`), the log, and how far its progress was told."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -66,7 +67,7 @@ class Behind:
         self._told = 0
         self._began = time.monotonic()
         with self.log.open("wb") as output:
-            self.process = make([target], output.fileno())
+            self.process = make(target.split("+"), output.fileno())
 
     def is_through(self) -> bool:
         """Whether it ended; tells what progress there was."""

@@ -23,6 +23,7 @@ BUDGET_MINUTES = {
     "test-server": 4,
     "test-onefile-short": 2,
     "test-guides": 2,
+    "test-kubernetes": 5,
 }
 
 

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tools import reference_pages  # noqa: E402
 
-from zombiescope.config import DEFAULT_FILE, ENVIRONMENT_PREFIX, KEYS  # noqa: E402
+from zombiescope.config import DEFAULT_FILE, ENVIRONMENT_PREFIX, KEYS, PROFILE_KEYS, PROFILE_PREFIX  # noqa: E402
 from zombiescope.diagnosis.thresholds import Thresholds  # noqa: E402
 from zombiescope.facts.metric_names import METRICS, MOST_SERIES, SWEEP_BUCKETS  # noqa: E402
 from zombiescope.pipeline.explain import DOCUMENTS  # noqa: E402
@@ -50,6 +50,26 @@ def metrics() -> str:
     )
 
 
+def _profile() -> list[str]:
+    rows = [
+        f"| `{key.name}` | `{str(key.default).lower() if isinstance(key.default, bool) else repr(key.default)}` | {key.unit} | "
+        f"{key.meaning} |"
+        for key in PROFILE_KEYS
+    ]
+    return [
+        "## `[profile]`",
+        "",
+        "The recorder that is always on: `profile record --service`, as a unit of its own (`export profile-unit`) or kept",
+        "running by the agent (`record = true`). Off by default.",
+        f"In the environment: `{PROFILE_PREFIX}` and the key in capitals.",
+        "",
+        "| key | default | unit | meaning |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
 def configuration() -> str:
     keys = [f"| `{key.name}` | `{key.default!r}` | {key.unit} | {key.meaning} |" for key in KEYS]
     limits = [f"| `{name}` | `{value!r}` |" for name, value in Thresholds()._asdict().items()]
@@ -72,6 +92,7 @@ def configuration() -> str:
             "|---|---|---|---|",
             *keys,
             "",
+            *_profile(),
             "## `[thresholds]`",
             "",
             "Every number that a judgement compares with: of `agent`, `scan`, `doctor`, `check`, `history`, `plan`, `apply` and",

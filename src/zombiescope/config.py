@@ -18,7 +18,9 @@ from zombiescope.errors import UsageError
 
 DEFAULT_FILE = "/etc/zombiescope.toml"
 DEFAULT_STATE = "/var/lib/zombiescope"
+DEFAULT_CAPTURES = "/var/lib/zombiescope/captures"
 ENVIRONMENT_PREFIX = "ZOMBIESCOPE_AGENT_"
+PROFILE_PREFIX = "ZOMBIESCOPE_PROFILE_"
 UNIX_PREFIX = "unix:"
 EVENT_CHOICES = ("auto", "bpf", "tracefs", "polling")
 Value = str | float | int
@@ -60,11 +62,57 @@ KEYS = (
     Key("retention_days", 30.0, "days", "How long the history is kept.", 0.05, 3650),
     Key("retention_megabytes", 60.0, "megabytes", "How large the history may become.", 1, 100_000),
     Key("events", "auto", "auto, bpf, tracefs, polling", "How births and deaths are seen; auto takes the best."),
+    Key(
+        "kubernetes_tell",
+        "",
+        "condition, events",
+        "What the cluster's API server is sent: the node condition ZombieMemcgPressure, events when it changes; empty: nothing.",
+    ),
+    Key("kubernetes_node", "", "name", "This node's name in the cluster; empty: the host's."),
+    Key("kubernetes_api", "", "https://HOST:PORT", "The API server; empty: as the environment of a pod names it."),
+    Key(
+        "kubernetes_account",
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        "folder",
+        "Where the service account's token and ca.crt are.",
+    ),
+    Key("kubernetes_hold_seconds", 120.0, "seconds", "How long it must have changed before it is told.", 1, 86_400),
+    Key("kubernetes_heartbeat_seconds", 300.0, "seconds", "Between two heartbeats of the condition.", 10, 86_400),
     Key("image", "", "name", "The machine image, for the label of node_info; empty: cloud-init's or os-release's."),
 )
+PROFILE_KEYS = (
+    Key("record", False, "true, false", "The agent keeps a recorder running; off unless switched on here."),
+    Key("captures", DEFAULT_CAPTURES, "folder", "Where captures are stored."),
+    Key("sampler", "own", "own, perf, auto", "Who samples: zombiescope itself, perf, or perf where it works."),
+    Key("rate_hz", 49.0, "per second", "Samples of each core.", 1, 10_000),
+    Key("segment_seconds", 120.0, "seconds", "Length of each capture.", 1, 3600),
+    Key("keep_megabytes", 1024.0, "megabytes", "How large the ring may become.", 1, 1e7),
+    Key(
+        "keep_days",
+        7.0,
+        "days",
+        "How old a capture may become; one that is worth keeping four times as old.",
+        0.001,
+        3650,
+    ),
+    Key(
+        "prefer",
+        "saturated-core,nic-reset,finding",
+        "names, by commas",
+        "Captures around these are kept longer than others: saturated-core, nic-reset, finding.",
+    ),
+    Key("around_seconds", 120.0, "seconds", "How long before and after such a moment.", 0, 86_400),
+    Key("least_free_megabytes", 256.0, "megabytes", "Room on the disk that others are left; at most a tenth of it."),
+    Key(
+        "most_cpu_percent", 1.0, "percent of a core", "Beyond it fewer samples are taken; 0: there is no limit.", 0, 100
+    ),
+)
+_SAMPLERS = ("own", "perf", "auto")
+EVENTS = ("saturated-core", "nic-reset", "finding")
 _BY_NAME = {key.name: key for key in KEYS}
+_BY_PROFILE_NAME = {key.name: key for key in PROFILE_KEYS}
 _THRESHOLDS = Thresholds._fields
-_TABLES = ("agent", "thresholds", "check", "waiver", "need")
+_TABLES = ("agent", "profile", "thresholds", "check", "waiver", "need")
 _LISTS = ("waiver", "need")
 """One file for all commands: `check` has its own tables, which the others leave alone."""
 _MOST_BYTES = 1 << 20
@@ -112,6 +160,23 @@ def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
     _take(values, origins, given, "environment")
     _take(values, origins, {name: value for name, value in flags.items() if value is not None}, "flag")
     return Config(values, origins, thresholds)
+
+
+def load_profile_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
+    """`[profile]`: what the recorder does that is always on."""
+    values: dict[str, Value] = {key.name: key.default for key in PROFILE_KEYS}
+    origins = dict.fromkeys(values, "default")
+    path = file_to_read(file)
+    if path is not None:
+        _take(values, origins, _tables(read_safely(path), path).get("profile", {}), f"file {path}", _BY_PROFILE_NAME)
+    given = {
+        name.removeprefix(PROFILE_PREFIX).lower(): value
+        for name, value in os.environ.items()
+        if name.startswith(PROFILE_PREFIX)
+    }
+    _take(values, origins, given, "environment", _BY_PROFILE_NAME)
+    _take(values, origins, {n: v for n, v in flags.items() if v is not None}, "flag", _BY_PROFILE_NAME)
+    return Config(values, origins, Thresholds())
 
 
 def file_to_read(file: str | None) -> str | None:
@@ -174,27 +239,43 @@ def _tables(text: bytes, path: str) -> dict[str, Mapping[str, object]]:
         raise UsageError(f"cannot use the configuration {path}", str(error), "it must be TOML in UTF-8") from error
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, list if name in _LISTS else dict):
-            known = "[agent], [thresholds], [check], [[waiver]], [[need]]"
+            known = "[agent], [profile], [thresholds], [check], [[waiver]], [[need]]"
             raise UsageError(f"cannot use the configuration {path}", f"{name!r} is not a table we know", known)
     return tables
 
 
-def _take(values: dict[str, Value], origins: dict[str, str], given: Mapping[str, object], origin: str) -> None:
+def _take(
+    values: dict[str, Value],
+    origins: dict[str, str],
+    given: Mapping[str, object],
+    origin: str,
+    known: Mapping[str, Key] = _BY_NAME,
+) -> None:
     for name, value in given.items():
-        key = _BY_NAME.get(name)
+        key = known.get(name)
         if key is None:
-            raise _unknown(name, list(_BY_NAME), origin)
+            raise _unknown(name, list(known), origin)
         values[name] = _checked(key, value, origin)
         origins[name] = origin
 
 
 def _checked(key: Key, value: object, origin: str) -> Value:
     what = f"cannot use {key.name} ({origin})"
+    if isinstance(key.default, bool):
+        if str(value).lower() not in ("true", "false"):
+            raise UsageError(what, f"{value!r} is neither true nor false", f"{key.name} = true")
+        return str(value).lower() == "true"
     if isinstance(key.default, str):
         if not isinstance(value, str) or "\0" in value:
             raise UsageError(what, f"{value!r} is not text", f'{key.name} = "{key.default}"')
         if key.name == "events" and value not in EVENT_CHOICES:
             raise UsageError(what, f"{value!r} is not one of {', '.join(EVENT_CHOICES)}", 'events = "auto"')
+        if key.name == "sampler" and value not in _SAMPLERS:
+            raise UsageError(what, f"{value!r} is not one of {', '.join(_SAMPLERS)}", 'sampler = "own"')
+        if key.name == "prefer" and (
+            strange := [w.strip() for w in value.split(",") if w.strip() not in (*EVENTS, "")]
+        ):
+            raise UsageError(what, f"{strange[0]!r} is not one of {', '.join(EVENTS)}", f'prefer = "{key.default}"')
         return value
     number = _number(value)
     if number is None or not key.least <= number <= key.most:

@@ -17,6 +17,7 @@ from typing import ClassVar
 EXIT_FINE = 0
 EXIT_FINDINGS = 1
 EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
 
 
 class ZombiescopeError(Exception):
@@ -56,3 +57,16 @@ def absent_part(what: str, package: str, extra: str, instead: str) -> UsageError
     if IS_ONE_FILE:
         return UsageError(what, "not in the one-file build", instead)
     return UsageError(what, f"{package} is not installed", f"pip install 'zombiescope[{extra}]'")
+
+
+class UnknownFormatError(ValueError):
+    """A file of ours that a later version wrote: not damaged, and not ours to change."""
+
+
+KEPT_BY_NEWER = "use the zombiescope that wrote it, or a newer one; nothing was changed"
+"""The hint of whatever states a format that this program does not know."""
+
+
+def unknown_format(found: object, known: object) -> str:
+    """Why a file of ours is refused: a later version wrote it."""
+    return f"its format is {found}, and this program reads {known}"

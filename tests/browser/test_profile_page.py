@@ -78,7 +78,9 @@ def wide() -> Iterator[str]:
 def test_it_shows_the_capture_and_its_moments(page: Page, small: str) -> None:
     visit(page, small)
     assert page.inner_text("#facts").startswith("400 samples, 2.0 s, 2 cores")
-    assert "201 samples" in page.inner_text("#range")
+    assert "101 samples" in page.inner_text("#range"), "it opens on the kernel's time"
+    assert page.input_value("#side") == "kernel"
+    assert page.inner_text(".heatscale").startswith("Time in the kernel, samples in 20 ms: none")
     assert "core 1, 1.0 s to 2.0 s: 100 % kernel, reader, vfs_read" in page.inner_text("#moments")
     painted = page.evaluate(
         "() => { const c = document.getElementById('flame');"
@@ -114,7 +116,7 @@ def test_brushing_a_range_asks_for_its_flame_graph_and_the_link_restores_it(page
     again.evaluate("() => { location.hash = '#/profiles?zoom=9.9.9&core=1'; }")
     until(again, "document.getElementById('range').textContent.startsWith('the whole')")
     ready(again)
-    assert again.inner_text("#detail").startswith("all: 200 samples")
+    assert again.inner_text("#detail").startswith("all: 100 samples")
     assert again.input_value("#core") == "1"
     again.close()
 
@@ -130,14 +132,14 @@ def test_everything_works_by_keyboard(page: Page, small: str) -> None:
     ready(page)
     page.keyboard.press("f")
     page.keyboard.press("ArrowDown")
-    until(page, "document.getElementById('detail').textContent.startsWith('reader: 200 samples')")
+    until(page, "document.getElementById('detail').textContent.startsWith('reader: 100 samples')")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Escape")
-    until(page, "document.getElementById('detail').textContent.startsWith('all: 201 samples')")
+    until(page, "document.getElementById('detail').textContent.startsWith('all: 101 samples')")
     page.keyboard.press("q")
     page.keyboard.type("vfs")
-    until(page, "document.getElementById('matched').textContent === '49.75 % matched'")
+    until(page, "document.getElementById('matched').textContent === '99.01 % matched'")
 
 
 def test_a_moment_compares_itself_with_before(page: Page, small: str) -> None:
@@ -156,6 +158,9 @@ def test_filters_ask_again(page: Page, small: str) -> None:
     page.check("#idle")
     page.select_option("#side", "both")
     until(page, "document.getElementById('range').textContent.includes(': 400 samples')")
+    visit(page, page.url)
+    until(page, "document.getElementById('range').textContent.includes(': 400 samples')")
+    assert page.input_value("#side") == "both", "the address holds it"
     page.get_by_role("button", name="all cores").click()
     until(page, "window.zombiescope.heat.strips.length === 1")
 

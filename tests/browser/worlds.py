@@ -42,7 +42,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.page_pins import NOTHING_BESIDE
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog
 from zombiescope.host.known_names import read_known_names
@@ -96,7 +96,7 @@ def zombie(number: int, share: float) -> Zombie:
             inode, serial, former, 4, b"/kubepods/burstable", died - 60, None, held, pages, (pin,), None, None
         )
     if number % 100 < 98:
-        pin = Pin(PinKind.SOCKET, None, None, None, None, None, None, False, holder=f"pid {400 + number} (sshd)")
+        pin = Pin(PinKind.SOCKET, None, None, None, None, None, None, False, holder=HeldBy(400 + number, b"sshd"))
         pages = Pages(0, 0, 0, 0, 0)
         former = b"/user.slice/user-1000.slice/session-%d.scope" % number
         return Zombie(inode, serial, former, 3, b"/user.slice", died - 900, None, one, pages, (pin,), None, None)
@@ -219,7 +219,8 @@ def _values(at: float, now: float, zombies: int, generator: random.Random) -> di
         "births": round(age / 40) + stock * 2, "deaths": round(age / 40) + stock * 2 - 20, "releases": round(age / 40) + stock,
         "maker.unit:unused-agent.service": round(stock * 0.9), "maker.workload:batch/Job/tok": round(stock * 0.06),
         "maker.session:1000": round(stock * 0.04),
-        "died.unit:unused-agent.service": round(stock * 0.9), "released.unit:unused-agent.service": 0,
+        "born.unit:unused-agent.service": round(stock * 0.9) + 1, "died.unit:unused-agent.service": round(stock * 0.9),
+        "released.unit:unused-agent.service": 0,
         "sweep_seconds": round(0.0016 + 0.0026 * share + generator.random() * 3e-4, 6),
         "kernel_bytes": stock * 18_000, "bytes.shmem": round(stock * 0.9) * PAGE, "bytes.file": round(stock * 0.06) * 8 * PAGE,
         "reclaim_pass_seconds": round(0.0005 + 0.019 * hot, 6), "reclaim_cpu_seconds": round(9 * hot * generator.random(), 4),

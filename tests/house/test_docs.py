@@ -21,7 +21,10 @@ RECORDS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-CALL = re.compile(r"(?<![\w/.-])zombiescope ([a-z-][^\n;|#&]*)")
+CALL = re.compile(
+    r"(?<![\w/.-])(?<!kubectl )(?<!-n )(?<!--namespace )(?<!template )(?<!uninstall )zombiescope ([a-z-][^\n;|#&]*)"
+)
+"""Not the plugin of kubectl, nor a namespace or a release of that name."""
 
 # What common write-ups get wrong: every heading of the page carries one of these, and each of these has a heading.
 MYTH_SUBJECTS = """

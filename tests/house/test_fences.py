@@ -54,4 +54,6 @@ def test_what_is_declared_is_read() -> None:
     first, second = fences_of("x.md", f"{run}\n{never}")
     assert (first.limit_seconds, first.exits, first.before, first.script) == (7.0, (1, 2), "make", "false")
     assert (second.never, second.line) == ("no moon", 9)
-    assert TIERS == ("kubernetes",)
+    assert TIERS == ("kubernetes", "release")
+    (third,) = fences_of("x.md", "<!-- run: tier=release, in=bookworm|python3.11 -->\n```sh\ntrue\n```\n")
+    assert (third.tier, third.places) == ("release", ("bookworm", "python3.11"))

@@ -94,3 +94,20 @@ def test_no_string_of_the_program_has_a_phrase_that_is_refused() -> None:
 )
 def test_the_refusal_refuses(text: str, is_refused: bool) -> None:
     assert bool(refused(text)) is is_refused
+
+
+ERRORS = ("UsageError", "ObservationError", "ActionFailedError", "ActionUndoneError")
+
+
+def test_every_error_says_what_to_type() -> None:
+    """What, why, and a hint that is not empty."""
+    silent = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+                hint = node.args[2] if len(node.args) > 2 else None
+                is_given = hint is not None or any(each.arg == "hint" for each in node.keywords)
+                is_empty = isinstance(hint, ast.Constant) and not hint.value
+                if (not is_given or is_empty) and not any(isinstance(each, ast.Starred) for each in node.args):
+                    silent.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert silent == []

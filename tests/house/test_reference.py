@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tools.write_reference import PAGES
 
+from zombiescope.presenters.fleet_rules import fleet_alerts
 from zombiescope.presenters.prometheus_rules import ALERTS, OTHERS_ALERTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -23,4 +24,5 @@ def test_the_reference_is_what_its_source_says(name: str) -> None:
 
 def test_every_alert_has_a_section_of_its_own() -> None:
     headings = re.findall(r"^## (.*)$", (DOCS / "guides/alerts.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert headings == [alert.name for alert in (*ALERTS, *OTHERS_ALERTS)]
+    of_fleets = [alert.name for alert in fleet_alerts(())]
+    assert headings == [*(alert.name for alert in (*ALERTS, *OTHERS_ALERTS)), *of_fleets, "FleetCohortOutlier"]

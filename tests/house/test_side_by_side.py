@@ -61,6 +61,16 @@ def test_what_is_behind_is_shown_in_one_piece_and_its_progress_at_once() -> None
     assert lines[piece - 1].startswith("== behind:") and lines.index("front line") < piece
 
 
+def test_one_line_behind_can_have_several_targets_one_after_the_other() -> None:
+    Path("go").touch()
+    out, _ = (done := begin("behind+test-kernel", "--", "front")).communicate(timeout=60)
+    assert done.returncode == 0, out
+    assert "== behind+test-kernel:" in out
+    assert Path("build/retried").read_text() == "tests/a.py::test_b\n"
+    (done := begin("broken+test-kernel", "--", "front")).communicate(timeout=60)
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("line", ["broken -- front", "behind -- let-go wrong", "broken behind -- let-go"])
 def test_either_failure_fails(line: str) -> None:
     out, _ = (done := begin(*line.split())).communicate(timeout=60)

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,7 @@ def _forked(arguments: Sequence[str]) -> int:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
+        sys.stdin = open(0)  # noqa: SIM115 (pytest's own cannot be read, and this process ends here)
         os._exit(main(["lab", *arguments]))
     return child
 

@@ -16,6 +16,7 @@ from tests.kernel.lab_driver import LabDriver
 from tests.kernel.witness import Witness
 
 from zombiescope.analysis.autopsy import Body
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.live import LiveHost
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.pipeline.autopsy import dissect
@@ -39,7 +40,7 @@ def test_lab_kinds_without_a_page(lab: LabDriver, witness: Witness, kind: str, p
     assert len(bodies) == 5
     for body in bodies:
         assert [found.kind for found in body.zombie.pins] == [pin]
-        assert (body.zombie.pins[0].holder or "").startswith("pid ")
+        assert (body.zombie.pins[0].holder or HeldBy(None)).process
         assert body.remedies[0].action == action
 
 
@@ -52,8 +53,8 @@ def test_shared_memory_without_a_name_is_given_its_holder(lab: LabDriver, witnes
     assert len(bodies) == 2
     for body in bodies:
         (pin,) = body.zombie.pins
-        assert (pin.holder or "").startswith("pid ")
-        assert [(remedy.action, remedy.target) for remedy in body.remedies] == [("restart_process", pin.holder)]
+        assert pin.holder is not None and pin.holder.process
+        assert [(remedy.action, remedy.target) for remedy in body.remedies] == [("restart_process", pin.holder.said)]
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def test_a_namespace_made_inside_is_named(hierarchy: MemoryHierarchy, witness: W
             witness.wait_for_ordinary_deaths()
             (body,) = bodies_below(top)
             assert "namespace" in {pin.kind for pin in body.zombie.pins}
-            assert any((pin.holder or "").startswith(f"pid {process} ") for pin in body.zombie.pins)
+            assert any((pin.holder or HeldBy(None)).process == process for pin in body.zombie.pins)
     finally:
         for path in (f"{top}/z", f"{top}/keep", top):
             hierarchy.remove(path)

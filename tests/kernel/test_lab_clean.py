@@ -135,7 +135,7 @@ def test_hold_ends_with_enter(lab: LabDriver) -> None:
     process = lab.start("zombies", "--pin", "tmpfs", "--count", "5", "--hold", "--name", name, stdin=subprocess.PIPE)
     out, _ = process.communicate("\n", timeout=120)
     assert process.returncode == 0
-    assert "remove: press Enter" in out
+    assert "to remove them: press Enter" in out
     assert leftovers(lab.hierarchy, name) == []
 
 

@@ -36,4 +36,4 @@ def test_nobody_is_told_what_root_would_add() -> None:
     assert parts["files"]["status"] == "works"
     assert {parts[name]["status"] for name in ("exact", "kcore", "pages", "sampler", "levers")} == {"no"}
     last = run_command(["self-check"], NOBODY).out.splitlines()[-1]
-    assert last.startswith("next     sudo zombiescope self-check")
+    assert last == "to see what root would add: sudo zombiescope self-check"

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real packets between two network namespaces of our own, over a veth pair whose far end is served by one core (RPS): the sender's
-packets wait for that core. All of it lives in one child and goes with it."""
+"""Real packets between two network namespaces of our own, over a veth pair whose far end is served by one core: the sender's
+packets wait for that core, for a softirq on it (RPS) or for the kernel thread there that polls (threaded NAPI). All of it lives in
+one child and goes with it."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.kernel.confined import answer_of_child
@@ -22,6 +26,9 @@ _NEW_NET, _NEW_MOUNTS = 0x40000000, 0x00020000
 _libc = ctypes.CDLL(None, use_errno=True)
 NEAR, FAR, PORT = "10.77.0.1", "10.77.0.2", 7777
 PROBE_SECONDS = 0.001
+OTHER, CORE = 0, (os.cpu_count() or 1) - 1
+"""The sender's core, and the one that serves: the machine's, even where this process is kept to one (`make test-one-core`)."""
+_SIOCETHTOOL, _ETHTOOL_STSO, _ETHTOOL_SGRO = 0x8946, 0x1F, 0x2C
 
 
 def _enter(descriptor: int) -> None:
@@ -41,23 +48,31 @@ class Pair(NamedTuple):
     far: socket.socket
 
 
-def open_pair(core: int) -> Pair:
+def open_pair(core: int, *, is_threaded: bool = False) -> Pair:
     """In this process, which must be a child made for it: it loses its own network. `core` serves what arrives at the far end."""
+    far_name = f"far{os.getpid()}"
     _new(_NEW_NET | _NEW_MOUNTS)
     first = os.open("/proc/self/ns/net", os.O_RDONLY)
-    _ip("link", "add", "near0", "type", "veth", "peer", "name", "far0")
+    _ip("link", "add", "near0", "type", "veth", "peer", "name", far_name)
     _new(_NEW_NET)
     second = os.open("/proc/self/ns/net", os.O_RDONLY)
     _enter(first)
-    _ip("link", "set", "far0", "netns", f"/proc/{os.getpid()}/fd/{second}")
+    _ip("link", "set", far_name, "netns", f"/proc/{os.getpid()}/fd/{second}")
     _ip("addr", "add", f"{NEAR}/24", "dev", "near0")
+    if is_threaded:
+        _offload("near0", _ETHTOOL_STSO, 0)  # else veth takes the packets of a sender that can merge them past NAPI
     _ip("link", "set", "near0", "up")
     near = socket.socket(type=socket.SOCK_DGRAM)
     near.bind((NEAR, 0))
     _enter(second)
-    _ip("addr", "add", f"{FAR}/24", "dev", "far0")
-    _ip("link", "set", "far0", "up")
-    _steer(core)
+    _ip("addr", "add", f"{FAR}/24", "dev", far_name)
+    if is_threaded:
+        _offload(far_name, _ETHTOOL_SGRO, 1)  # with which veth polls
+    _ip("link", "set", far_name, "up")
+    if is_threaded:
+        _poll_in_thread(far_name, core)
+    else:
+        _set(far_name, "queues/rx-0/rps_cpus", f"{1 << core:x}")
     far = socket.socket(type=socket.SOCK_DGRAM)
     far.bind((FAR, PORT))
     near.connect((FAR, PORT))
@@ -68,14 +83,37 @@ def open_pair(core: int) -> Pair:
     return Pair(near, far)
 
 
-def _steer(core: int) -> None:
+def _set(device: str, name: str, value: str) -> None:
     """Through a view of /sys that belongs to this namespace."""
     folder = "/tmp"
     assert _libc.mount(b"none", b"/", None, 1 << 18 | 1 << 14, None) == 0, os.strerror(ctypes.get_errno())
     assert _libc.mount(b"sysfs", folder.encode(), b"sysfs", 0, None) == 0, os.strerror(ctypes.get_errno())
-    with open(f"{folder}/class/net/far0/queues/rx-0/rps_cpus", "w", encoding="ascii") as file:
-        file.write(f"{1 << core:x}")
+    with open(f"{folder}/class/net/{device}/{name}", "w", encoding="ascii") as file:
+        file.write(value)
     assert _libc.umount2(folder.encode(), 2) == 0
+
+
+def _offload(device: str, command: int, value: int) -> None:
+    """What `ethtool -K` does."""
+    asked = ctypes.create_string_buffer(struct.pack("<II", command, value))
+    with socket.socket(type=socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCETHTOOL, struct.pack("16sQ16x", device.encode(), ctypes.addressof(asked)))
+
+
+def _poll_in_thread(device: str, core: int) -> None:
+    _set(device, "threaded", "1")
+    (thread,) = napi_threads(device)
+    os.sched_setaffinity(thread, {core})
+
+
+def napi_threads(device: str) -> list[int]:
+    """Kernel threads that poll a device."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if each.read_bytes().startswith(f"napi/{device}-"[:15].encode()):
+                found.append(int(each.parent.name))
+    return found
 
 
 class Sent(NamedTuple):
@@ -125,7 +163,9 @@ def flood(pair: Pair, per_second: int, seconds: float) -> Sent:
 
 
 @contextmanager
-def beside(core: int, work: Callable[[Pair], Sent], sender_core: int | None = None) -> Iterator[Callable[[], Sent]]:
+def beside(
+    core: int, work: Callable[[Pair], Sent], sender_core: int | None = None, *, is_threaded: bool = False
+) -> Iterator[Callable[[], Sent]]:
     """Does `work` in a child with a pair of its own, from when it is ready; the value waits for its outcome."""
     ready, begun = os.pipe()
     answer, said = os.pipe()
@@ -135,7 +175,7 @@ def beside(core: int, work: Callable[[Pair], Sent], sender_core: int | None = No
         try:
             if sender_core is not None:
                 os.sched_setaffinity(0, {sender_core})
-            pair = open_pair(core)
+            pair = open_pair(core, is_threaded=is_threaded)
             os.write(begun, b"x")
             os.write(said, json.dumps(work(pair)).encode())
             status = 0

@@ -17,6 +17,7 @@ from zombiescope.profiler.files import recorder, rolling, sources, store
 from zombiescope.profiler.files.recorder import Recording
 from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import GROWING, IsOver
+from zombiescope.profiler.formats.summary_document import Reason
 
 
 class Clock:
@@ -65,9 +66,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def record(clock: Clock, source: SlowSource, folder: Path, seconds: float, storing: float) -> list[bytes]:
-    def keep(_: object) -> bool:
+    def keep(_: object) -> list[Reason]:
         clock.now += storing
-        return True
+        return []
 
     order = Order(bytes(folder), segment_seconds=2.0)
     with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +101,7 @@ def test_what_a_crash_left_is_kept_whatever_is_asked_for(tmp_path: Path) -> None
     leave(tmp_path, "never-begun", b"")
     dropped: list[tuple[bytes, str]] = []
     recording = Recording(
-        Order(bytes(tmp_path)), lambda: True, lambda _: False, dropped=lambda path, why: dropped.append((path, why))
+        Order(bytes(tmp_path), only_around=True), lambda: True, dropped=lambda path, why: dropped.append((path, why))
     )
     stored = list(recording._left_behind())
     assert [os.path.basename(one.path) for one in stored] == [b"whole.zscap"]
@@ -134,7 +135,7 @@ def test_on_a_full_disk_the_samples_make_way_for_their_capture(
     with pytest.raises(ObservationError, match="cannot write the recording"):
         told.extend(len(one.capture) for one in Recording(Order(bytes(tmp_path)), lambda: False).segments(5))
     assert told == [240]
-    assert {path.suffix or path.name for path in tmp_path.iterdir()} == {".zscap", ".ring"}
+    assert {path.suffix or path.name for path in tmp_path.iterdir()} == {".zscap", ".summary", ".ring", ".recorder"}
 
 
 def test_two_recorders_never_have_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

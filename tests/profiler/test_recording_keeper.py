@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.cli.profiles.recording import span_of
+from zombiescope.cli.profiles.keeping import span_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.history.store import Store
 from zombiescope.pipeline import profile_events
@@ -78,4 +78,4 @@ def test_a_finding_counts_when_it_comes_or_grows_worse(monkeypatch: pytest.Monke
     ]
     monkeypatch.setattr(profile_events, "_findings", lambda: looks.pop(0))
     wanted = keeper(("finding",))
-    assert [wanted(span_of(segment(number))) for number in range(6)] == [False, True, False, False, False, True]
+    assert [bool(wanted(span_of(segment(number)))) for number in range(6)] == [False, True, False, False, False, True]

@@ -15,6 +15,7 @@ import pytest
 from tests.server.running import ended, fetch, free_port, wait_for
 
 from zombiescope.facts.metric_names import METRICS, PREFIX, MetricKind
+from zombiescope.fleet.pulling import ASKED, INFORMATION
 from zombiescope.presenters.grafana_dashboard import PANELS, render_dashboard
 from zombiescope.presenters.prometheus_rules import (
     ALERTS,
@@ -24,7 +25,7 @@ from zombiescope.presenters.prometheus_rules import (
     RECORDS,
     render_rules,
 )
-from zombiescope.presenters.systemd_unit import render_unit
+from zombiescope.presenters.systemd_unit import render_recorder_unit, render_unit
 
 HERE = Path(__file__).parent
 
@@ -53,11 +54,27 @@ def test_every_metric_of_ours_in_rules_and_dashboard_exists() -> None:
     assert named <= known
 
 
-def test_node_exporter_has_what_rules_and_panels_ask_it_for() -> None:
+def asked_of(prefix: str) -> set[str]:
+    """Names of others' series in rules, panels and what the fleet's view asks for."""
+    asked = [each.expression for each in (*OTHERS_RECORDS, *OTHERS_ALERTS)]
+    asked += [expression for panel in PANELS for expression, _ in panel.expressions]
+    asked += [each.name for each in ASKED] + list(INFORMATION)
+    return set(re.findall(rf"(?<![:\w]){prefix}_\w+", " ".join(asked)))
+
+
+def test_cadvisor_has_what_rules_panels_and_the_fleets_view_ask_it_for() -> None:
+    """By the answer of a real kubelet, kept with its origin."""
+    lines = (HERE / "cadvisor-names.txt").read_text(encoding="ascii").splitlines()
+    had = {line.split(" ")[0]: line.partition(" ")[2].split(",") for line in lines if not line.startswith("#")}
+    names = asked_of("container")
+    assert len(names) >= 3
+    assert names <= set(had)
+    assert all({"namespace", "pod", "container", "id"} <= set(had[name]) for name in names)
+
+
+def test_node_exporter_has_what_rules_panels_and_the_fleets_view_ask_it_for() -> None:
     """By a real one with the flags that the rules file names; cards here have no counters of resets, which only some drivers do."""
-    asked = " ".join(each.expression for each in (*OTHERS_RECORDS, *OTHERS_ALERTS))
-    asked += " ".join(expression for panel in PANELS for expression, _ in panel.expressions)
-    names = set(re.findall(r"(?<![:\w])node_\w+", asked)) - {"node_ethtool_total_resets"}
+    names = asked_of("node") - {"node_ethtool_total_resets"}
     address = f"127.0.0.1:{free_port()}"
     known = [flag for flag in shlex.split(NODE_EXPORTER_FLAGS) if "slabs-include" not in flag]  # since 1.6
     flags = [*known, f"--web.listen-address={address}"]
@@ -85,6 +102,17 @@ def test_a_dashboard_is_whole() -> None:
     dashboard = json.loads(json.dumps(render_dashboard()))
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(PANELS)
     assert all(panel["targets"] for panel in dashboard["panels"])
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_the_recorders_unit_is_hardened_and_has_no_network(tmp_path: Path) -> None:
+    unit = tmp_path / "zombiescope-profile.service"
+    unit.write_text(render_recorder_unit("/bin/true"), encoding="utf-8")
+    verified = run("systemd-analyze", "verify", str(unit))
+    assert "zombiescope-profile.service" not in verified.stderr, verified.stderr
+    scored = run("systemd-analyze", "security", "--offline=true", "--threshold=30", str(unit))
+    assert scored.returncode == 0, scored.stdout[-300:] + scored.stderr
+    assert "PrivateNetwork=yes" in unit.read_text()
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")

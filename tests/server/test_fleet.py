@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.fleets.serving import prometheus_with, text_of, victoria_with
-from tests.fleets.worlds import world
-from tests.server.running import PROGRAM, free_port
+from tests.fleets.worlds import World, world
+from tests.server.running import PROGRAM, ended, fetch, free_port, wait_for
 
 NODES, DAYS, STEP = 1000, 6, 3600.0
-CAUSE = {"image": "img-2024", "kernel": "5.15.0-1050"}
+WORLDS = {"prometheus": (1, "pair", {"zone": "c"}), "victoria-metrics": (12, "kernel-behind-pool", {"pool": "batch"})}
+"""A server, the seed and kind of the world in it, and what looks guilty there through the cause alone."""
 
 
 def ask(*arguments: str) -> tuple[int, str, str]:
@@ -34,14 +36,26 @@ def told(*arguments: str) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["prometheus", "victoria-metrics"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+class Served(NamedTuple):
+    address: str
+    world: World
+    hidden: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, now = tmp_path_factory.mktemp("fleet"), time.time()
-    one = world(1, NODES, "pair", now)
+    seed, kind, hidden = WORLDS[request.param]
+    one = world(seed, NODES, kind, now)
     begin = victoria_with if request.param == "victoria-metrics" else prometheus_with
     scale = 1000 if request.param == "victoria-metrics" else 1
     with begin(folder, text_of(one, now, DAYS * 86400, STEP, scale)) as address:
-        yield address
+        yield Served(address, one, hidden)
+
+
+@pytest.fixture
+def server(served: Served) -> str:
+    return served.address
 
 
 def test_the_fleet_is_diagnosable(server: str) -> None:
@@ -53,8 +67,8 @@ def test_the_fleet_is_diagnosable(server: str) -> None:
     assert "--collector.vmstat.fields" in series["node_vmstat_pgscan_direct"]["enabled_by"]
 
 
-def test_the_sickest_node_is_first(server: str) -> None:
-    one = world(1, NODES, "pair")
+def test_the_sickest_node_is_first(served: Served) -> None:
+    one, server = served.world, served.address
     found = told("nodes", "--prometheus", server)["nodes"]
     assert len(found) == NODES
     worst = max(one.nodes, key=lambda node: node.zombies or 0)
@@ -67,22 +81,89 @@ def test_the_sickest_node_is_first(server: str) -> None:
     assert len(text.splitlines()) == NODES + 1
 
 
-def test_the_cause_is_first_and_its_zone_is_explained(server: str) -> None:
-    found = told("cohorts", "--prometheus", server)
+def test_the_cause_is_first_what_hides_it_is_explained_and_since_when_is_within_half_a_day(served: Served) -> None:
+    found = told("cohorts", "--prometheus", served.address)
     first, rows = found["cohorts"][0], found["cohorts"]
-    assert first["labels"] == CAUSE
+    (cause,) = served.world.causes
+    assert first["labels"] == dict(cause)
     assert first["explained_by"] is None
     assert found["causes"] == 1
-    zone = next(each for each in rows if each["labels"] == {"zone": "c"})
-    assert zone["explained_by"] == CAUSE
-    assert "zone c is worse only because" in found["verdict"]
+    hidden = next(each for each in rows if each["labels"] == served.hidden)
+    assert hidden["explained_by"] == dict(cause)
+    ((name, value),) = served.hidden.items()
+    assert f"{name} {value} is worse only because" in found["verdict"]
+    assert not {"rack", "instance_type"} & {
+        name for each in rows if each["q_value"] <= 0.01 for name in each["labels"] if len(each["labels"]) == 1
+    }
+    at = time.mktime(time.strptime(first["since"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    assert abs(at - served.world.began_at) < 43_200
 
 
-def test_since_when_is_within_half_a_day(server: str) -> None:
-    began = world(1, NODES, "pair", time.time()).began_at
-    since = told("cohorts", "--prometheus", server)["cohorts"][0]["since"]
-    at = time.mktime(time.strptime(since[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-    assert abs(at - began) < 43_200
+def test_the_page_says_what_the_command_says(served: Served) -> None:
+    command = [*PROGRAM, "fleet", "serve", "--prometheus", served.address, "--listen", "127.0.0.1:0"]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as serving:
+        assert serving.stdout is not None
+        address = serving.stdout.readline().strip()
+
+        def document(name: str) -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(fetch(f"{address}api/v1/{name}")[1])
+            return {} if found.get("status") == "making" else found
+
+        cohorts, fleet = wait_for(lambda: document("cohorts")), wait_for(lambda: document("fleet"))
+    said = told("cohorts", "--prometheus", served.address)["verdict"]
+    assert _undated(cohorts["verdict"]) == _undated(said)
+    assert cohorts["cohorts"][0]["line"], "the mean of its sick nodes over time"
+    assert fleet["count"] == NODES
+    nodes, pages = fleet["columns"]["node"]["values"], fleet["columns"]["page"]["values"]
+    assert dict(zip(nodes, pages, strict=True))["node-00003"] == "http://node-00003:9478/"
+
+
+def _undated(text: str) -> str:
+    """The moment of change moves with the window that is asked for."""
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "", text)
+
+
+def silent_text(one: World, now: float) -> Iterator[str]:
+    """Every second node fell silent within the last hour, and its scrape fails; one has left the fleet."""
+    for line in text_of(one, now, 4 * 3600, STEP):
+        named = re.search(r"node-(\d+)", line)
+        is_last = line.endswith(f" {now:.0f}")
+        if not (named and int(named[1]) % 2 and is_last):
+            yield line
+    yield "# TYPE up gauge"
+    for number in range(len(one.nodes) - 1):
+        yield f'up{{instance="node-{number:05d}:9478",job="zombiescope"}} {0 if number % 2 else 1} {now:.0f}'
+
+
+def test_half_of_the_nodes_silent_are_unknown_and_never_healthy(tmp_path: Path) -> None:
+    now = time.time()
+    one = world(5, 200, "image", now)
+    with prometheus_with(tmp_path, silent_text(one, now)) as address:
+        found = told("nodes", "--prometheus", address)
+        _, text, _ = ask("cohorts", "--prometheus", address)
+    silent = [node for node in found["nodes"] if node["severity"] == "unknown"]
+    assert {node["node"] for node in silent} == {f"node-{number:05d}" for number in range(1, 199, 2)}
+    assert all(node["zombies"] is None and "does not now" in node["gaps"][0]["reason"] for node in silent)
+    assert len(found["nodes"]) == 199, "the one that nobody scrapes any more is gone"
+    assert "99 nodes told of themselves before and are silent now" in json.dumps(found["gaps"])
+    assert "99 nodes could not be judged and are left out" in " ".join(text.split())
+
+
+def test_with_node_exporter_alone_it_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    now = time.time()
+    lines = ["# TYPE node_cgroups_cgroups gauge"]
+    for number in range(12):
+        count = 70_000 if number == 5 else 260
+        lines.append(f'node_cgroups_cgroups{{instance="n{number}:9100",subsys_name="memory"}} {count} {now:.0f}')
+    with prometheus_with(tmp_path, lines) as address:
+        doctor = told("doctor", "--prometheus", address)
+        code, text, errors = ask("nodes", "--prometheus", address)
+    assert doctor["verdict"].startswith("in part: node_exporter counts cgroups on 12 nodes")
+    assert code == 0, errors
+    said = " ".join(text.split())
+    assert said.startswith("1 of 12 nodes is sick")
+    assert "12 nodes have no agent of ours" in said
+    assert "findings, makers, saturated cores, resets and restarts are not known there" in said
 
 
 class _Stranger(http.server.BaseHTTPRequestHandler):

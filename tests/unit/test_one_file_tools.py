@@ -49,7 +49,9 @@ def test_the_libraries_are_those_that_are_tested() -> None:
     tested = dict(
         re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "requirements-dev.txt").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    assert {wheel.name: wheel.version for wheel in WHEELS}.items() <= tested.items()
+    assert {wheel.name: wheel.version for wheel in WHEELS}.items() <= {
+        name.lower(): version for name, version in tested.items()
+    }.items()
 
 
 def test_every_patch_belongs_to_a_source() -> None:

@@ -42,6 +42,8 @@ class Cell:
     memory_megabytes: int = 1024
     cpus: int = 2
     """More than two only on demand (`tests.vm.run --cpus`): one thread emulates them all."""
+    forwarded_port: int = 0
+    """Of this host's loopback, led to the agent's port in the machine by a network card of its own; 0: no card. On demand only."""
 
     @property
     def kernel_part(self) -> str:

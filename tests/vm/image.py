@@ -59,7 +59,7 @@ def finish(root: Path, architecture: str) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp"):
         (root / name).chmod(0o1777)
-    _add_guest_files(root)
+    add_guest_files(root)
     if is_native:  # elsewhere the loader finds the libraries in its own folders, a little later
         run(["chroot", str(root), "/sbin/ldconfig"])
     _add_python_packages(root, architecture)
@@ -76,7 +76,7 @@ def _add_users(root: Path) -> None:
     (root / "etc/group").write_text(groups)
 
 
-def _add_guest_files(root: Path) -> None:
+def add_guest_files(root: Path) -> None:
     units = root / "etc/systemd/system"
     program = root / "usr/local/lib/zombiescope-vm"
     for folder in (units / "vm.target.wants", root / "etc/systemd/journald.conf.d", program):

@@ -44,6 +44,8 @@ def unpack_wheel(wheel: Wheel, downloads: Path, into: Path, platform: str = "") 
     asked.write_text(" ".join(wanted) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--require-hashes", "--dest", str(folder), "-r", str(asked)]
+    if wheel.python:
+        command += ["--platform", "manylinux2014_x86_64", "--implementation", "cp", "--python-version", wheel.python]
     command += ["--platform", platform] if platform else []
     if not (found := _kept_wheel(wheel, folder)):
         done = subprocess.run(command, check=False, capture_output=True, text=True)  # with the caller's pip settings

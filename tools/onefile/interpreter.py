@@ -13,7 +13,7 @@ from tools.onefile.toolchain import Toolchain, jobs, native
 
 SHORT = PYTHON.rpartition(".")[0]
 LEFT_OUT = (
-    "_ssl _hashlib _tkinter _curses _curses_panel readline _dbm _gdbm _uuid nis _crypt pyexpat _elementtree _codecs_cn _codecs_hk "
+    "_hashlib _tkinter _curses _curses_panel readline _dbm _gdbm _uuid nis _crypt pyexpat _elementtree _codecs_cn _codecs_hk "
     "_codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _multibytecodec _interpreters _interpchannels _interpqueues _lsprof "
     "_multiprocessing _posixshmem _asyncio _zoneinfo"
 ).split()
@@ -25,7 +25,9 @@ _CROSS = "ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no ac_cv_buggy_getaddrinf
 _LIBRARIES = (("ZLIB", "z"), ("BZIP2", "bz2"), ("LIBLZMA", "lzma"), ("LIBFFI", "ffi"), ("LIBSQLITE3", "sqlite3"))
 
 
-def make_python(cache: Cache, tools: Toolchain, source: Made, libraries: Made, build_python: Made | None) -> Made:
+def make_python(
+    cache: Cache, tools: Toolchain, source: Made, libraries: Made, openssl: Made, build_python: Made | None
+) -> Made:
     """`source` and `build` side by side: configure is called by a relative path, so that none of this machine gets in."""
 
     def make(folder: Path) -> None:
@@ -35,6 +37,7 @@ def make_python(cache: Cache, tools: Toolchain, source: Made, libraries: Made, b
         build.mkdir()
         words = ["../source/configure", *_CONFIGURE, *(f"py_cv_module_{name}=n/a" for name in LEFT_OUT)]
         words += _tools(tools, tools.wrappers(scratch), folder) + _libraries(libraries.folder)
+        words += [f"--with-openssl={openssl.folder}", "--with-openssl-rpath=no"]
         if build_python:
             native_python = build_python.folder / "build" / "python"
             words += [f"--host={tools.host}", f"--build={native()}-linux-gnu", f"--with-build-python={native_python}"]
@@ -45,7 +48,7 @@ def make_python(cache: Cache, tools: Toolchain, source: Made, libraries: Made, b
             leftover.unlink()
         shutil.rmtree(scratch)
 
-    inputs = [tools.key, source.key, libraries.key, build_python.key if build_python else ""]
+    inputs = [tools.key, source.key, libraries.key, openssl.key, build_python.key if build_python else ""]
     return cache.step(f"python-{tools.architecture}", ["interpreter.py", "toolchain.py"], inputs, make)
 
 
@@ -71,7 +74,7 @@ def _libraries(folder: Path) -> list[str]:
     return found
 
 
-def make_core(cache: Cache, tools: Toolchain, python: Made, libraries: Made) -> Made:
+def make_core(cache: Cache, tools: Toolchain, python: Made, libraries: Made, openssl: Made) -> Made:
     """The interpreter without a program: `core`, to which a tail is appended."""
 
     def make(folder: Path) -> None:
@@ -85,11 +88,11 @@ def make_core(cache: Cache, tools: Toolchain, python: Made, libraries: Made) -> 
         words += [*tools.flags(folder).split(), "-Wl,--gc-sections", "-o", "core", "c/main.c", "c/dl_static.c", *parts]
         includes = (source / "Include", build, libraries.folder / "include")
         words += [f"-isystem{place}" for place in includes]
-        words += [f"-L{libraries.folder / 'lib'}"]
-        words += [f"-l{name}" for name in ("zstd", "z", "bz2", "lzma", "ffi", "sqlite3", "m")]
+        words += [f"-L{made.folder / 'lib'}" for made in (libraries, openssl)]
+        words += [f"-l{name}" for name in ("ssl", "crypto", "zstd", "z", "bz2", "lzma", "ffi", "sqlite3", "m")]
         run(words, folder, tools.environment)
         for leftover in ("bin", "c"):
             shutil.rmtree(folder / leftover)
 
     recipe = ["interpreter.py", "toolchain.py", "core/main.c", "core/dl_static.c"]
-    return cache.step(f"core-{tools.architecture}", recipe, [tools.key, python.key, libraries.key], make)
+    return cache.step(f"core-{tools.architecture}", recipe, [tools.key, python.key, libraries.key, openssl.key], make)

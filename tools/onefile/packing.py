@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -56,13 +55,10 @@ class Packer:
         (told / "zombiescope" / "data").mkdir(parents=True)
         listed = [part.as_told() for part in (own_component(TOP, own_version()), *self._parts)]
         (told / "zombiescope" / "data" / "components.json").write_text(json.dumps(listed, indent=1), encoding="utf-8")
-        stubs = scratch / "stubs"
-        stubs.mkdir()
-        shutil.copy(HERE / "inside" / "ssl.py", stubs)
         order = {
             "core": str(core.folder / "core"),
             "stdlib": str(self._python.folder / "source" / "Lib"),
-            "folders": [str(TOP / "src"), str(self._wheels.folder), str(stubs), str(told)],
+            "folders": [str(TOP / "src"), str(self._wheels.folder), str(told)],
             "tail": str(HERE / "inside" / "tail.py"),
             "out": str(scratch / "packed"),
         }

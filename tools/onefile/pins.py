@@ -35,6 +35,9 @@ class Wheel(NamedTuple):
     version: str
     hashes: tuple[str, ...]
     licence: str
+    python: str = ""
+    """Of a distribution that has no wheel for every Python: the one whose wheel is taken, wherever it is built. Only its Python
+    files are packed."""
 
 
 SOURCES = (
@@ -101,6 +104,15 @@ SOURCES = (
         "BSD-3-Clause",
         "LICENSE",
     ),
+    Source(
+        "openssl",
+        "3.0.20",
+        "o/openssl",
+        "openssl_3.0.20.orig.tar.gz",
+        "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
+        "Apache-2.0",
+        "LICENSE.txt",
+    ),
 )
 COMPILER = Wheel(
     "ziglang",
@@ -120,5 +132,6 @@ WHEELS = (
         ("fa93d06737aa02bacd05794768508bb97d2fbee28cb3bca04eaae92f0ca953d6",),
         "Apache-2.0 AND BSD-2-Clause",
     ),
+    Wheel("pyyaml", "6.0.3", ("0f29edc409a6392443abf94b9cf89ce99889a1dd5376d94316ae5145dfedd5d6",), "MIT", "3.13"),
     Wheel("rich", "15.0.0", ("33bd4ef74232fb73fe9279a257718407f169c09b78a87ad3d296f548e27de0bb",), "MIT"),
 )

@@ -15,9 +15,9 @@ from pathlib import Path
 
 PATCHES = Path(__file__).parent / "patches"
 _FIXES = re.compile(
-    r"CVE-|dict-use-after-free|traverse-managed-dicts|gchead-alignment|NOT_NULL-IS_NULL|lzma_index_append"
+    r"CVE-|^(Reject|Avoid|Match|Apply|Fix-(handling|possible|potential)|CMS-|cms-|conf-Serialize)|dict-use-after-free|traverse-managed-dicts|gchead-alignment|NOT_NULL-IS_NULL|lzma_index_append"
 )
-_NOT_BUILT = re.compile(r"^[^/]+/(Lib/test/|Lib/idlelib/|Doc/|Misc/|test/|tests/|.*\.(test|rst)$)")
+_NOT_BUILT = re.compile(r"^[^/]+/(Lib/test/|Lib/idlelib/|Doc/|Misc/|doc/|test/|tests/|.*\.(test|rst)$)")
 
 
 def fixes(archive: Path) -> Iterator[str]:

@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+import json
+import os
+from contextlib import suppress
+
 from zombiescope.analysis.day import Day
+from zombiescope.analysis.pod_book import PodBook
 from zombiescope.config import Config
 from zombiescope.facts.gap import Gap
+from zombiescope.history.pod_file import read_pod_file, write_pod_file
 from zombiescope.history.store import Store
 from zombiescope.watching.cgroups import Follower
+
+_PODS_SECONDS = 60.0
 
 
 class Keeper:
     def __init__(self, follower: Follower, config: Config) -> None:
         self._host = follower.host
         self._boot = follower.identity.boot_id or "unknown"
+        self._pods_kept, self._pods_at = 0, float("-inf")
+        self.pods_trouble = ""
         self.day = Day()
         """The last day, for small pictures: as far as this agent has seen it, or was told."""
         folder = config.text("state")
@@ -48,6 +58,27 @@ class Keeper:
         self.day.happened(when, what, detail)
         if self._store is not None:
             self._store.add_happening(when, self._boot, what, detail)
+
+    def recall_pods(self, book: PodBook) -> None:
+        """What an agent before this one remembered; of a file that is damaged, nothing."""
+        if self._store is None:
+            return
+        with suppress(OSError, ValueError, RecursionError):
+            book.load(json.loads(read_pod_file(os.fsencode(self._store.folder)) or b"{}"))
+        self._pods_kept = book.version
+
+    def keep_pods(self, book: PodBook, now: float, *, at_once: bool = False) -> None:
+        """Where something is new, at most once a minute. `now`: seconds on a clock that only goes forward."""
+        is_due = at_once or now - self._pods_at >= _PODS_SECONDS
+        if self._store is None or self._store.trouble or book.version == self._pods_kept or not is_due:
+            return
+        self._pods_at = now
+        text = json.dumps(book.to_plain(), separators=(",", ":")).encode()
+        try:
+            write_pod_file(os.fsencode(self._store.folder), text)
+            self._pods_kept = book.version
+        except OSError as error:
+            self.pods_trouble = (error.strerror or str(error)).lower()
 
     def close(self) -> None:
         if self._store is not None:

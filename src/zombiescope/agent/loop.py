@@ -10,16 +10,17 @@ import math
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 from zombiescope.agent.api import Api
+from zombiescope.agent.cluster import NAME as CLUSTER
+from zombiescope.agent.cluster import Settings, Teller, settings_of
 from zombiescope.agent.door import close_door, guards_of, open_door
 from zombiescope.agent.keep import Keeper
+from zombiescope.agent.notifier import Notifier
 from zombiescope.agent.page import AgentPage
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
@@ -33,24 +34,13 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
+from zombiescope.host.kept_child import KeptChild
 from zombiescope.host.short_lived import ShortLived
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
 from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
 from zombiescope.web.site import Site
-
-
-class Notifier:
-    def __init__(self, address: str | None) -> None:
-        self._address = "\0" + address[1:] if address and address.startswith("@") else address
-
-    def say(self, *lines: str) -> None:
-        if not self._address:
-            return
-        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
-            speaking.sendto("\n".join(lines).encode(), self._address)
-
 
 MOST_SECONDS = 120.0
 
@@ -83,12 +73,16 @@ _MOST_SAID = 20
 
 
 class Agent:
-    def __init__(self, follower: Follower, config: Config, reload: Callable[[], Config]) -> None:
-        self.config, self._reload = config, reload
+    def __init__(
+        self, follower: Follower, config: Config, reload: Callable[[], Config], recorder: KeptChild | None = None
+    ) -> None:
+        """`recorder`: of profiles, where it was switched on."""
+        self.config, self._reload, self._recorder = config, reload, recorder
         self._follower = follower
         self.state = State(follower, config.thresholds, self._image())
         self._selector = selectors.DefaultSelector()
         self._keeper = Keeper(follower, config)
+        self._keeper.recall_pods(self.state.pods)
         self._site = Site(AgentPage(self.state, lambda: self.config, self._keeper, self._selector))
         self._api = Api(self.state, lambda: self.config, self._why_unwell, self._site)
         self._server = self._listen()
@@ -96,6 +90,7 @@ class Agent:
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self.state.watched = (self._probing,)
+        self._teller = Teller(self._told(config), self._selector, self.state.condition, self._cluster_news)
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
@@ -136,7 +131,7 @@ class Agent:
 
     def _step(self) -> None:
         now = time.monotonic()
-        wait = max(min(*self._due.values(), self._probing.due) - now, 0.0)
+        wait = max(min(*self._due.values(), self._probing.due, self._teller.due) - now, 0.0)
         for key, _ in self._selector.select(wait):
             key.data(time.monotonic())
         now = time.monotonic()
@@ -150,12 +145,21 @@ class Agent:
             if self._due[name] <= now and not self._is_ending:
                 work()
         self._probing.run(now)
+        if not self._is_ending:
+            self._teller.run(now)
         if self._child and now > self._child_until:
             self._child_ended(kill=True)
         if self._server:
             self._server.drop_late(now)
             self._site.drop_late(now)
             self._tell_failures(self._server)
+
+    def _told(self, config: Config) -> Settings | None:
+        return settings_of(config, self._follower.identity.name or "")
+
+    def _cluster_news(self, gap: Gap | None) -> None:
+        if news := self._troubles.lasts(CLUSTER, gap):
+            say(news)
 
     def _tell_failures(self, server: Server) -> None:
         """Counted in what is shown for an hour; in the log each kind once, for strangers can make them happen."""
@@ -182,14 +186,25 @@ class Agent:
         if jump:
             self._notice("clock", jump, "clock-jumped")
         self._keeper.keep(tick.at, self.state.sample())
+        self._keeper.keep_pods(self.state.pods, self._last_tick)
         for note in self._keeper.new_notes():
             self._notice("store", note, "store-damaged")
         news = self._troubles.lasts("history", self._keeper.gap) if self.config.text("state") else None
         if news:
             say(news)
+        self._keep_recording()
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
         self._notifier.say("WATCHDOG=1")
+
+    def _keep_recording(self) -> None:
+        if self._recorder is None:
+            return
+        self._recorder.look(time.monotonic())
+        why = self._recorder.why
+        news = self._troubles.lasts("recorder", Gap("recorder", why, "zombiescope profile ring") if why else None)
+        if news:
+            say(news)
 
     def _catch_up(self) -> None:
         ledger = self._follower.ledger
@@ -302,7 +317,7 @@ class Agent:
         try:
             fresh = self._reload()
             kept = fresh.with_kept(self.config, _FIXED)
-            guards = guards_of(kept)
+            guards, told = guards_of(kept), self._told(kept)
         except ZombiescopeError as error:
             say(f"the configuration is kept as it was: {error.what}: {error.why}")
             return
@@ -313,6 +328,7 @@ class Agent:
         if self._server:
             self._server.guards = guards
         self.state.thresholds, self.state.image = fresh.thresholds, self._image()
+        self._teller.configure(told)
         self._keeper.happened("configuration-read", "by SIGHUP")
         say("the configuration was read again")
 
@@ -334,9 +350,13 @@ class Agent:
 
     def _end(self, signals: int) -> None:
         self._notifier.say("STOPPING=1")
+        self._teller.close()
         if self._child:
             self._child_ended(kill=True)
+        if self._recorder:
+            self._recorder.close()
         self._keeper.happened("agent-ended", "asked to")
+        self._keeper.keep_pods(self.state.pods, self._last_tick, at_once=True)
         self._keeper.close()
         self._probing.close()
         self._follower.close()
@@ -358,7 +378,9 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def serve(host_root: bytes | None, config: Config, reload: Callable[[], Config]) -> None:
+def serve(
+    host_root: bytes | None, config: Config, reload: Callable[[], Config], recorder: KeptChild | None = None
+) -> None:
     from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
     host = open_host(host_root)
@@ -371,4 +393,4 @@ def serve(host_root: bytes | None, config: Config, reload: Callable[[], Config])
         raise UsageError(
             "cannot use interval_seconds", "the service's watchdog is shorter than two looks", "WatchdogSec=120"
         )
-    Agent(Follower(host, config.text("events")), config, reload).run()
+    Agent(Follower(host, config.text("events")), config, reload, recorder).run()

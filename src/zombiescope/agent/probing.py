@@ -40,6 +40,8 @@ class Probing(Filling):
         self._bugs: set[str] = set()
         self._failed: set[str] = set()
         """Those whose last reading did."""
+        self._opened_at = 0.0
+        """By what this thread worked: opening is done once, and does not put off the next reading."""
 
     @property
     def due(self) -> float:
@@ -49,9 +51,9 @@ class Probing(Filling):
     def run(self, now: float) -> None:
         for name in [name for name, due in self._due.items() if due <= now]:
             probe = self._probes[name]
-            start, worked = time.monotonic(), time.thread_time()
+            start, self._opened_at = time.monotonic(), time.thread_time()
             reading = self._read(probe)
-            took, worked = time.monotonic() - start, time.thread_time() - worked
+            took, worked = time.monotonic() - start, time.thread_time() - self._opened_at
             if reading is None:
                 self._due[name] = _NEVER
                 continue
@@ -83,7 +85,9 @@ class Probing(Filling):
             teller = self._tellers.get(probe.name) or probe.open(self._host)
             if teller is None:
                 return None
-            self._tellers[probe.name] = teller
+            if probe.name not in self._tellers:
+                self._tellers[probe.name] = teller
+                self._opened_at = time.thread_time()
             found = teller.read()
             self._failed.discard(probe.name)
         except ZombiescopeError as error:

@@ -4,15 +4,18 @@ come out. One thread, no lock."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from zombiescope.analysis.cost import derive_kernel_cost, memory_mark
 from zombiescope.analysis.growth import Growing, Growth
-from zombiescope.analysis.ledger import Accounts
+from zombiescope.analysis.ledger import Accounts, renamed_counts
 from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
+from zombiescope.analysis.pod_book import PodBook
 from zombiescope.analysis.scan import Scan, derive_scan
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
+from zombiescope.diagnosis.node_condition import Condition, judge_condition
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Residuals, Snapshot, Sweep
@@ -20,7 +23,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
-from zombiescope.facts.series import DIED_PREFIX, RELEASED_PREFIX
+from zombiescope.facts.pods import POD_PREFIX, Pod
+from zombiescope.facts.series import BORN_PREFIX, DIED_PREFIX, RELEASED_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.watching.cgroups import Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked
@@ -43,7 +47,9 @@ class State:
     def __init__(self, follower: Follower, thresholds: Thresholds, image: str) -> None:
         self._follower = follower
         self.thresholds, self.image = thresholds, image
-        self.accounts = Accounts()
+        self.pods = PodBook()
+        """Names of pods, also of those that are gone."""
+        self.accounts = Accounts(self.pods.makers)
         self._tick: Tick | None = None
         self._previous: Look | None = None
         self._lifecycle: Lifecycle | None = None
@@ -93,7 +99,30 @@ class State:
             return
         clock = self._tick.clock if self._tick else 0.0
         self._growing.take_walk(clock, found.swapped, is_first=not self.accounts.is_backlog_known)
-        self.accounts.open_with(found.by_maker, counted)
+        self.pods.still(maker.removeprefix(POD_PREFIX) for maker in found.by_maker if maker.startswith(POD_PREFIX))
+        self.accounts.open_with(self._by_workload(found.by_maker), renamed_counts(counted, self._workloads(counted)))
+
+    def _by_workload(self, by_maker: Mapping[str, int]) -> dict[str, int]:
+        names, together = self._workloads(by_maker), dict[str, int]()
+        for maker, count in by_maker.items():
+            name = names.get(maker, maker)
+            together[name] = together.get(name, 0) + count
+        return together
+
+    def _workloads(self, makers: Iterable[str]) -> dict[str, str]:
+        """Of those that are pods by their uid: a child that looks does not know the names, and a name may come later."""
+        known = self.pods.makers
+        return {
+            maker: known[uid]
+            for maker in makers
+            if maker.startswith(POD_PREFIX) and (uid := maker.removeprefix(POD_PREFIX)) in known
+        }
+
+    def take_pods(self, pods: Iterable[Pod], containers: Iterable[tuple[str, str]]) -> None:
+        renamed = self.pods.take(pods, containers)
+        if renamed:
+            self.accounts.rename(renamed)
+            self._growing.rename(renamed)
 
     def take_heavy(self, heavy: Heavy, at: float = 0.0) -> None:
         """`at`: seconds on a clock that only goes forward."""
@@ -118,6 +147,9 @@ class State:
     def take_reading(self, probe: str, run: ProbeRun, reading: Reading) -> None:
         """Of a light probe (`watching/catalogue.py`)."""
         self._probes[probe] = run
+        if reading.pods or reading.containers:
+            self.take_pods(reading.pods, reading.containers)
+            reading = reading._replace(pods=(), containers=())
         self._readings[probe] = reading
 
     def fail(self, probe: str, why: str) -> None:
@@ -144,6 +176,11 @@ class State:
         scan = derive_scan(moment.snapshot)
         found = judge(Case((Observation(moment.snapshot, scan),), self.thresholds, self.growth), self.watched)
         return Judged(moment, scan, self.growth, found.diagnosis, found.case)
+
+    def condition(self) -> Condition:
+        """How this node is, in a cluster's words."""
+        judged = self.judge()
+        return judge_condition(judged.diagnosis, judged.moment.makers)
 
     def moment(self) -> Moment:
         events = self._lifecycle
@@ -196,7 +233,7 @@ class State:
         return values
 
     def _of_makers(self) -> dict[str, float]:
-        """Zombies of those with most, and of the busiest how many died and were released since the agent began."""
+        """Zombies of those with most, and of the busiest how many were born, died and were released since the agent began."""
         values: dict[str, float] = {}
         accounts = self.accounts.list()
         if self.accounts.is_backlog_known:
@@ -207,6 +244,7 @@ class State:
         busiest = sorted(accounts, key=lambda account: (-account.counts.deaths, account.maker))[:_KEPT_BUSY]
         for account in busiest:
             if account.counts.deaths:
+                values[BORN_PREFIX + account.maker] = account.counts.births
                 values[DIED_PREFIX + account.maker] = account.counts.deaths
                 values[RELEASED_PREFIX + account.maker] = account.counts.releases
         return values

@@ -27,7 +27,7 @@ class Troubles:
         self._last[name] = reason
         if reason == before:
             return None
-        return f"{name}: {reason}; the agent goes on observing" if reason else f"{name}: it works again"
+        return f"{name}: {reason}; the agent keeps observing" if reason else f"{name}: it works again"
 
     def happened(self, name: str, reason: str, clock: float) -> None:
         self._report(name, Gap(name, reason))

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
-from zombiescope.analysis.maker import Makers, folding, instance_of
+from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
 from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
+from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
 NOTHING: Mapping[tuple[Action, ...], int] = MappingProxyType({})
+NOBODY = KnownPods()
 
 
 class Body(NamedTuple):
@@ -32,12 +34,23 @@ class Body(NamedTuple):
         return remedies_of(self.zombie, self.pins)
 
 
+class PodShare(NamedTuple):
+    uid: str
+    name: str
+    """namespace/name."""
+    zombies: int
+    containers: Mapping[str, int] = {}
+    """Zombies by container, most first; of one whose name is not known, under an empty one."""
+
+
 class MakerShare(NamedTuple):
     maker: str
     zombies: int
     share: float
-    name: str = ""
-    """What people call it, where the node can tell: a pod's `namespace/name`."""
+    pods: tuple[PodShare, ...] = ()
+    """Of a workload, each of its pods, most zombies first."""
+    is_guess: bool = False
+    """It is the workload's by the pattern of a pod's name alone."""
 
 
 class Totals(NamedTuple):
@@ -82,11 +95,13 @@ class Autopsy(NamedTuple):
     page_bytes: int = PAGE_BYTES_UNTOLD
 
 
-def derive_autopsy(walk: Walk, population: Population | None, residuals: Residuals | None) -> Autopsy:
+def derive_autopsy(
+    walk: Walk, population: Population | None, residuals: Residuals | None, known: KnownPods = NOBODY
+) -> Autopsy:
     """Where no tier saw the zombies one by one there are no bodies: the totals are the census's and memory.stat's."""
     if walk.tier in (Tier.PAGES, Tier.RESIDUAL):
         return _without_bodies(population, residuals, walk.page_bytes)
-    maker_of, below = Makers().of, _pins_of_children(walk)
+    maker_of, below = Makers(known.makers).of, _pins_of_children(walk)
     make = tuple.__new__  # a named tuple's own constructor would cost a call more for each of tens of thousands
     bodies = tuple(
         [
@@ -116,14 +131,53 @@ def _without_bodies(population: Population | None, residuals: Residuals | None, 
     return Autopsy((), Totals(zombies or 0, pages, {}, (), {}), found, page_bytes)
 
 
-def with_pod_names(autopsy: Autopsy, names: Mapping[str, str]) -> Autopsy:
+def with_pods(autopsy: Autopsy, known: KnownPods) -> Autopsy:
+    """With the pods below each workload."""
+    heaps: dict[str, dict[str, Counter[str]]] = {}
+    for body in autopsy.bodies:
+        if body.maker.startswith((PREFIX, POD_PREFIX)):
+            path = body.zombie.path
+            uid, number = pod_uid_of(path) or "", container_id_of(path)
+            containers = heaps.setdefault(body.maker, {}).setdefault(uid, Counter())
+            containers[_container(known, number)] += 1
     shares = tuple(
-        share._replace(name=names.get(share.maker.removeprefix("pod:"), ""))
-        if share.maker.startswith("pod:")
+        share._replace(pods=_pods(heaps[share.maker], known), is_guess=_is_guess(heaps[share.maker], known))
+        if share.maker in heaps
         else share
         for share in autopsy.totals.by_maker
     )
     return autopsy._replace(totals=autopsy.totals._replace(by_maker=shares))
+
+
+_SHORT_ID = 12
+
+
+def _container(known: KnownPods, number: str | None) -> str:
+    """What is remembered has the first characters of an id."""
+    if number is None:
+        return "(pod)"
+    return known.containers.get(number) or known.containers.get(number[:_SHORT_ID], "")
+
+
+def _pods(heap: Mapping[str, Counter[str]], known: KnownPods) -> tuple[PodShare, ...]:
+    found = [
+        PodShare(uid, known.pods[uid].called if uid in known.pods else "", sum(each.values()), dict(each.most_common()))
+        for uid, each in heap.items()
+    ]
+    return tuple(sorted(found, key=lambda pod: (-pod.zombies, pod.name, pod.uid)))
+
+
+def _is_guess(heap: Mapping[str, Counter[str]], known: KnownPods) -> bool:
+    return any(known.pods[uid].owner.is_guess for uid in heap if uid in known.pods)
+
+
+def names_of(body: Body, known: KnownPods) -> tuple[str, ...]:
+    """All that a maker may be asked for by: its workload, the pod by its uid and by its name."""
+    uid = pod_uid_of(body.zombie.path) if body.maker.startswith(PREFIX) else None
+    if uid is None:
+        return (body.maker,)
+    pod = known.pods.get(uid)
+    return (body.maker, f"{POD_PREFIX}{uid}", *((f"{POD_PREFIX}{pod.called}",) if pod else ()))
 
 
 def _pins_to_go(zombie: Zombie, below: Mapping[int, list[Pin]]) -> tuple[Pin, ...]:

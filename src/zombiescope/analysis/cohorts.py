@@ -31,6 +31,9 @@ MOST_Q = 0.01
 _MOST_CAUSES = 6
 _MOST_VALUES_SHARE = 0.2
 _MOST_PAIRED_VALUES = 200
+MOST_COHORTS = 20_000
+"""More pairs than that are not compared: those of the labels that tell most alone are."""
+PAIRS = "pairs of labels"
 
 Labels = tuple[tuple[str, str], ...]
 """One label and its value, or two."""
@@ -71,16 +74,22 @@ class Comparison(NamedTuple):
     """Worse than the rest, but through a cause."""
     others: tuple[Cohort, ...]
     """All that were tested beside these, the most telling first."""
-    too_small: tuple[tuple[Labels, int], ...]
+    too_small: tuple[tuple[Labels, int, int], ...]
+    """With their nodes and how many of those are sick; those with most sick nodes first."""
     left_out: Mapping[str, str]
     """Labels that were not compared, with the reason."""
+    only_sick: tuple[Labels, ...] = ()
+    """Where no cause is found: one label each that every sick node has and no other node."""
+    best_p: float = 0.0
+    """Where no cause is found: the smallest chance that any of these cohorts could have had, were all sick nodes in it."""
 
 
 def compare(nodes: Sequence[Mapping[str, str]], sick: Sequence[bool]) -> Comparison:
     """`nodes`: the labels of each; `sick`: whether it is."""
     everyone, ill = (1 << len(nodes)) - 1, _bits(sick)
     values, left_out = _values(nodes)
-    cohorts, too_small = _tested(values, ill, everyone)
+    pairs = _pairs(values, ill, everyone, left_out)
+    cohorts, too_small = _tested(values, pairs, ill, everyone)
     worse = [one for one in cohorts if one.q_value <= MOST_Q and one.odds.low >= LEAST_RATIO]
     singles: dict[Labels, Cohort] = {one.labels: one for one in cohorts if len(one.labels) == 1}
     apart = [one for one in worse if _tells_more(one, singles, ill, everyone)]
@@ -88,9 +97,19 @@ def compare(nodes: Sequence[Mapping[str, str]], sick: Sequence[bool]) -> Compari
     explained = tuple(_explanations(worse, causes, ill, everyone))
     named = {cause.cohort.labels for cause in causes} | {each.cohort.labels for each in explained}
     rest = sorted((one for one in cohorts if one.labels not in named), key=lambda one: (one.p_value, one.labels))
-    return Comparison(
+    found = Comparison(
         len(nodes), ill.bit_count(), len(cohorts), causes, explained, tuple(rest), tuple(too_small), left_out
     )
+    if causes or not 0 < found.sick < found.nodes:
+        return found
+    alone = [((name, value),) for name, each in values.items() for value, members in each.items() if members == ill]
+    best = min((_best_p(cohort, found.sick, found.nodes) for cohort in cohorts), default=1.0)
+    return found._replace(only_sick=tuple(alone), best_p=best)
+
+
+def _best_p(cohort: Cohort, sick: int, nodes: int) -> float:
+    most = min(cohort.nodes, sick)
+    return fisher_p(Table(most, cohort.nodes - most, sick - most, nodes - cohort.nodes - sick + most))
 
 
 def _bits(flags: Iterable[bool]) -> int:
@@ -125,13 +144,35 @@ def _set_of(members: Sequence[int], size: int) -> int:
     return int.from_bytes(marks, "little")
 
 
-def _candidates(values: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[Labels, int]]:
+def _pairs(
+    values: Mapping[str, Mapping[str, int]], ill: int, everyone: int, left_out: dict[str, str]
+) -> list[tuple[str, str]]:
+    """Which labels are compared two by two: all, or of very many labels those that tell most alone; and says so."""
+    sizes = {name: len(each) for name, each in values.items()}
+    pairs = [pair for pair in combinations(values, 2) if sizes[pair[0]] * sizes[pair[1]] <= _MOST_PAIRED_VALUES**2]
+    if sum(sizes[one] * sizes[other] for one, other in pairs) <= MOST_COHORTS:
+        return pairs
+    telling = {
+        name: min(fisher_p(_table(members, ill, everyone)) for members in each.values())
+        for name, each in values.items()
+    }
+    found, left = [], MOST_COHORTS
+    for one, other in sorted(pairs, key=lambda pair: (telling[pair[0]] * telling[pair[1]], pair)):
+        left -= sizes[one] * sizes[other]
+        if left < 0:
+            break
+        found.append((one, other))
+    left_out[PAIRS] = f"{len(pairs) - len(found):,} of {len(pairs):,}, of the labels that tell least alone: too many"
+    return found
+
+
+def _candidates(
+    values: Mapping[str, Mapping[str, int]], pairs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[Labels, int]]:
     for name, each in values.items():
         for value, members in each.items():
             yield ((name, value),), members
-    for one, other in combinations(values, 2):
-        if len(values[one]) * len(values[other]) > _MOST_PAIRED_VALUES**2:
-            continue
+    for one, other in pairs:
         for value, members in values[one].items():
             if members.bit_count() < LEAST_NODES:
                 continue
@@ -141,16 +182,16 @@ def _candidates(values: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[Label
 
 
 def _tested(
-    values: Mapping[str, Mapping[str, int]], ill: int, everyone: int
-) -> tuple[list[Cohort], list[tuple[Labels, int]]]:
+    values: Mapping[str, Mapping[str, int]], pairs: Iterable[tuple[str, str]], ill: int, everyone: int
+) -> tuple[list[Cohort], list[tuple[Labels, int, int]]]:
     """Each set of nodes once, under its shortest name; a set that is everybody, or too small, is not tested."""
     by_members: dict[int, list[Labels]] = {}
-    too_small: list[tuple[Labels, int]] = []
-    for labels, members in _candidates(values):
+    too_small: list[tuple[Labels, int, int]] = []
+    for labels, members in _candidates(values, pairs):
         count = members.bit_count()
         if count < LEAST_NODES:
             if len(labels) == 1:
-                too_small.append((labels, count))
+                too_small.append((labels, count, (members & ill).bit_count()))
         elif members != everyone:
             by_members.setdefault(members, []).append(labels)
     tables = [_table(members, ill, everyone) for members in by_members]
@@ -162,7 +203,7 @@ def _tested(
         same = tuple(labels for labels in more if len(labels) == 1)
         inside = table.sick_in + table.well_in
         found.append(Cohort(first, inside, table.sick_in, odds_ratio(table), chance, rate, members, same))
-    return found, too_small
+    return found, sorted(too_small, key=lambda each: (-each[2], each[0]))
 
 
 def _table(members: int, ill: int, among: int) -> Table:

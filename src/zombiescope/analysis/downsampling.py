@@ -53,7 +53,8 @@ class Buckets:
         only = runs[0][0] if len(runs) == 1 and runs[0][2] - runs[0][1] == number else None
         for name, lows in low.items():
             if name in self._counters:
-                self._take_counter(name, boot, ends, _without_nan(high[name]), runs, width)
+                if only is None or not self._rose(name, boot, only, (ends, high[name]), width):
+                    self._take_counter(name, boot, ends, _without_nan(high[name]), runs, width)
             elif only is not None and lows[0] == lows[0]:
                 self._take_one(name, only, min(lows), max(high[name]))
             else:
@@ -155,6 +156,23 @@ class Buckets:
                 known = (boot, at, value)
         if known is not None:
             self._before[name] = known
+
+    def _rose(
+        self, name: str, boot: str, bucket: int, slots: tuple[Sequence[float], Sequence[float]], least: float
+    ) -> bool:
+        """As `_take_counter` for an hour in one stretch that is whole and only rises, as nearly all are: of it the last value is
+        enough. False: it is not such an hour."""
+        known, (times, values) = self._before.get(name), slots
+        if known is None or known[0] != boot or times[0] - known[1] > max(_LONGEST_BETWEEN, 2 * least):
+            return False
+        final, total = values[-1], sum(values)
+        if total != total or not known[2] <= values[0] <= final == max(values):  # noqa: PLR0124 (one is not a number)
+            return False
+        grown, covered = self._last[name], self._seconds[name]
+        grown[bucket] = (grown[bucket] or 0.0) + final - known[2]
+        covered[bucket] += times[-1] - known[1]
+        self._before[name] = (boot, times[-1], final)
+        return True
 
     def _thin_counter(self, name: str) -> Thin | None:
         grown = self._last.get(name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Job failures and successes, from where they are. By line: a time (RFC 3339 or seconds since the epoch) and words; JSON with `at`,
 `what` and perhaps `ok`; the journal as `journalctl -o json` or `-o export` writes it; lines of Ray's logs. Or as a whole: an answer
-of Ray's dashboard."""
+of Ray's dashboard, a list of a cluster's events or pods."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from zombiescope.analysis.cluster_events import cluster_marks, is_of_cluster
 from zombiescope.errors import UsageError
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Mark
 from zombiescope.facts.names import shown
@@ -26,7 +27,7 @@ def parse_events(text: bytes, source: str) -> tuple[Mark, ...]:
         return tuple(sorted(mark for entry in export_entries(text) if (mark := journal_mark(entry))))
     whole = _whole(text)
     if whole is not None:
-        return ray_marks(whole)
+        return cluster_marks(whole) if is_of_cluster(whole) else ray_marks(whole)
     marks = []
     is_ray_log = _RAY_LINE.search(text) is not None
     for number, line in enumerate(text.splitlines(), 1):
@@ -162,7 +163,7 @@ def _whole(text: bytes) -> Any:
     except (ValueError, RecursionError):
         return None
     is_ray = isinstance(said, list) or (isinstance(said, dict) and isinstance(said.get("data"), dict))
-    return said if is_ray else None
+    return said if is_ray or is_of_cluster(said) else None
 
 
 def ray_marks(said: Any) -> tuple[Mark, ...]:

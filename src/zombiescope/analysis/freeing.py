@@ -35,8 +35,8 @@ class Action(StrEnum):
 COSTS: Mapping[Action, str] = {
     Action.WAIT: "nothing",
     Action.FLUSH: "one sync and one new cgroup that dies at once; the disks must keep up",
-    Action.REAP_PROCESS: "nothing: the process is dead and only waited for",
-    Action.DROP_FILE: "the file's cached pages are read again when they are wanted",
+    Action.REAP_PROCESS: "nothing: the process is dead, and its parent only has to wait for it",
+    Action.DROP_FILE: "the file's cached pages are read again when they are needed",
     Action.RECLAIM_PARENT: "live siblings below the same parent lose cache too and read it again; time grows with the zombies",
     Action.SWAP_IN: "memory for all that is in swap; the machine must have it free",
     Action.CLOSE_SOCKET: "the connection",
@@ -171,7 +171,7 @@ def _target(action: Action, pin: Pin, parent: bytes) -> str:
         case Action.DROP_FILE | Action.DELETE_FILE if pin.path is not None:
             return shown(pin.path)  # whoever has it open as well
         case _:
-            return pin.holder or _name(pin) or f"the holder of its {pin.kind} memory"
+            return (pin.holder.said if pin.holder else _name(pin)) or f"the holder of its {pin.kind} memory"
 
 
 def _name(pin: Pin) -> str | None:

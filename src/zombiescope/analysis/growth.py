@@ -229,6 +229,20 @@ class Growing:
         for maker in [name for name, points in self._makers.items() if not any(value for _, value, _ in points)]:
             del self._makers[maker]
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Pods whose workload is known from now on: what they had is the workload's, and no growth of it."""
+        self._passing.rename(names)
+        for old, new in names.items():
+            points = self._makers.pop(old, None)
+            if points is None:
+                continue
+            before = {clock: (value, passing) for clock, value, passing in self._makers.get(new, ())}
+            for clock, value, passing in points:
+                other = before.get(clock, (0.0, 0.0))
+                before[clock] = (other[0] + value, other[1] + passing)
+            together = ((clock, *each) for clock, each in sorted(before.items()))
+            self._makers[new] = deque(together, maxlen=_MOST_POINTS)
+
     def take_walk(self, clock: float, swapped: int | None, *, is_first: bool) -> None:
         """`swapped`: zombies that keep their id, having pages in swap."""
         if is_first:

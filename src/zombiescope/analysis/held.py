@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
-from zombiescope.facts.zombies import Holder, Pin, PinKind, Zombie
+from zombiescope.facts.zombies import HeldBy, Holder, Pin, PinKind, Zombie
 
 _UNNAMED = (PinKind.OTHER, PinKind.SOCKET)
 
@@ -37,7 +36,7 @@ def files_in_question(zombies: Iterable[Zombie]) -> dict[tuple[str, int], bytes]
     return found
 
 
-def with_file_holders(zombies: Iterable[Zombie], holders: Mapping[tuple[str, int], str]) -> tuple[Zombie, ...]:
+def with_file_holders(zombies: Iterable[Zombie], holders: Mapping[tuple[str, int], HeldBy]) -> tuple[Zombie, ...]:
     def named(pin: Pin) -> Pin:
         is_asked = _is_nameless(pin) or _may_be_used(pin)
         who = holders.get((pin.device or "", pin.inode or 0)) if is_asked else None
@@ -66,12 +65,13 @@ def _explained(zombie: Zombie, holders: Iterable[Holder]) -> Zombie:
 
 
 def _pin(holder: Holder) -> Pin:
-    who = f"pid {holder.process}" if holder.process else "nobody that is known"
-    who += f" ({shown(holder.name)})" if holder.name else ""
-    if holder.kind is PinKind.TASK:
-        who += f", to be reaped by pid {holder.parent}"
-    if holder.kind is PinKind.SOCKET:
-        who += f", {holder.family} socket {holder.inode}"
+    who = HeldBy(
+        holder.process or None,
+        holder.name,
+        reaper=holder.parent if holder.kind is PinKind.TASK else None,
+        socket=holder.inode if holder.kind is PinKind.SOCKET else None,
+        family=holder.family if holder.kind is PinKind.SOCKET else "",
+    )
     return Pin(holder.kind, None, None, None, None, holder.inode or None, None, sampled=False, holder=who)
 
 

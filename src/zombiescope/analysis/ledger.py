@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from zombiescope.analysis.maker import Makers
+from zombiescope.analysis.maker import NO_PODS, Makers, pod_uid_of
 from zombiescope.facts.lifecycle import Counts, Flow
 
 OTHER = "other"
@@ -37,8 +37,9 @@ class Accounts:
     they had is `other` from then on, so that the sums stay. They come back with their name when they are seen again.
     """
 
-    def __init__(self) -> None:
-        self._makers = Makers()
+    def __init__(self, pods: Mapping[str, str] = NO_PODS) -> None:
+        """`pods`: makers by the uid of a pod; it may grow meanwhile."""
+        self._makers = Makers(pods)
         self._counts: dict[str, Counts] = {}
         """Those booked longest ago first."""
         self._backlog: dict[str, int] = {}
@@ -56,6 +57,16 @@ class Accounts:
             self._book(flow_maker(self._makers, flow.path), flow.counts)
         if any(other):
             self._book(OTHER, other)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """What was booked before a pod's workload was known is the workload's from now on."""
+        for old, new in names.items():
+            for counts in (self._counts, self._lately):
+                if old in counts:
+                    counts[new] = counts.get(new, _NOTHING).plus(counts.pop(old))
+            for numbers in (self._backlog, self._moved):
+                if old in numbers:
+                    numbers[new] = numbers.get(new, 0) + numbers.pop(old)
 
     def snapshot(self) -> dict[str, Counts]:
         """What is booked as a walk begins, for `open_with` when it ends."""
@@ -158,21 +169,31 @@ class Passing:
                 else:
                     del self._sums[maker]
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        self._readings = deque((at, renamed_counts(lately, names)) for at, lately in self._readings)
+        self._sums = renamed_counts(self._sums, names)
+
     def of(self, maker: str) -> int:
         """As many as were released may be on their way again; none where nobody is ever released."""
         counts = self._sums.get(maker, _NOTHING)
         return min(counts.deaths, counts.releases)
 
 
+def renamed_counts(counts: Mapping[str, Counts], names: Mapping[str, str]) -> dict[str, Counts]:
+    found: dict[str, Counts] = {}
+    for maker, count in counts.items():
+        name = names.get(maker, maker)
+        found[name] = found.get(name, _NOTHING).plus(count)
+    return found
+
+
 def flow_maker(makers: Makers, path: bytes) -> str:
     """The maker of a flow. Where the folded leaf was the pod's own name, the flow is that of many pods."""
-    maker = makers.of(path)
-    if maker.startswith("pod:"):
-        pod = maker.removeprefix("pod:").encode()
-        leaf = path.rpartition(b"/")[2].replace(b"_", b"-")
-        if pod in leaf:
+    if b"pod" in path:
+        uid = pod_uid_of(path)
+        if uid is not None and uid.encode() in path.rpartition(b"/")[2].replace(b"_", b"-"):
             return "pod:*"
-    return maker
+    return makers.of(path)
 
 
 def label_of(maker: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a cgroup's path to the name of who made it: a unit, a pod, a container runtime, a login session, else the path itself
-with its ids folded. Patterns of every driver of systemd, Kubernetes, containerd, Docker, Podman, CRI-O, ECS and LXC.
+"""From a cgroup's path to the name of who made it: a unit, a workload or a pod, a container runtime, a login session, else the
+path itself with its ids folded. Patterns of every driver of systemd, Kubernetes, containerd, Docker, Podman, CRI-O, LXC, nspawn.
 
 `maker_of(b"/system.slice/ecs.service") == "unit:ecs.service"`; the first rule that knows the path names it.
 """
@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import raw, shown
+from zombiescope.facts.pods import POD_PREFIX
 
 _ID = rb"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{10}"
 _UID = rb"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _POD = re.compile(rb"(?:^|[/-])pod(" + _UID + rb")(?:\.slice|/|:|$)")
 _SESSION = re.compile(rb"/user\.slice/user-([0-9]+)\.slice(?:/|$)")
 _UNIT = re.compile(rb"[A-Za-z0-9:_.\\@-]+\.(?:service|scope|slice|socket|mount|swap)")
+_MACHINE = re.compile(rb".*?/(?:machine-[^/]+\.scope|systemd-nspawn@[^/]+\.service)(?=/|$)", re.DOTALL)
+"""What lies below is another system's: its units have nothing to do with those of this host."""
+_CONTAINER_ID = re.compile(rb"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _RUNTIMES = {
     "docker": rb"/docker-(?:ID)|/docker/(?:ID)|:docker:",
     "podman": rb"/libpod(?:-conmon)?-(?:ID)|/(?:libpod_parent|libpod|podman)/(?:ID)|:libpod:",
@@ -44,20 +49,25 @@ _STARS = re.compile(rb"\*(?:[-_.]?\*)+")
 _ZEROES = bytes.maketrans(b"123456789", b"000000000")
 _HAS_DIGIT = re.compile(r"[0-9]")
 _MOST_REMEMBERED = 4096
+NO_PODS: Mapping[str, str] = MappingProxyType({})
 
 
 class Makers:
     """Names makers; remembers those that do not depend on the digits of a path, for thousands of zombies differ in nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: Mapping[str, str] = NO_PODS) -> None:
+        """`pods`: makers by the uid of a pod; it may grow meanwhile."""
         self._known: dict[bytes, str] = {}
+        self._pods = pods
 
     def of(self, path: bytes) -> str:
         key = path.translate(_ZEROES)
         maker = self._known.get(key)
         if maker is None:
             maker = maker_of(path)
-            if not _HAS_DIGIT.search(maker) and not maker.startswith("pod:"):
+            if maker.startswith(POD_PREFIX):
+                return self._pods.get(maker.removeprefix(POD_PREFIX), maker)
+            if not _HAS_DIGIT.search(maker):
                 if len(self._known) >= _MOST_REMEMBERED:  # ids have letters too: paths differ without end
                     self._known.clear()
                 self._known[key] = maker
@@ -78,8 +88,19 @@ def fold_path(path: bytes) -> bytes:
 
 
 def _pod(path: bytes) -> str | None:
+    uid = pod_uid_of(path)
+    return POD_PREFIX + uid if uid else None
+
+
+def pod_uid_of(path: bytes) -> str | None:
     found = _POD.search(path) if b"pod" in path else None
-    return "pod:" + found[1].replace(b"_", b"-").decode("ascii") if found else None
+    return found[1].replace(b"_", b"-").decode("ascii") if found else None
+
+
+def container_id_of(path: bytes) -> str | None:
+    """The deepest one's."""
+    found = _CONTAINER_ID.findall(path)
+    return str(found[-1], "ascii") if found else None
 
 
 def _container(path: bytes) -> str | None:
@@ -97,7 +118,8 @@ def _session(path: bytes) -> str | None:
 def _unit(path: bytes) -> str | None:
     """The deepest unit of the path: what a unit makes inside its own cgroup is the unit's."""
     slice_name: bytes | None = None
-    for name in reversed(path.split(b"/")):
+    machine = _MACHINE.match(path) if b"machine-" in path or b"nspawn@" in path else None
+    for name in reversed((machine[0] if machine else path).split(b"/")):
         plain = name.removeprefix(b"_")
         if not _UNIT.fullmatch(plain):
             continue
@@ -120,7 +142,7 @@ def instance_of(path: bytes, maker: str | None = None) -> str | None:
 
 def unit_maker(name: str) -> str:
     """The maker that a unit of this name is, or is an instance of."""
-    return "unit:" + shown(fold_unit(name.encode("utf-8", "surrogateescape")))
+    return "unit:" + shown(fold_unit(raw(name)))
 
 
 def fold_unit(name: bytes) -> bytes:

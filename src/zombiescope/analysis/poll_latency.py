@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zombiescope.facts.poll_latency import BUCKETS, Buckets, LongTimes, PollCore, PollLook
+from zombiescope.facts.poll_latency import BUCKETS, Buckets, LongTimes, PollCore, PollLook, ThreadRuns
 
 SHORT_BUCKETS = 15
 """Buckets below this hold less than 2^14 us: what stands for longer is seen by the clock."""
@@ -31,6 +31,18 @@ class CoreStep(NamedTuple):
     polls: tuple[tuple[float, int], ...]
     open_wait: float
     """Seconds of the one that is not over."""
+    threads: ThreadRuns = ThreadRuns()
+
+    @property
+    def number(self) -> int:
+        """Of all waits, long and short, of softirqs and of threads."""
+        return self.runs + self.threads.runs + self.threads.longs
+
+    @property
+    def thread_waits(self) -> tuple[tuple[float, int], ...]:
+        """Short ones: mean seconds and number."""
+        runs = self.threads.runs
+        return ((self.threads.seconds / runs, runs),) if runs else ()
 
     @property
     def waited_seconds(self) -> float:
@@ -62,7 +74,13 @@ def _core(then: PollCore, now: PollCore) -> CoreStep:
         _ended(then.waits, now.waits),
         _ended(then.polls, now.polls),
         now.waits.open_seconds,
+        _thread_runs(then.threads, now.threads),
     )
+
+
+def _thread_runs(then: ThreadRuns, now: ThreadRuns) -> ThreadRuns:
+    runs, longs = max(now.runs - then.runs, 0), max(now.longs - then.longs, 0)
+    return ThreadRuns(runs, max(now.seconds - then.seconds, 0.0), longs)
 
 
 def _more(then: Buckets, now: Buckets) -> Buckets:
@@ -115,11 +133,10 @@ class Spread(NamedTuple):
         return Spread(tuple(a + b for a, b in pairs), self.all + other.all, self.seconds + other.seconds)
 
 
-def spread(
-    bounds: Sequence[int], long_ones: Sequence[tuple[float, int]], stamped: Buckets, number: int | None
-) -> Spread:
-    """`bounds`: powers of two of microseconds. `number`: of all, long ones included; None where only those stamped are known."""
-    lengthy = sum(count for _, count in long_ones)
+def spread(bounds: Sequence[int], known: Sequence[tuple[float, int]], stamped: Buckets, number: int | None) -> Spread:
+    """`bounds`: powers of two of microseconds. `known`: mean seconds and number of those that need no stamp. `number`: of all,
+    those included; None where only those stamped are known."""
+    lengthy = sum(count for _, count in known)
     short = list(stamped[:SHORT_BUCKETS])
     told = sum(short)
     wanted = told if number is None else max(number - lengthy, 0)
@@ -127,9 +144,9 @@ def spread(
         short[_USUAL], told = 1, 1
     scale = wanted / told if told else 0.0
     seconds = sum(scale * count * 0.75 * 2.0**place / 1e6 for place, count in enumerate(short))
-    seconds += sum(mean * count for mean, count in long_ones)
+    seconds += sum(mean * count for mean, count in known)
     at_most = tuple(
-        scale * sum(short[: bound + 1]) + sum(count for mean, count in long_ones if mean <= 2.0**bound / 1e6)
+        scale * sum(short[: bound + 1]) + sum(count for mean, count in known if mean <= 2.0**bound / 1e6)
         for bound in bounds
     )
     return Spread(at_most, scale * told + lengthy, seconds)

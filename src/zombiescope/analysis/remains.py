@@ -89,4 +89,4 @@ def _name_of(pin: Pin) -> str:
     if pin.kind is PinKind.SYSV_SHM:
         return f"shmid {pin.inode}"
     name = pin.path if pin.path is not None else pin.path_in_fs
-    return shown(name) if name is not None else (pin.holder or "")
+    return shown(name) if name is not None else (pin.holder.said if pin.holder else "")

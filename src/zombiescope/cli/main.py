@@ -19,10 +19,9 @@ from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.progress import tell
-from zombiescope.errors import EXIT_BUG, EXIT_FINE, ObservationError, ZombiescopeError
+from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError
 from zombiescope.facts.names import quiet_lines
 
-_EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
 _WIDTH_UNKNOWN = 80
 _CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
@@ -98,7 +97,7 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader went away, seen by us or (as SystemExit) by click, which prints --help itself.
         _drop_standard_output()

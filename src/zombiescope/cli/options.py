@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
 
+Decorated = Callable[..., Any]
 AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
 SECONDS_PER = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -26,12 +29,46 @@ root_option = click.option(
 )
 
 
+def asking_options(command: Decorated) -> Decorated:
+    """Who may be asked about pods besides: nobody, unless it is switched on."""
+    for option in (
+        click.option(
+            "--kube-api",
+            is_flag=True,
+            help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
+        ),
+        click.option(
+            "--cri-socket",
+            metavar="PATH",
+            help="Ask the container runtime at this socket the same, such as /run/containerd/containerd.sock.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 manifests_option = click.option(
     "--manifests",
     type=click.Path(path_type=bytes),
     metavar="DIR",
     help="Kubernetes manifests and compose files too; alone, nothing else.",
 )
+
+
+def listen_option(port: int) -> Callable[[Decorated], Decorated]:
+    """Where a page is served; `port`, unless told otherwise."""
+    return click.option(
+        "--listen",
+        default=f"127.0.0.1:{port}",
+        show_default=True,
+        metavar="ADDRESS:PORT",
+        help="Where to serve; port 0 takes any free one. unix:PATH is a socket that only its owner can open.",
+    )
+
+
+def examples(*lines: str) -> str:
+    """The end of a help: what to type."""
+    return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines)
 
 
 class Listed(click.Group):

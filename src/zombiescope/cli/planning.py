@@ -46,7 +46,7 @@ def asked_of(scope: Scope, root: bytes | None) -> Asked:
     if root is None or is_folder(root):
         is_root = os.geteuid() == 0
         return Asked(scope.maker, below, None if root is None else shown(root), zombie=scope.zombie, is_root=is_root)
-    return Asked(scope.maker, below, is_elsewhere=True, zombie=scope.zombie)
+    return Asked(scope.maker, below, is_elsewhere=True, zombie=scope.zombie, recording=shown(root))
 
 
 def tell_unfinished(state: bytes | str | None = None) -> None:

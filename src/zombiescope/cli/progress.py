@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-def tell(line: str) -> None:
-    """For a person. Where nobody can read it any more nothing comes of it, and the exit code still tells."""
-    if sys.stderr is None:
+def tell(line: str, *, only_watched: bool = False) -> None:
+    """For a person. Where nobody can read it any more nothing comes of it, and the exit code still tells. `only_watched`: not where
+    standard error goes to a file or a journal."""
+    if sys.stderr is None or (only_watched and not _is_watched()):
         return
     try:
         sys.stderr.write((folded(line) if sys.stderr.isatty() else line) + "\n")
@@ -68,6 +69,11 @@ class Stage:
             yield
         finally:
             self._start()
+
+    def aside(self, line: str) -> None:
+        """A line that stays, whoever watches."""
+        with self.silent():
+            tell(line)
 
     @contextmanager
     def running(self) -> Iterator[None]:

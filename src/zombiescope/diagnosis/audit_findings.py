@@ -41,7 +41,7 @@ def _loop_evidence(loop: Loop, at: float) -> Evidence:
 
 
 def _unneeded(audit: Audit, at: float) -> Finding:
-    title = "an agent is enabled that has nothing to serve"
+    title = "an agent with nothing to serve is enabled"
     found: list[UnitAudit | WorkloadAudit] = [*audit.unneeded, *audit.unneeded_workloads]
     if not found:
         unsure = len(audit.not_judged_names)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.cores import CoresSeen
     from zombiescope.facts.kernel_log import KernelLog
     from zombiescope.facts.lifecycle import FlowsSeen
+    from zombiescope.facts.pods import PodsSeen
     from zombiescope.facts.pressure import PressureSeen
     from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
     from zombiescope.facts.remains import Remains
@@ -26,6 +27,7 @@ NO_HISTORY = Gap(
 )
 NOT_DISSECTED = Gap("remains", "the zombies were not looked at one by one", "zombiescope doctor, as root")
 NO_SERVICES = Gap("services", "services were not watched", "zombiescope doctor")
+NO_PODS = Gap("pods", "pods were not watched", "zombiescope doctor")
 NO_FLOWS = Gap("flows", "births and deaths were not watched", "zombiescope doctor")
 NO_PRIORITIES = Gap("real_time_tasks", "tasks were not watched", "zombiescope doctor")
 NOT_WATCHED = Gap("cores", "the cores were not watched", "zombiescope cores --seconds 10")
@@ -60,6 +62,7 @@ class Case(NamedTuple):
     sweepers: SweepersSeen | Gap = NO_SWEEPERS
     pressure: PressureSeen | Gap = NO_PRESSURE
     flows: FlowsSeen | Gap = NO_FLOWS
+    pods: PodsSeen | Gap = NO_PODS
 
     @property
     def first(self) -> Observation:

@@ -14,6 +14,7 @@ from zombiescope.diagnosis.growing import growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.pins import PinRule
 from zombiescope.diagnosis.rules import (
+    looping_container,
     pinned_other,
     pinned_page_cache,
     pinned_shared_memory,
@@ -28,7 +29,7 @@ PIN_RULES: Mapping[str, PinRule] = {
     module.ID: module.RULE
     for module in (pinned_page_cache, pinned_shared_memory, pinned_swap, pinned_writeback, pinned_other)
 }
-LOOP_KINDS = {"crash-looping-unit": frozenset({"unit"}), "looping-container": frozenset({"inside", "container"})}
+LOOP_KINDS = {"crash-looping-unit": frozenset({"unit"}), looping_container.ID: looping_container.LOOP_KINDS}
 _LOOPS = tuple(LOOP_KINDS)
 _CANDIDATES: Mapping[str, tuple[str, ...]] = {
     "nic-reset": ("starved-softirq", "saturated-core", "real-time-hog", "cpu-steal"),

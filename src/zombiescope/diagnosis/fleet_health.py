@@ -15,10 +15,11 @@ from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 _LEAST_FOR_A_YARDSTICK = 8
+_MOST_NAMED = 3
 SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
 
 
@@ -131,11 +132,7 @@ def _at_least(value: float | None, limit: float) -> bool | None:
 
 
 def named(labels: Labels) -> str:
-    return " and ".join(f"{_shown(name)} {_shown(value)}" for name, value in labels)
-
-
-def _shown(text: str) -> str:
-    return shown(text.encode("utf-8", "surrogateescape"))
+    return " and ".join(f"{shown_text(name)} {shown_text(value)}" for name, value in labels)
 
 
 def say_verdict(compared: Comparison, since: str | None = None) -> str:
@@ -143,12 +140,18 @@ def say_verdict(compared: Comparison, since: str | None = None) -> str:
     if not compared.nodes:
         return "no node can be judged: nothing to compare"
     if not compared.sick:
-        return f"none of {compared.nodes:,} nodes is sick: nothing to compare"
+        healthy = f"none of {compared.nodes:,} nodes is" if compared.nodes > 1 else "the only node is not"
+        return f"{healthy} sick: nothing to compare"
+    if compared.nodes == 1:
+        return "the only node that can be judged is sick: nothing to compare it with"
     if compared.sick == compared.nodes:
         return f"all {compared.nodes:,} nodes are sick: nothing sets them apart"
+    if not compared.causes and compared.best_p > MOST_Q:
+        return _too_few(compared)
     if not compared.causes:
+        verb = "is" if compared.sick == 1 else "are"
         return (
-            f"{compared.sick:,} of {compared.nodes:,} nodes are sick, and no label sets them apart "
+            f"{compared.sick:,} of {compared.nodes:,} nodes {verb} sick, and no label sets them apart "
             f"({compared.tested:,} cohorts compared, at most {MOST_Q:.0%} false calls allowed)"
         )
     first = compared.causes[0]
@@ -159,6 +162,16 @@ def say_verdict(compared: Comparison, since: str | None = None) -> str:
     if hidden is not None:
         more.append(_explained(hidden))
     return "; ".join([text, *more])
+
+
+def _too_few(compared: Comparison) -> str:
+    """So few that no cohort of theirs could be told from chance, whatever its nodes were like: that is not an all-clear."""
+    verb = "is" if compared.sick == 1 else "are"
+    head = f"{compared.sick:,} of {compared.nodes:,} nodes {verb} sick: too few nodes to tell what sets them apart"
+    seen = [named(labels) for labels in compared.only_sick[:_MOST_NAMED]]
+    if not seen:
+        return f"{head}; no label is shared by all sick nodes and by them alone"
+    return f"{head}; all sick nodes and no others have {' and '.join(seen)}, which may be chance"
 
 
 def _share(cause: Cause) -> str:

@@ -300,7 +300,7 @@ def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
         verdict = GateVerdict.OK
     return [
         Reason(
-            f"looping-unit:{loop.name}",
+            f"{'looping-unit' if loop.kind in ('unit', 'inside') else 'looping-container'}:{loop.name}",
             loop.restarts,
             limits.loops_warning,
             verdict,

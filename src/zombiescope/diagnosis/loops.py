@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zombiescope.analysis.container_loops import ended_words
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
+from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
 
@@ -26,15 +29,15 @@ class Suspect(NamedTuple):
     grown: int = 0
     """Left in the window."""
     instances: int = 1
-    """Of a template, that loop."""
+    """Of a template, or containers of a workload, that loop."""
 
     @property
     def maker(self) -> str:
-        return self.left.maker if self.left else unit_maker(self.loop.name)
+        return self.left.maker if self.left else maker_of_loop(self.loop)
 
     @property
     def name(self) -> str:
-        return self.maker.removeprefix("unit:")
+        return maker_said(self.maker)
 
     @property
     def zombies(self) -> int:
@@ -45,17 +48,36 @@ class Suspect(NamedTuple):
 
 
 def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:
-    if isinstance(case.services, Gap):
-        return []
     now = growing_of(case)
     found: dict[str, Suspect] = {}
-    for loop in case.services.loops:
+    for loop in loops_seen(case):
         if loop.kind not in kinds:
             continue
         suspect = _suspect(case, loop, now)
         known = found.get(suspect.maker)
         found[suspect.maker] = _together(known, suspect) if known else suspect
     return sorted(found.values(), key=lambda each: (-each.zombies, -each.grown, -each.loop.restarts, each.loop.name))
+
+
+def loops_seen(case: Case) -> list[ServiceLoop]:
+    """Of services, and of pods, which no systemd knows of."""
+    found = [] if isinstance(case.services, Gap) else list(case.services.loops)
+    if isinstance(case.pods, Gap):
+        return found
+    return [
+        *found,
+        *(
+            ServiceLoop(
+                f"{loop.pod}/{loop.container}", "pod", loop.restarts, loop.why, loop.source, loop.every_seconds,
+                maker=loop.maker, ended=ended_words(loop.reason, loop.exit_code),
+            )
+            for loop in case.pods.loops
+        ),
+    ]  # fmt: skip
+
+
+def maker_of_loop(loop: ServiceLoop) -> str:
+    return loop.maker or unit_maker(loop.name)
 
 
 def _together(one: Suspect, other: Suspect) -> Suspect:
@@ -66,7 +88,7 @@ def _together(one: Suspect, other: Suspect) -> Suspect:
 
 
 def _suspect(case: Case, loop: ServiceLoop, now: Growing | None) -> Suspect:
-    maker = unit_maker(loop.name)
+    maker = maker_of_loop(loop)
     grown = now.of(maker) if now else 0
     if isinstance(case.remains, Gap):
         return Suspect(loop, None, 0.0, grown)
@@ -88,18 +110,21 @@ def has_lived_them(case: Case, suspect: Suspect) -> bool:
 def told(found: list[Suspect]) -> str:
     parts = []
     for each in found[:_NAMED]:
-        left = f", and left {each.zombies:,} dead memory cgroups" if each.zombies else ""
-        some = f" ({each.instances:,} instances)" if each.instances > 1 else ""
+        left = f"; it has left {each.zombies:,} dead memory cgroups" if each.zombies else ""
+        what = "containers" if each.loop.kind == "pod" else "instances"
+        some = f" ({each.instances:,} {what})" if each.instances > 1 else ""
         parts.append(f"{each.name}{some}: {each.loop.why}{left}")
     more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return "; ".join(parts) + more
 
 
-def evidence_of(case: Case, suspect: Suspect, seen: ServicesSeen) -> list[Evidence]:
+def evidence_of(case: Case, suspect: Suspect, seen: ServicesSeen | PodsSeen) -> list[Evidence]:
     loop, name = suspect.loop, suspect.name
     found = [Evidence(f"{name}.restarts", loop.restarts, "restarts", loop.source, seen.at)]
     if loop.every_seconds is not None:
         found.append(Evidence(f"{name}.every", round(loop.every_seconds, 1), "seconds", loop.source, seen.at))
+    if loop.ended:
+        found.append(Evidence(f"{name}.ended", loop.ended, "", loop.source, seen.at))
     if loop.need != "unknown":
         found.append(Evidence(f"{name}.need", loop.need, "", "audit", seen.at))
     if suspect.left and not isinstance(case.remains, Gap):

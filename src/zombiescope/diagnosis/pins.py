@@ -14,6 +14,8 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
+from zombiescope.facts.names import share_said
 from zombiescope.facts.remains import Remains
 
 _MOST_MAKERS = 3
@@ -56,7 +58,8 @@ def judge_pins(case: Case, rule: PinRule) -> Finding:
         )
     held = remains.with_pins(rule.kinds)
     if held < case.thresholds.pin_share * remains.zombies or held == 0:
-        summary = f"{held:,} of {remains.zombies:,} zombies are held by {rule.words}"
+        number = f"{held:,}" if held else "none"
+        summary = f"{number} of {remains.zombies:,} zombies {'are' if held > 1 else 'is'} held by {rule.words}"
         return _finding(rule, Verdict.ABSENT, Severity.OK, summary, _evidence(rule, remains))
     return _finding(rule, Verdict.PRESENT, severity, _summary(rule, remains, held), _evidence(rule, remains))._replace(
         remedies=_remedies(rule, remains)
@@ -75,8 +78,8 @@ def makers_of(rule: PinRule, remains: Remains) -> list[tuple[str, int]]:
 
 def _summary(rule: PinRule, remains: Remains, held: int) -> str:
     makers = makers_of(rule, remains)
-    whose = f", most of them made by {makers[0][0]}" if makers else ""
-    return f"{held:,} of {remains.zombies:,} zombies are held by {rule.words}{whose}"
+    whose = f", most of them made by {maker_said(makers[0][0])}" if makers else ""
+    return f"{share_said(held, remains.zombies, 'zombies')} are held by {rule.words}{whose}"
 
 
 def _remedies(rule: PinRule, remains: Remains) -> tuple[str, ...]:

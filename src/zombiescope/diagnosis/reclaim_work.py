@@ -12,6 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import ReclaimSeen
 
+_LONG_SECONDS = 10.0
 DECIDES = (
     "what would decide it: free the zombies (zombiescope plan) and watch again; if reclaim costs as much without them, memory is "
     "short"
@@ -98,8 +99,15 @@ def told(seen: ReclaimSeen, work: ReclaimWork) -> str:
 
 
 def span(seconds: float) -> str:
+    """Three digits; what rounds up to a thousand of a unit is one of the next."""
     if seconds >= 0.1:
-        return f"{seconds:.2f} s"
-    if seconds >= 1e-3:
+        return (
+            f"{1e3 * seconds:.0f} ms"
+            if seconds < 0.9995
+            else f"{seconds:.1f} s"
+            if seconds < _LONG_SECONDS
+            else f"{seconds:,.0f} s"
+        )
+    if seconds >= 0.9995e-3:
         return f"{1e3 * seconds:.3g} ms"
-    return f"{1e6 * seconds:.3g} us" if seconds >= 1e-6 else f"{1e9 * seconds:.3g} ns"
+    return f"{1e6 * seconds:.3g} us" if seconds >= 0.9995e-6 else f"{1e9 * seconds:.3g} ns"

@@ -17,8 +17,10 @@ from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
 
 _DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
+_ROUND_SECONDS = 9.5
 _FOLLOWS = {
     "costly-sweep": "reading all statistics has become slow",
     "costly-reclaim-walk": "each reclaim walks over them",
@@ -67,7 +69,7 @@ def _of_root(case: Case, root: str, present: Mapping[str, Finding]) -> str:
     if root in PIN_RULES:
         return _pinned(case, root)
     if root == "unneeded-agent":
-        return f"no harm is done yet, but an agent starts here that has nothing to serve: {present[root].summary}"
+        return f"no harm is done yet, but an agent with nothing to serve starts here: {present[root].summary}"
     if root == "zombie-growth":
         return _growing(case, present)
     if root == "zombie-population":
@@ -130,9 +132,9 @@ def _unseen(case: Case, suspect: Suspect) -> str:
     if suspect.grown:
         then = f"their number rose by {suspect.grown:,} while we looked, about one for each restart"
     elif isinstance(case.flows, Gap):
-        then = "whether its deaths are released could not be watched"
+        then = "whether the kernel releases its dead could not be watched"
     else:
-        then = "none of its deaths was seen to be released"
+        then = "the kernel was not seen to release any of its dead"
     return (
         f"{stock}, and most likely they are its own: it was restarted {suspect.loop.restarts:,} times, and {then} (the zombies "
         f"themselves could not be seen: {case.remains.reason})"
@@ -151,7 +153,9 @@ def _growing(case: Case, present: Mapping[str, Finding]) -> str:
     held = max(pins, key=lambda rule: case.remains.with_pins(rule.kinds), default=None)  # type: ignore[union-attr]
     if held is None:
         return f"{text}; {stock}"
-    return f"{text}; {stock}; {case.remains.with_pins(held.kinds):,} of them are held by {held.words}"
+    return (
+        f"{text}; {stock}; {_them(case.remains.with_pins(held.kinds), case.remains.zombies)} are held by {held.words}"
+    )
 
 
 def _undecided(case: Case) -> str:
@@ -177,6 +181,10 @@ def _how(suspect: Suspect) -> str:
     if loop.kind == "unit":
         every = f" every {spell(loop.every_seconds)}" if loop.every_seconds else " over and over"
         return f"restarts{every}"
+    if loop.kind == "pod":
+        some = f"{suspect.instances:,} containers" if suspect.instances > 1 else ""
+        details = "; ".join(filter(None, (some, loop.ended)))
+        return f"is restarted over and over by kubelet{f' ({details})' if details else ''}"
     if loop.kind == "container":
         return "is restarted by its runtime over and over"
     return "starts one child after another inside itself, where no restart is counted,"
@@ -193,12 +201,16 @@ def _pinned(case: Case, root: str) -> str:
     assert not isinstance(case.remains, Gap)
     rule, remains = PIN_RULES[root], case.remains
     held, makers = remains.with_pins(rule.kinds), makers_of(PIN_RULES[root], case.remains)
-    whose = f", made by {makers[0][0]}" if makers else ""
+    whose = f", made by {maker_said(makers[0][0])}" if makers else ""
     still = "" if growing_of(case) or makers_that_grow(case) else "; nothing was seen to make more of them"
     return (
-        f"zombies: {remains.zombies:,} dead memory cgroups are still in the kernel{whose}; {held:,} of them are held by "
-        f"{rule.words}{still}"
+        f"zombies: {remains.zombies:,} dead memory cgroups are still in the kernel{whose}; {_them(held, remains.zombies)} are held "
+        f"by {rule.words}{still}"
     )
+
+
+def _them(part: int, whole: int) -> str:
+    return "all of them" if part == whole > 1 else f"{part:,} of them"
 
 
 def _not_zombies(case: Case) -> str:
@@ -206,7 +218,9 @@ def _not_zombies(case: Case) -> str:
     if isinstance(population, Gap):
         return "zombies could not be counted"
     if stock_severity(case, population) is Severity.OK:
-        return f"zombies are not the cause ({population.zombies:,})"
+        return (
+            f"zombies are not the cause ({f'only {population.zombies:,}' if population.zombies else 'there are none'})"
+        )
     return f"the {population.zombies:,} zombies beside it were not seen to cause it"
 
 
@@ -217,7 +231,7 @@ def _and(parts: Sequence[str]) -> str:
 def spell(seconds: float) -> str:
     """A length of time as one says it: 10 s, 45 min, 8 days."""
     if seconds < 2 * _MINUTE:
-        return f"{seconds:.3g} s"
+        return f"{seconds:.0f} s" if seconds >= _ROUND_SECONDS else f"{seconds:.2g} s"
     for name, size in (("min", _MINUTE), ("hours", _HOUR), ("days", _DAY)):
         if seconds < 2 * {"min": _HOUR, "hours": _DAY, "days": float("inf")}[name]:
             return f"{seconds / size:.0f} {name}"

@@ -18,18 +18,18 @@ FOREIGN_PAGES = 256
 """A file of which more pages are cached than four times the dead ones' and these is in use by somebody alive."""
 
 
-def evict(order: Order, mount_point: bytes) -> Done:
-    """Does one order. What is refused is said, never raised."""
+def evict(order: Order, mount_point: bytes, root: bytes = b"") -> Done:
+    """Does one order. What is refused is said, never raised. `root`: where the host's `/` is mounted, if elsewhere."""
     try:
         if order.lever is Lever.DROP_FILE:
-            return _drop(order)
-        return _reclaim(order, mount_point.rstrip(b"/") + order.target + b"/memory.reclaim")
+            return _drop(order, root)
+        return _reclaim(order, root + mount_point.rstrip(b"/") + order.target + b"/memory.reclaim")
     except OSError as error:
         return Done(order, 0, (error.strerror or "refused").lower())
 
 
-def _drop(order: Order) -> Done:
-    with the_file(order.target, Identity(order.inode or 0)) as descriptor:  # one that was never seen is none
+def _drop(order: Order, root: bytes) -> Done:
+    with the_file(root + order.target, Identity(order.inode or 0)) as descriptor:  # one that was never seen is none
         size = os.fstat(descriptor).st_size
         before = resident_count(descriptor, size)
         if before > 4 * order.pages + FOREIGN_PAGES:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import refused
 from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.files_in_use import FileKey, InUse, files_in_use, key_of
 from zombiescope.host.removal import Held, Identity, InUseError
 from zombiescope.host.safe_paths import UnsafePathError
@@ -74,11 +75,11 @@ class Grip:
         for name in busy:
             with suppress(OSError):
                 keys[name] = key_of(os.stat(name, dir_fd=place, follow_symlinks=False))
-        holders: dict[FileKey, str] = {}
+        holders: dict[FileKey, HeldBy] = {}
         with suppress(OSError):
             holders = files_in_use(keys.values()).holders
         for key in keys.values():
-            self._left[f"in use by {holders[key]}" if key in holders else "in use"] += 1
+            self._left[f"in use by {holders[key].said}" if key in holders else "in use"] += 1
 
     def alone(self, found: list[Held]) -> list[Held]:
         """Where a file system gives no leases, one look through /proc has to do; what it could not see is no proof."""
@@ -92,7 +93,7 @@ class Grip:
         for file in unsure:
             holder = seen.holders.get(key_of(file.status))
             if holder or seen.unread:
-                self._left[f"in use by {holder}" if holder else _NOT_KNOWN] += 1
+                self._left[f"in use by {holder.said}" if holder else _NOT_KNOWN] += 1
                 found = [other for other in found if other is not file]
         return found
 

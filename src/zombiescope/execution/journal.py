@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import Any
 
-from zombiescope.errors import ActionUndoneError, ObservationError, UsageError
+from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationError, UsageError, unknown_format
 from zombiescope.execution.journal_lines import checked, is_ours
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
@@ -95,21 +95,21 @@ class Journal:
 def read_entries(folder: str) -> list[Entry]:
     """As far as it can be read; raises OSError where it is not there."""
     found = []
+    formats = set()
     with open(os.open(os.path.join(folder, FILE), _READ), "rb") as file:  # noqa: PTH123
         for line in file.read(_MOST_BYTES).split(b"\n"):
             try:
                 entry = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if isinstance(entry, dict) and is_ours(entry):
-                found.append(entry)
-    versions = {entry.get("v") for entry in found}
-    if versions - {VERSION}:
-        raise UsageError(
-            f"cannot read the journal in {folder}",
-            f"it is of version {max(map(str, versions))}",
-            "use the version that wrote it",
-        )
+            if isinstance(entry, dict):
+                # Also of lines that are not ours: a later version may write others.
+                formats |= {entry["v"]} if isinstance(entry.get("v"), int) else set()
+                found += [entry] if is_ours(entry) else []
+    formats |= {entry.get("v") for entry in found}
+    if unknown := formats - {VERSION}:
+        why = unknown_format(f"version {max(map(str, unknown))}", f"version {VERSION}")
+        raise UsageError(f"cannot read the journal in {folder}", why, KEPT_BY_NEWER)
     return checked(found)
 
 

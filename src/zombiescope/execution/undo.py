@@ -21,7 +21,7 @@ from zombiescope.execution.journal_lines import DAMAGED
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
-from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.names import counted, shown, unshown
 from zombiescope.host.found import Found, found_of
 from zombiescope.host.page_size import PAGE_BYTES
 
@@ -31,6 +31,8 @@ _LOWERED = ("set_file_for_a_moment", "set_file")
 _OF_A_BOOT = (*_LOWERED, "stop_unit", "swap_in", "flush")
 """Held by the kernel or by systemd: gone with a boot."""
 _STARTED_AGAIN = "the machine was started again since, and that is gone with it"
+
+_LOSES = ("delete_files", "remove_segments")
 
 
 class Taken(NamedTuple):
@@ -142,11 +144,16 @@ def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> T
 
 def describe(entry: Entry) -> str:
     target = entry.get("path") or entry.get("unit") or entry.get("device") or ""
-    if "files" in entry:
-        target = f"{len(entry['files'])} files"
-    if "segments" in entry:
-        target = f"{len(entry['segments'])} segments"
-    return f"{str(entry['do']).replace('_', ' ')} {target}".strip()
+    do = str(entry["do"])
+    for things in ("files", "segments"):
+        if things in entry:
+            do, target = do.removesuffix(f"_{things}"), counted(len(entry[things]), things.removesuffix("s"))
+    return f"{do.replace('_', ' ')} {target}".strip()
+
+
+def cannot_be_undone(entry: Entry) -> bool:
+    """Data went with it, declared so before it was done."""
+    return entry["do"] in _LOSES and entry["done"] is not None
 
 
 def _entry_files(entry: Entry) -> tuple[bytes, Found]:

@@ -11,6 +11,7 @@ from zombiescope.facts.cgroups import Look, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram
 from zombiescope.facts.metric_names import Metric
+from zombiescope.facts.pods import Pod
 
 
 class ProbeRun(NamedTuple):
@@ -59,6 +60,10 @@ class Reading(NamedTuple):
     happened: tuple[Occurrence, ...] = ()
     """Events for the history, since the reading before."""
     histograms: tuple[HistogramSample, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    """Of this node now: their names are remembered."""
+    containers: tuple[tuple[str, str], ...] = ()
+    """Ids of containers, each with its name."""
 
 
 class UnitRestarts(NamedTuple):

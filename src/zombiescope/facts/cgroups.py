@@ -137,6 +137,9 @@ class Sweep(NamedTuple):
     cgroups_read: int
     slowest_file: str
     slowest_seconds: float
+    narrow_seconds: float | None = None
+    """For the root and the cgroup of all pods alone, which is all that a kubelet reads that has the rest from its runtime; None
+    where there are no pods."""
 
 
 NOT_ASKED = Gap("handed_on", "only scan and doctor look for it", "zombiescope scan")

@@ -38,6 +38,8 @@ class Fleet(NamedTuple):
     matchers: Mapping[str, tuple[str, str]] = {}
     """Of a server: the label and its value by which a node is found there again."""
     gaps: tuple[Gap, ...] = ()
+    addresses: Mapping[str, str] = {}
+    """Of a server: where it scrapes the agent of a node, as its `instance` label says."""
 
 
 class SeriesSeen(NamedTuple):
@@ -51,3 +53,5 @@ class SeriesSeen(NamedTuple):
     enabled_by: str
     """What makes it appear: a flag, a rule."""
     is_needed: bool
+    is_rule: bool = False
+    """Written by a recording rule: `nodes` counts its series."""

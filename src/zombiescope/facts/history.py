@@ -27,6 +27,18 @@ class Sample(NamedTuple):
     """By series; a number that was not available is left out."""
 
 
+class KeptCapture(NamedTuple):
+    """A profile of that time, which others may ask for."""
+
+    name: str
+    begin: float
+    end: float
+    why: str
+    """It was kept for this; empty: it is one of a ring."""
+    folder: str = ""
+    """Where it lies, if a command must be told."""
+
+
 class Happening(NamedTuple):
     """Something that happened once: the agent began, ended, lost its store, a finding came or went."""
 

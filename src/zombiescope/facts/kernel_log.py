@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 class LogSource(StrEnum):
     KMSG = "kmsg"
+    KLOG = "klogctl"
+    """The call, where the device is refused: a container."""
     JOURNAL = "journal"
 
 

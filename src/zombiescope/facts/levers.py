@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.zombies import HeldBy
 
 _NONE: Mapping[str, tuple[bytes, ...]] = MappingProxyType({})
 _NO_SEGMENTS: Mapping[int, int] = MappingProxyType({})
-_NOT_IN_USE: Mapping[bytes, str] = MappingProxyType({})
+_NOT_IN_USE: Mapping[bytes, HeldBy] = MappingProxyType({})
 
 
 class SwapArea(NamedTuple):
@@ -41,6 +42,6 @@ class Levers(NamedTuple):
     """By unit: the links below /etc that start it or give it another name."""
     segments: Mapping[int, int] = _NO_SEGMENTS
     """SysV segments by id, with the number of processes attached."""
-    files_in_use: Mapping[bytes, str] = _NOT_IN_USE
+    files_in_use: Mapping[bytes, HeldBy] = _NOT_IN_USE
     """Files in memory that a live process has open or mapped, by path, with the process."""
     gaps: tuple[Gap, ...] = ()

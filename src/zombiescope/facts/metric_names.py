@@ -70,8 +70,9 @@ SOFTIRQ_WAIT = _metric(
 POLL_WAIT = _metric(
     "poll_wait_seconds",
     _H,
-    "From raise to run of the network's softirqs, of all cores and of each interval's worst one. Those of 10 ms and more are "
-    "seen one by one; the shorter ones are counted, and spread as those that were stamped.",
+    "What the network's softirqs (from raise to run) and the threads that poll it waited for their core, of all cores and of "
+    "each interval's worst one. Waits of 10 ms and more are seen one by one; the shorter ones are counted, and spread as those "
+    "that were stamped.",
     "cores",
 )
 POLL_RUN = _metric(

@@ -28,6 +28,18 @@ def shown(name: bytes) -> str:
     return "".join(parts)
 
 
+def raw(text: str) -> bytes:
+    """The bytes behind text that Python, JSON or YAML decoded; half a pair of UTF-16, which JSON can hold and UTF-8 cannot, too."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return b"".join(map(_code, text))
+
+
+def shown_text(text: str) -> str:
+    return shown(raw(text))
+
+
 def unshown(text: str) -> bytes:
     """The bytes that `shown` was given. A backslash that starts no escape is taken as it stands."""
 
@@ -56,8 +68,21 @@ def quiet_lines(text: str) -> str:
 
 
 def _as_bytes(character: str) -> str:
-    code = character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass")
-    return "".join(f"\\x{byte:02x}" for byte in code)
+    return "".join(f"\\x{byte:02x}" for byte in _code(character))
+
+
+def _code(character: str) -> bytes:
+    return character.encode("utf-8", "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass")
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 page`, `2,000 pages`; `many` where an s is not enough."""
+    return f"1 {one}" if count == 1 else f"{count:,} {many or f'{one}s'}"
+
+
+def share_said(part: int, whole: int, what: str) -> str:
+    """`4,000 of 9,000 zombies`; `all 9,000 zombies`."""
+    return f"all {whole:,} {what}" if part == whole > 1 else f"{part:,} of {whole:,} {what}"
 
 
 def zombies_said(count: int, verb: str = "") -> str:

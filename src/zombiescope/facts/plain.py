@@ -2,7 +2,7 @@
 """Records as plain JSON and back, by their declared types: named tuples as lists, bytes as text, enums as their values.
 
 Where a field may be one of several records, the record's name stands beside it. What comes back is checked: a value that the
-declared type does not allow raises ValueError, whoever wrote it.
+declared type does not allow raises ValueError, whoever wrote it. A record that was once kept as something else has an `of_older`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def of_plain(value: Any, kind: Any) -> Any:
     if origin in (tuple, frozenset, set) or (origin is not None and issubclass(origin, Mapping)):
         return _many_of_plain(_list(value, kind), kind, origin)
     if _is_record(kind):
+        if not isinstance(value, list) and hasattr(kind, "of_older"):
+            return kind.of_older(value)
         inner = fields_of(kind)
         # What was kept before a field was added, at the end and with a default, can still be read.
         if not len(inner) - len(kind._field_defaults) <= len(_list(value, kind)) <= len(inner):

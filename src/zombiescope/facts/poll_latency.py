@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long raised network softirqs waited for their core and how long polls of the network took, followed all the time."""
+"""How long raised network softirqs, and threads that poll the network, waited for their core, and how long polls took, followed all
+the time."""
 
 from __future__ import annotations
 
@@ -21,6 +22,17 @@ class LongTimes(NamedTuple):
     """Of the one that is not over; 0 where there is none."""
 
 
+class ThreadRuns(NamedTuple):
+    """Of kernel threads that poll a device in the softirq's place (threaded NAPI)."""
+
+    runs: int = 0
+    """How often one got the core without a long wait."""
+    seconds: float = 0.0
+    """What those waited altogether, by the scheduler's account."""
+    longs: int = 0
+    """Long waits: they are among the core's."""
+
+
 class PollCore(NamedTuple):
     """Since watching began."""
 
@@ -32,6 +44,7 @@ class PollCore(NamedTuple):
     polled: Buckets
     waits: LongTimes
     polls: LongTimes
+    threads: ThreadRuns = ThreadRuns()
 
 
 class PollLook(NamedTuple):
@@ -46,6 +59,10 @@ class PollLook(NamedTuple):
     """Long polls are seen by the clock; else only in the slices."""
     stamped_seconds: float
     """How much of the time every softirq was stamped."""
+    threads: int = 0
+    """That poll the network and are followed."""
+    threads_found: int = 0
+    """All of them."""
 
 
 class PollTail(NamedTuple):

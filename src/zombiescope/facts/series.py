@@ -11,7 +11,7 @@ from zombiescope.facts.history import MAKER_PREFIX, RECLAIM_SECONDS
 
 CORE_PREFIX = "core."
 """A core, or several in a row where there are many: the highest share of kernel time among them, in percent."""
-DIED_PREFIX, RELEASED_PREFIX = "died.", "released."
+BORN_PREFIX, DIED_PREFIX, RELEASED_PREFIX = "born.", "died.", "released."
 
 
 class SeriesKind(StrEnum):
@@ -48,6 +48,7 @@ LANES = (
     Lane("stock", "Zombies"),
     Lane("makers", "Zombies by maker"),
     Lane("events", "Born, died, released"),
+    Lane("born", "Born, by maker"),
     Lane("died", "Died, by maker"),
     Lane("released", "Released, by maker"),
     Lane("bytes", "Held bytes"),
@@ -77,6 +78,7 @@ SERIES = (
     Series("births", "Born", "per second", _C, "events"),
     Series("deaths", "Died", "per second", _C, "events"),
     Series("releases", "Released", "per second", _C, "events"),
+    Series(BORN_PREFIX + "*", "Born of {}", "per second", _C, "born"),
     Series(DIED_PREFIX + "*", "Died of {}", "per second", _C, "died"),
     Series(RELEASED_PREFIX + "*", "Released of {}", "per second", _C, "released"),
     Series("bytes.*", "Held: {}", "bytes", _L, "bytes"),
@@ -128,6 +130,13 @@ def describe(name: str) -> Series:
             return series._replace(name=name, title=series.title.format(name.removeprefix(stem)))
     words = name.replace("_", " ")
     return Series(name, words[:1].upper() + words[1:], "", SeriesKind.LEVEL, name)
+
+
+def our_part(name: str) -> str:
+    """Of a name of a series what we chose; the rest of it, such as a maker, others did."""
+    if name in _BY_NAME:
+        return name
+    return next((series.name[:-1] for series in _PREFIXES if name.startswith(series.name[:-1])), "")
 
 
 def lane_title(lane: str) -> str:

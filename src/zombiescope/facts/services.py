@@ -10,7 +10,8 @@ from typing import NamedTuple
 class ServiceLoop(NamedTuple):
     name: str
     kind: str
-    """`unit`: systemd restarts it; `inside`: children come and go inside it; `container`: a runtime restarts it."""
+    """`unit`: systemd restarts it; `inside`: children come and go inside it; `container`: a runtime restarts it; `pod`: kubelet
+    restarts a container of its."""
     restarts: int
     why: str
     source: str
@@ -18,6 +19,10 @@ class ServiceLoop(NamedTuple):
     """Between two restarts, where it was seen or is configured."""
     need: str = "unknown"
     """needed, unneeded or unknown."""
+    maker: str = ""
+    """Whose it is, where the name does not say it."""
+    ended: str = ""
+    """How it ended last: `OOMKilled, exit code 137`; empty where nobody said."""
 
 
 class UnitRestart(NamedTuple):

@@ -142,6 +142,14 @@ class RestartingContainer:
     name: str
     restarts: int
     path: str
+    restarted_at: float | None = None
+    pause_seconds: float | None = None
+    """Between its last two starts."""
+    is_running: bool | None = None
+    ended: tuple[str, int | None] = ("", None)
+    """Why it ended last, and its exit code."""
+    maker: str = ""
+    """Whose it is, where it belongs to a workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,5 +187,7 @@ class Services:
     """What is started beside systemd's units."""
     running: Running | None = None
     """What runs, by where it belongs; None offline."""
+    now: float | None = None
+    """When this was seen, in seconds since the epoch; None offline, where nothing restarts."""
     container_ids: frozenset[str] = frozenset()
     """Of containers that kubelet keeps a log of."""

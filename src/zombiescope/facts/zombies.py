@@ -7,13 +7,20 @@ times faster. Paths are bytes relative to the memory hierarchy; `facts.names.sho
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 
+_OLDER = re.compile(
+    r"(?:pid (\d{1,10})|nobody that is known)(?: \(.*\))?"
+    r"(?:, to be reaped by pid (\d{1,10})|, (.{1,40}) socket (\d{1,20}))?",
+    re.DOTALL,
+)
 OWN_NUMBERS = ("btrfs", "bcachefs", "overlay")
 """File systems whose stat(2) tells another device than the kernel's super block has."""
 
@@ -67,6 +74,40 @@ class References(NamedTuple):
     """Sockets, tasks, namespaces, writeback structures, and whatever nobody has named yet."""
 
 
+class HeldBy(NamedTuple):
+    """A process that holds something: which one, as far as it is known, and by what."""
+
+    process: int | None
+    name: bytes = b""
+    start_ticks: int | None = None
+    """Since boot, as in /proc/PID/stat: the number alone may be another process by now."""
+    cgroup: bytes | None = None
+    """Its own, where it was read."""
+    reaper: int | None = None
+    """The process that should reap it, if it has ended."""
+    socket: int | None = None
+    """Inode of the socket by which it holds, and its family: `tcp or udp`, `unix`, `netlink`, ..."""
+    family: str = ""
+
+    @property
+    def said(self) -> str:
+        """`pid 4711 (name), unix socket 5`."""
+        who = "nobody that is known" if self.process is None else f"pid {self.process}"
+        who += f" ({shown(self.name)})" if self.name else ""
+        who += "" if self.reaper is None else f", to be reaped by pid {self.reaper}"
+        return who if self.socket is None else f"{who}, {self.family} socket {self.socket}"
+
+    @classmethod
+    def of_older(cls, text: object) -> HeldBy:
+        """As recordings of 0.1.0 kept it: what `said` gives, without the name."""
+        found = _OLDER.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError("no holder in the place of one")
+        process, reaper, family, socket = found.groups()
+        numbers = [None if each is None else int(each) for each in (process, reaper, socket)]
+        return cls(numbers[0], reaper=numbers[1], socket=numbers[2], family=family or "")
+
+
 class Pin(NamedTuple):
     kind: PinKind
     path: bytes | None
@@ -84,8 +125,8 @@ class Pin(NamedTuple):
     """Pages that some process maps; None where the tier cannot see it."""
     dirty: int | None = None
     """Pages not yet written back."""
-    holder: str | None = None
-    """Who holds it, where a process or a mount does: `pid 4711 (name)`."""
+    holder: HeldBy | None = None
+    """Where a process was found that holds it; one per pin, for all must let go."""
 
 
 class Zombie(NamedTuple):

@@ -19,13 +19,16 @@ from typing import Any, NamedTuple
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 from zombiescope.host.safe_open import open_regular
 
 MOST_BYTES = 1 << 30
+MOST_NUMBER = 1e15
 _GZIP = b"\x1f\x8b"
 _SCHEMA = "zombiescope."
 _TAKEN = ("scan", "doctor", "audit")
+_VERSION = "1"
+"""Of all three. Another one may mean other things by the same names."""
 _SICK = ("warning", "critical")
 _MOST_NAMED = 3
 
@@ -138,10 +141,15 @@ def fleet_of(
     by_node: dict[str, list[dict[str, Any]]] = {}
     strange = list(documents.refused)
     for each in documents.found:
-        kind = str(each.get("schema", "")).removeprefix(_SCHEMA).partition("/")[0]
+        kind, _, version = str(each.get("schema", "")).removeprefix(_SCHEMA).partition("/")
         host = each.get("host")
         name = host.get("name") if isinstance(host, dict) else None
-        if kind not in _TAKEN or not isinstance(name, str) or _time(each.get("taken_at")) is None:
+        if (
+            kind not in _TAKEN
+            or version != _VERSION
+            or not isinstance(name, str)
+            or _time(each.get("taken_at")) is None
+        ):
             strange.append(Refused(str(name or "?"), f"a document of {str(each.get('schema'))[:40]!r}"))
             continue
         by_node.setdefault(name, []).append(each)
@@ -149,16 +157,18 @@ def fleet_of(
     nodes = [_node(name, sent, labels.get(name, {})) for name, sent in sorted(by_node.items())]
     nodes += [each._replace(labels={**each.labels, **labels.get(each.name, {})}) for each in recorded]
     if unmet := sorted(set(labels) - {node.name for node in nodes}):
-        few = ", ".join(shown(name.encode("utf-8", "surrogateescape")) for name in unmet[:_MOST_NAMED])
+        few = ", ".join(shown_text(name) for name in unmet[:_MOST_NAMED])
         gaps.append(Gap("nodes", f"{len(unmet):,} nodes of the table sent nothing, such as {few}", "ask them too"))
     return Fleet(now, "standard input" if source == "-" else source, tuple(nodes), {}, tuple(gaps))
 
 
 def _refusal(strange: list[Refused]) -> Gap:
     few = "; ".join(f"{each.where}: {each.why}" for each in strange[:_MOST_NAMED])
-    text = shown(few.encode("utf-8", "surrogateescape"))
+    text = shown_text(few)
     return Gap(
-        "nodes", f"{len(strange):,} of what was sent is not a scan, doctor or audit document ({text})", "send --json"
+        "nodes",
+        f"{len(strange):,} of what was sent is not a scan, doctor or audit document of version {_VERSION} ({text})",
+        "send --json",
     )
 
 
@@ -216,11 +226,13 @@ def _dict(value: object) -> Mapping[str, Any]:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_NUMBER else None
 
 
 def _real(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """JSON may hold 1e999, which is no number of anything."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_NUMBER
+    return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def _time(value: object) -> float | None:

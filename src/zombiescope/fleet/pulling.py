@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from zombiescope.facts import metric_names as ours
 from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 from zombiescope.fleet.server import MetricsServer, Point
 
 _PORT = re.compile(r":\d+\Z")
 _OF_THE_SCRAPE = frozenset({
     "__name__", "instance", "job", "endpoint", "service", "pod", "container", "namespace", "uid", "prometheus",
-    "prometheus_replica", "replica", "id", "severity", "kind", "maker", "mode", "device", "reason", "unit", "probe", "le", "cpu",
-    "subsys_name", "slab",
+    "prometheus_replica", "replica",
 })  # fmt: skip
+"""No property of a node. The series that nodes are described by have no labels of their own but these."""
 MEMORY_ROW = 'node_cgroups_cgroups{subsys_name="memory"}'
+_OF_THE_ROW = "subsys_name"
 INFORMATION: Mapping[str, Mapping[str, str]] = {
     ours.NODE.name: {"kernel": "kernel", "hierarchy": "hierarchy", "image": "image"},
     "node_uname_info": {"release": "kernel", "machine": "machine"},
@@ -70,6 +71,21 @@ ASKED = (
         is_needed=False,
     ),
 )  # fmt: skip
+RULES = (
+    SeriesSeen(
+        "instance:zombiescope_memcg:ratio", "our rules for each node", 0, None, "zombiescope export rules", False, True
+    ),
+    SeriesSeen(
+        "fleet:zombiescope_nodes:count",
+        "our rules for the fleet",
+        0,
+        None,
+        "zombiescope export fleet-rules",
+        False,
+        True,
+    ),
+)
+"""What our recording rules write, as a sign that they run."""
 
 Progress = Callable[[str], None]
 _MOST_ASKED = 60
@@ -86,9 +102,10 @@ class _Gathering:
         self.findings: dict[str, dict[str, str]] = {}
         self.matchers: dict[str, tuple[str, str]] = {}
         self.doubled: set[str] = set()
+        self.addresses: dict[str, str] = {}
 
-    def ask(self, query: str) -> list[tuple[str, Point]]:
-        self._progress(f"asking for {query.partition('{')[0]}")
+    def ask(self, query: str, what: str = "") -> list[tuple[str, Point]]:
+        self._progress(f"asking for {what or query.partition('{')[0]}")
         points = self._server.ask(query, self._at)
         return [(name, point) for point in points if (name := self._node(point.labels)) is not None]
 
@@ -100,9 +117,12 @@ class _Gathering:
                 self.doubled.add(node)
             known[name] = max(point.value, known.get(name, point.value))
             if is_first:
-                self.describe(node, {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE})
+                own = {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE}
+                self.describe(node, {key: value for key, value in own.items() if key != _OF_THE_ROW})
                 key = self._node_label or "instance"
                 self.matchers.setdefault(node, (key, point.labels.get(key, "")))
+                if name == "zombies" and "instance" in point.labels:
+                    self.addresses.setdefault(node, point.labels["instance"])
 
     def describe(self, node: str, labels: Mapping[str, str]) -> None:
         known = self.labels.setdefault(node, {})
@@ -143,13 +163,36 @@ def pull(
     found.number("exported", MEMORY_ROW, is_first=True)
     found.number("exported_growth", f"deriv({MEMORY_ROW}[1h]) * 3600")
     _describe(found, information)
+    silent = _silent(found, by)
     gaps = list(server.gaps)
     if found.doubled:
-        first = shown(min(found.doubled).encode())
+        first = shown_text(min(found.doubled))
         why = f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken"
         gaps.append(Gap("nodes[]", why, "drop one of the two scrapes"))
-    nodes = tuple(_node(name, found, at) for name in sorted(found.numbers))
-    return Fleet(at, server.name, nodes, found.matchers, tuple(gaps))
+    if silent:
+        why = f"{len(silent):,} nodes told of themselves before and are silent now, such as {shown_text(min(silent))}"
+        gaps.append(Gap("nodes[].zombies", why, "up == 0 on the server names the scrapes that fail"))
+    foreign = sum("zombies" not in numbers and "exported" in numbers for numbers in found.numbers.values())
+    if foreign:
+        why = (
+            f"{foreign:,} nodes have no agent of ours: node_exporter counts their cgroups, dead and live together; "
+            "findings, makers, saturated cores, resets and restarts are not known there"
+        )
+        gaps.append(Gap("nodes[].findings", why, "zombiescope export unit, on each of them"))
+    nodes = tuple(_node(name, found, at) for name in sorted({*found.numbers, *silent}))
+    return Fleet(at, server.name, nodes, found.matchers, tuple(gaps), found.addresses)
+
+
+def _silent(found: _Gathering, by: str) -> set[str]:
+    """Nodes whose agent is still scraped and no longer answers. One that nobody scrapes any more has left the fleet."""
+    zombies = ours.ZOMBIES.name
+    before = f"({zombies} offset 1h or {zombies} offset 1d) and on ({by}) (up == 0) unless on ({by}) {zombies}"
+    silent = set()
+    for node, point in found.ask(before, "agents that fell silent"):
+        if not {"zombies", "exported"} & set(found.numbers.get(node, {})):
+            silent.add(node)
+            found.describe(node, {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE})
+    return silent
 
 
 def _describe(found: _Gathering, information: Iterable[str]) -> None:
@@ -168,11 +211,14 @@ def _describe(found: _Gathering, information: Iterable[str]) -> None:
 
 
 def _node(name: str, found: _Gathering, at: float) -> FleetNode:
-    numbers = found.numbers[name]
+    numbers = found.numbers.get(name, {})
     labels = found.labels.get(name, {})
     has_ours = "zombies" in numbers
     gaps = []
-    if not has_ours:
+    if not has_ours and "exported" not in numbers:
+        why = "its agent answered within the last day, and does not now"
+        gaps.append(Gap("zombies", why, "systemctl status zombiescope on it"))
+    elif not has_ours:
         why = "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together"
         gaps.append(Gap("zombies", why, "run zombiescope agent on it"))
     remaining = numbers.get("reached")
@@ -197,16 +243,22 @@ def _whole(numbers: Mapping[str, float], name: str) -> int | None:
     return None if value is None or value in (float("inf"), float("-inf")) else round(value)
 
 
-def look_at_series(server: MetricsServer, at: float, progress: Progress = lambda _: None) -> list[SeriesSeen]:
-    """Is each there, on how many nodes, and how old is the oldest?"""
+def look_at_series(
+    server: MetricsServer, at: float, node_label: str | None = None, progress: Progress = lambda _: None
+) -> list[SeriesSeen]:
+    """Is each there, on how many nodes, and how old is the oldest? One number per node, however many series it has."""
+    found = _Gathering(server, at, node_label, progress)
+    by = f"instance, node, {node_label}" if node_label else "instance, node"
     seen = []
     for each in ASKED:
-        progress(f"asking for {each.name.partition('{')[0]}")
         ages: dict[str, float] = {}
-        for point in server.ask(f"time() - timestamp({each.name})", at):
-            node = _PORT.sub("", point.labels.get("instance", "")) or point.labels.get("node", "")
+        for node, point in found.ask(f"min by ({by}) (time() - timestamp({each.name}))", each.name.partition("{")[0]):
             ages[node] = min(point.value, ages.get(node, point.value))
         seen.append(each._replace(nodes=len(ages), oldest_seconds=max(ages.values(), default=None)))
+    for each in RULES:
+        points = server.ask(f"time() - timestamp({each.name})", at)
+        oldest = max((point.value for point in points), default=None)
+        seen.append(each._replace(nodes=len(points), oldest_seconds=oldest))
     return seen
 
 

@@ -62,11 +62,11 @@ class MetricsServer:
         """What the server said of its own answers: that they are partial, or cut."""
 
     def ask(self, query: str, at: float) -> list[Point]:
-        """An instant query. A value that is no number (NaN) is left out: the server has nothing to say there."""
+        """An instant query. A value that is no number (NaN, infinite) is left out: the server has nothing to say there."""
         found = []
         for entry in self._result("query", {"query": query, "time": f"{at:.3f}"}, "vector"):
             value = _number(entry.get("value"))
-            if value is not None and not math.isnan(value):
+            if value is not None and math.isfinite(value):
                 found.append(Point(_labels(entry), value))
         return found
 

@@ -13,6 +13,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
+from zombiescope.fleet.documents import MOST_NUMBER
 
 _WHOLE = ("zombies", "live", "counted")
 _REAL = ("growth_per_hour", "saturated_seconds", "resets", "restarts", "sick_since")
@@ -24,7 +25,7 @@ def read_table(path: str, now: float) -> Fleet:
     try:
         import duckdb  # noqa: PLC0415 (an extra)
     except ImportError as error:
-        hint = "install zombiescope with its extra [fleet]"
+        hint = "pip install 'zombiescope[fleet]'"
         raise UsageError(f"cannot read {path}", "duckdb is not installed", hint) from error
     try:
         connection: Any = duckdb.connect(config={"memory_limit": _MOST_MEMORY, "threads": 2})
@@ -50,4 +51,4 @@ def _node(row: dict[str, Any]) -> FleetNode:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_NUMBER

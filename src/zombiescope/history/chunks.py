@@ -11,11 +11,12 @@ import math
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from zombiescope.errors import unknown_format
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.database import open_to_read, open_to_write, quoted
 from zombiescope.history.summaries import Slots, pack_summary, unpack_summary
@@ -83,6 +84,10 @@ _SUMMARY = "CREATE TABLE IF NOT EXISTS summary (first INTEGER PRIMARY KEY, data 
 _TABLES = {"meta", "series", "stretch", "chunk", "happening"}
 
 
+class UnknownStoreError(sqlite3.OperationalError):
+    """A later version wrote it: no damage, and not ours to change. The log beside it is of the same version."""
+
+
 class Stretch(NamedTuple):
     boot: str
     moments: list[tuple[float | None, float | None]]
@@ -90,17 +95,33 @@ class Stretch(NamedTuple):
     columns: dict[str, list[float | None]]
 
 
+class Packed(NamedTuple):
+    """A stretch as it lies there: its numbers packed, by the number of their series."""
+
+    first: int
+    boot: str
+    begin: float
+    until: float
+    samples: int
+    numbers: bytes
+    times: bytes
+    summary: bytes | None
+    columns: dict[int, bytes]
+
+
 class Chunks:
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = path
         self.damaged = 0
         """Stretches that could not be read."""
+        if not read_only:
+            _require_known(path)
         self._database = open_to_read(path) if read_only else open_to_write(path)
         try:
+            self._check_version()
             if not read_only:
                 self._prepare()
             _check_tables(self._tables())
-            self._check_version()
         except BaseException:
             self._database.close()
             raise
@@ -120,9 +141,10 @@ class Chunks:
         return {str(name) for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def _check_version(self) -> None:
-        found = self._meta("version", VERSION)
+        """Before anything else is looked at or made: what a later version keeps may look like damage."""
+        found = self._meta("version", VERSION) if "meta" in self._tables() else VERSION
         if found != VERSION:
-            raise sqlite3.OperationalError(f"it is of version {found}, this program reads version {VERSION}")
+            raise UnknownStoreError(unknown_format(f"version {found}", f"version {VERSION}"))
 
     def _meta(self, name: str, default: int) -> int:
         row = self._database.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -179,8 +201,11 @@ class Chunks:
                 continue
             yield Stretch(boot, moments, columns)
 
-    def summaries(self, since: float, until: float) -> Iterator[tuple[float, str, Slots | None]]:
-        """The beginning of each stretch, its boot, and its hour in slots; None where an earlier version folded it."""
+    def summaries(
+        self, since: float, until: float, wanted: Container[int] | None = None
+    ) -> Iterator[tuple[float, str, Slots | None]]:
+        """The beginning of each stretch, its boot, and its hour in slots; None where an earlier version folded it. `wanted`
+        limits the series."""
         if "summary" not in self._tables():
             query = "SELECT begin, boot, NULL FROM stretch WHERE until >= ? AND begin <= ? ORDER BY first"
         else:
@@ -190,9 +215,42 @@ class Chunks:
             )
         for begin, boot, data in self._database.execute(query, (since, until)):
             try:
-                yield float(begin), str(boot), None if data is None else unpack_summary(data)
+                yield float(begin), str(boot), None if data is None else unpack_summary(data, wanted)
             except (ValueError, TypeError):
                 self.damaged += 1
+
+    def packed(self) -> Iterator[Packed]:
+        """Every stretch, the newest first."""
+        firsts = [row[0] for row in self._database.execute("SELECT first FROM stretch ORDER BY first DESC")]
+        has_summaries = "summary" in self._tables()
+        for first in firsts:
+            about = "SELECT boot, begin, until, samples, numbers, times FROM stretch WHERE first = ?"
+            boot, begin, until, samples, numbers, times = self._database.execute(about, (first,)).fetchone()
+            found = has_summaries and self._database.execute("SELECT data FROM summary WHERE first = ?", (first,))
+            summary = found.fetchone() if found else None
+            columns = dict(self._database.execute("SELECT series, data FROM chunk WHERE first = ?", (first,)))
+            packed = summary[0] if summary else None
+            yield Packed(int(first), str(boot), begin, until, samples, numbers, times, packed, columns)
+
+    def take_packed(self, series: Mapping[int, str], found: Iterable[Packed | Happening]) -> int:
+        """What `packed` and `happenings` said elsewhere, into an empty database; all or nothing. How many stretches."""
+        taken, highest = 0, 0
+        with self._transaction():
+            self._database.executemany("INSERT INTO series VALUES (?, ?)", series.items())
+            for each in found:
+                if isinstance(each, Happening):
+                    self._database.execute("INSERT OR REPLACE INTO happening VALUES (?, ?, ?, ?, ?)", each)
+                    highest = max(highest, each.number)
+                    continue
+                *row, summary, columns = each
+                self._database.execute("INSERT OR REPLACE INTO stretch VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                if summary is not None:
+                    self._database.execute("INSERT OR REPLACE INTO summary VALUES (?, ?)", (each.first, summary))
+                rows = ((each.first, number, data) for number, data in columns.items())
+                self._database.executemany("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)", rows)
+                taken, highest = taken + 1, max(highest, each.first + each.samples)
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('folded', ?)", (highest,))
+        return taken
 
     def bounds(self, since: float, until: float) -> list[tuple[float, float, str]]:
         """Begin, end and boot of each stretch."""
@@ -270,6 +328,16 @@ class Chunks:
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._database)
+
+
+def _require_known(path: str) -> None:
+    """Before it is opened to be written, which alone changes bytes of it. Whatever else is wrong with it is seen then."""
+    try:
+        Chunks(path, read_only=True).close()
+    except UnknownStoreError:
+        raise
+    except (OSError, sqlite3.Error):
+        pass
 
 
 def _check_tables(found: set[str]) -> None:

@@ -96,13 +96,13 @@ class Ranges:
             if chunks:
                 self._folded = chunks.folded
                 names = {number: name for number, name in chunks.series().items() if name in wanted}
-                for begin, boot, slots in chunks.summaries(since, until):
+                for begin, boot, slots in chunks.summaries(since, until, names):
                     hour = begin // _HOUR * _HOUR
                     if slots is None:
                         yield from self._summed_up(hour, since, wanted)
                         continue
-                    low = {names[each]: values for each, values in slots.low.items() if each in names}
-                    high = {names[each]: values for each, values in slots.high.items() if each in names}
+                    low = {names[each]: values for each, values in slots.low.items()}
+                    high = {names[each]: values for each, values in slots.high.items()}
                     yield SlotColumns(boot, hour, low, high)
                 self._tell_damage(chunks)
         for columns in self._log_columns(since, until, wanted):

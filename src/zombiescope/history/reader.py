@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import KEPT_BY_NEWER, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
-from zombiescope.history.chunks import Chunks
+from zombiescope.history.chunks import Chunks, UnknownStoreError
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
 from zombiescope.host.bounds import Budget, bounded, input_bytes
@@ -113,6 +113,8 @@ class Past:
                     self._happenings.setdefault(each.number, each)
             finally:
                 chunks.close()
+        except UnknownStoreError as error:
+            raise ObservationError(f"cannot read {shown(os.fsencode(path))}", str(error), KEPT_BY_NEWER) from error
         except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError, UnicodeError) as error:
             is_refused = "unable to open" in str(error)
             hint = (

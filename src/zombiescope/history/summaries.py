@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 SLOT_SECONDS = 300.0
@@ -44,8 +44,8 @@ def pack_summary(times: Sequence[float], columns: Mapping[int, Sequence[float | 
     return len(ids).to_bytes(4, "little") + zlib.compress(ids.tobytes() + shuffled, 6)
 
 
-def unpack_summary(packed: bytes) -> Slots:
-    """Raises ValueError for what `pack_summary` did not make."""
+def unpack_summary(packed: bytes, wanted: Container[int] | None = None) -> Slots:
+    """`wanted` limits the series. Raises ValueError for what `pack_summary` did not make."""
     number = int.from_bytes(packed[:4], "little")
     size = number * (4 + 2 * SLOTS * 8)
     if number > _MOST_SERIES:
@@ -64,9 +64,11 @@ def unpack_summary(packed: bytes) -> Slots:
     plain = bytearray(len(shuffled))
     for i in range(8):
         plain[i::8] = shuffled[i * count : (i + 1) * count]
-    values.frombytes(bytes(plain))
+    values.frombytes(plain)
     low, high = {}, {}
     for place, series in enumerate(ids):
+        if wanted is not None and series not in wanted:
+            continue
         begin = 2 * SLOTS * place
         low[series] = values[begin : begin + SLOTS]
         high[series] = values[begin + SLOTS : begin + 2 * SLOTS]

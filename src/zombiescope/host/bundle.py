@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file a recording travels in: a tar archive with one member, read without unpacking anything.
+"""The file a recording travels in: a tar archive of plain text members, read without unpacking anything.
 
 An archive comes from a stranger: whatever in it is not a plain file with a plain name refuses the whole, and so does one that
 unpacks to more than an honest one of its size. Its lines are read one after the other.
@@ -12,14 +12,16 @@ import gzip
 import io
 import os
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 
 from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, Member, TarError, Type, members
-from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
+from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, decode, encode
 from zombiescope.host.replay import ReplayHost
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
@@ -40,17 +42,19 @@ def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
     return publish(path, pack(header, answers), replace=True)
 
 
-def pack(header: Header, answers: Iterable[Answer]) -> bytes:
-    """The archive, with nothing in it that tells when, where or by whom it was packed."""
-    content = "\n".join(encode(header, answers)).encode() + b"\n"
+def pack(header: Header, answers: Iterable[Answer], carried: Mapping[str, Iterable[bytes]] | None = None) -> bytes:
+    """The archive, with nothing in it that tells when, where or by whom it was packed. `carried`: lines by further member."""
+    contents = {MEMBER: "\n".join(encode(header, answers)).encode() + b"\n"}
+    contents |= {name: b"\n".join(lines) + b"\n" for name, lines in (carried or {}).items()}
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        member = tarfile.TarInfo(MEMBER)
-        member.size, member.mode = len(content), 0o644
-        archive.addfile(member, io.BytesIO(content))
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o644
+            archive.addfile(member, io.BytesIO(content))
     return packed.getvalue()
 
 
@@ -67,14 +71,39 @@ def _unwritten(path: str, error: OSError) -> ActionUndoneError:
     hint = {
         errno.EEXIST: "another name, or --force",
         errno.EPERM: "this file system has no links: give --force, or a file elsewhere",
-    }.get(error.errno or 0, "give a file in a folder that has room")
+    }.get(error.errno or 0, "choose a folder that has room and that you can write to")
     return ActionUndoneError(f"cannot write {path}", (error.strerror or str(error)).lower(), hint)
 
 
 def open_bundle(path: bytes) -> ReplayHost:
     """A recording as a file, or unpacked in a folder."""
     name = shown(path)
-    file = os.path.join(path, MEMBER.encode()) if os.path.isdir(path) else path
+    with _member(path, MEMBER) as lines:
+        _, answers = decode(lines, name)
+    return ReplayHost(f"the recording {name}", answers)
+
+
+def is_bundle(path: bytes) -> bool:
+    """A file, or the folder that one was unpacked in."""
+    return os.path.isfile(path) or os.path.lexists(os.path.join(path, MEMBER.encode()))
+
+
+def read_carried(path: bytes, take: Callable[[str, Iterator[bytes]], None]) -> None:
+    """Each member that a recording carries beside its answers: its name and its lines, to be read before the next one is."""
+    for member in CARRIED:
+        if os.path.isdir(path) and not os.path.lexists(os.path.join(path, member.encode())):
+            continue
+        with _member(path, member, is_needed=False) as lines:
+            first = next(lines, None)
+            if first is not None:
+                take(member, chain((first,), lines))
+
+
+@contextmanager
+def _member(path: bytes, member: str, *, is_needed: bool = True) -> Iterator[Iterator[bytes]]:
+    """The lines of one member; none of one that is not there and need not be."""
+    name = shown(path)
+    file = os.path.join(path, member.encode()) if os.path.isdir(path) else path
     try:
         with (
             os.fdopen(open_regular(file, follow=file == path)[0], "rb") as packed,
@@ -84,33 +113,36 @@ def open_bundle(path: bytes) -> ReplayHost:
             if file == path and not size:
                 raise _refused(name, _NEITHER)
             source = FileSource(packed, lambda _done: None, size)
-            pieces = _pieces(source) if file != path else _member_of(source, name, Allowance(size))
-            _, answers = decode(_lines(pieces, name), name)
+            pieces = (
+                _pieces(source)
+                if file != path
+                else _member_of(source, name, Allowance(size), member, is_needed=is_needed)
+            )
+            yield _lines(pieces, name)
     except EOFError as error:
         raise _refused(name, "it is damaged (it ends too early)") from error
     except _BROKEN as error:
-        raise _refused(name, _why(error, is_unpacked=file != path)) from error
-    return ReplayHost(f"the recording {name}", answers)
+        raise _refused(name, _why(error, member if file != path else "")) from error
 
 
-def _why(error: Exception, *, is_unpacked: bool) -> str:
+def _why(error: Exception, unpacked: str) -> str:
     if isinstance(error, OSError):
-        return f"{f'its {MEMBER}' if is_unpacked else 'it'} cannot be read: {(error.strerror or str(error)).lower()}"
+        return f"{f'its {unpacked}' if unpacked else 'it'} cannot be read: {(error.strerror or str(error)).lower()}"
     return f"{_NEITHER} ({_first_line(error)})"
 
 
-def _member_of(source: FileSource, name: str, allowance: Allowance) -> Iterator[bytes]:
+def _member_of(source: FileSource, name: str, allowance: Allowance, wanted: str, *, is_needed: bool) -> Iterator[bytes]:
     """The content of the one member; all others are looked at too."""
     is_found = False
     for number, member in enumerate(members(opened(source, source.read(BLOCK), allowance))):
         why = _why_unsafe(member, number)
         if why:
             raise _refused(name, why)
-        if member.name == MEMBER.encode() and not is_found:
+        if member.name == wanted.encode() and not is_found:
             is_found = True
             yield from _pieces(member)
-    if not is_found:
-        raise _refused(name, f"there is no {MEMBER} in it")
+    if not is_found and is_needed:
+        raise _refused(name, f"there is no {wanted} in it")
 
 
 def _pieces(source: FileSource | Member) -> Iterator[bytes]:

@@ -32,6 +32,8 @@ class Entry:
     size: int = 0
     target: bytes = b""
     executable: bool = False
+    modified_at: float | None = None
+    """Seconds since the epoch; None where a tree does not keep it."""
 
 
 @dataclass(frozen=True, slots=True)

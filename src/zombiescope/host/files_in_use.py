@@ -11,22 +11,22 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
-from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import HeldBy
 
 FileKey = tuple[str, int]
 """`major:minor` and inode."""
 
 
 class InUse(NamedTuple):
-    holders: dict[FileKey, str]
-    """`pid 4711 (name)`; one per file, for all must let go."""
+    holders: dict[FileKey, HeldBy]
+    """One per file, for all must let go."""
     unread: int
     """Processes that could not be looked into, by rights and not because they ended."""
 
 
 def files_in_use(wanted: Collection[FileKey], proc: bytes = b"/proc") -> InUse:
     """Raises OSError where there is no /proc."""
-    missing, holders, unread = set(wanted), dict[FileKey, str](), 0
+    missing, holders, unread = set(wanted), dict[FileKey, HeldBy](), 0
     own = os.getpid()
     for name in os.listdir(proc):
         if not name.isdigit() or int(name) == own or not missing:
@@ -39,7 +39,7 @@ def files_in_use(wanted: Collection[FileKey], proc: bytes = b"/proc") -> InUse:
         except OSError:
             unread += 1
             continue
-        holders.update(dict.fromkeys(found, _said(process, name)))
+        holders.update(dict.fromkeys(found, _who(process, name)))
         missing -= found
     return InUse(holders, unread)
 
@@ -71,9 +71,9 @@ def _key(device: bytes, inode: bytes) -> FileKey:
     return f"{int(major, 16)}:{int(minor, 16)}", int(inode)
 
 
-def _said(process: bytes, name: bytes) -> str:
+def _who(process: bytes, name: bytes) -> HeldBy:
     try:
         with open(process + b"/comm", "rb") as file:
-            return f"pid {int(name)} ({shown(file.read().strip())})"
+            return HeldBy(int(name), file.read().strip())
     except OSError:
-        return f"pid {int(name)}"
+        return HeldBy(int(name))

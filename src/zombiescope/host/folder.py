@@ -26,8 +26,10 @@ class FolderTree:
         with parent_below(self._root, path, BY_NUMBER) as (parent, name):
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                return Entry(Kind.LINK, status.st_size, os.readlink(name, dir_fd=parent))
-        return Entry(_kind(status.st_mode), status.st_size, executable=bool(status.st_mode & 0o111))
+                target = os.readlink(name, dir_fd=parent)
+                return Entry(Kind.LINK, status.st_size, target, modified_at=status.st_mtime)
+        executable = bool(status.st_mode & 0o111)
+        return Entry(_kind(status.st_mode), status.st_size, executable=executable, modified_at=status.st_mtime)
 
     def names(self, path: bytes) -> list[bytes]:
         with parent_below(self._root, path, BY_NUMBER) as (parent, name):

@@ -33,6 +33,8 @@ class KnownNames(NamedTuple):
     cgroups: tuple[bytes, ...] = ()
     """Paths: names of units are among them."""
     addresses: tuple[bytes, ...] = ()
+    pods: tuple[bytes, ...] = ()
+    """Of pods, their namespaces, workloads and containers."""
 
     def everything(self) -> Iterator[bytes]:
         for names in self:
@@ -47,7 +49,9 @@ def read_known_names(host: Host) -> KnownNames:
     lines = [line.split(b"#")[0].split() for line in _read(host, b"/etc/hosts").split(b"\n")]
     table = [words for words in lines if len(words) > 1]
     full = {alias for words in table for alias in words[1:] if {name, other} & set(words[1:]) - set(_ORDINARY)}
-    hosts = {form for whole in {name, other, *full} for form in (whole, whole.split(b".")[0])} - set(_ORDINARY)
+    hosts = {
+        form for whole in {name, other, *full, *_node_names(host)} for form in (whole, whole.split(b".")[0])
+    } - set(_ORDINARY)
     mounts = list(_mounts(host))
     others = {alias for words in table for alias in words[1:]} | {field for mount in mounts for field in mount[1:]}
     return KnownNames(
@@ -58,6 +62,7 @@ def read_known_names(host: Host) -> KnownNames:
         tuple(sorted(_programs(host))),
         tuple(sorted(_cgroups(host, mounts))),
         tuple(sorted(_addresses(host, table))),
+        tuple(sorted(_pods(host) - _OF_EVERY_CLUSTER)),
     )
 
 
@@ -70,6 +75,34 @@ def kernel_symbols(host: Host) -> frozenset[str]:
     return frozenset(
         words[2].decode("ascii", "replace") for line in table.split(b"\n") if len(words := line.split()) > 2
     )
+
+
+_NODE = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0")
+_PODS = b"/var/log/pods"
+_OF_EVERY_CLUSTER = {b"default", b"kube-system", b"kube-public", b"kube-node-lease", b"kube-proxy", b"coredns"}
+
+
+def _node_names(host: Host) -> set[bytes]:
+    """As a kubelet was told to call this machine in its cluster."""
+    found: set[bytes] = set()
+    for process in _list(host, b"/proc"):
+        if process.isdigit():
+            found.update(_NODE.findall(_read(host, b"/proc/" + process + b"/cmdline")[:_MOST_TITLE]))
+    return found
+
+
+def _pods(host: Host) -> set[bytes]:
+    """As kubelet names its log folders. What a pod's name begins with may be its workload's."""
+    found: set[bytes] = set()
+    for folder in _list(host, _PODS):
+        namespace, _, rest = folder.partition(b"_")
+        name = rest.rpartition(b"_")[0]
+        if not name:
+            continue
+        words = name.split(b"-")
+        found |= {namespace, *(b"-".join(words[:count]) for count in range(1, len(words) + 1))}
+        found.update(_list(host, _PODS + b"/" + folder))
+    return found - {b""}
 
 
 def _domains(host: Host, hosts: Iterable[bytes]) -> set[bytes]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from zombiescope.host.known_names import KnownNames
-from zombiescope.host.recording import MEMBER, bytes_of
+from zombiescope.host.recording import CARRIED, MEMBER, PACKED, bytes_of
 from zombiescope.host.scrub import is_kernels_own, strings_of
 from zombiescope.host.words import SHORTEST, UID, WORD, is_name, telling
 
@@ -28,9 +28,11 @@ class Leak(NamedTuple):
     """The question whose answer still has it, by its number: the path itself may be the secret."""
 
 
-def find_leaks(archive: bytes, known: KnownNames, kept: frozenset[bytes] | set[bytes]) -> list[Leak]:
-    """`kept`: words that name nobody. Longest names first."""
-    texts = _texts(archive)
+def find_leaks(
+    archive: bytes, known: KnownNames, kept: frozenset[bytes] | set[bytes], functions: frozenset[str] = frozenset()
+) -> list[Leak]:
+    """`kept`: words that name nobody. `functions`: of the kernel, which profiles name. Longest names first."""
+    texts = _texts(archive, frozenset(bytes_of(name) for name in functions))
     found: dict[bytes, str] = {}
     names = telling(b"\n".join(known.everything()), kept)
     for word, where in _first_places(texts, _WORDS).items():
@@ -62,7 +64,7 @@ def _whole_names(known: KnownNames, kept: frozenset[bytes] | set[bytes]) -> set[
     return {name.lower() for name in people if len(name) >= SHORTEST and is_name(name, kept)}
 
 
-def _texts(archive: bytes) -> dict[bytes, str]:
+def _texts(archive: bytes, functions: frozenset[bytes]) -> dict[bytes, str]:
     """Every text in the archive in small letters, with where it stands first."""
     texts: dict[bytes, str] = {}
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:*") as members:
@@ -71,9 +73,18 @@ def _texts(archive: bytes) -> dict[bytes, str]:
             texts["\n".join(about).encode("utf-8", "surrogateescape").lower()] = "the archive's table of contents"
             content = members.extractfile(member)
             for number, line in enumerate(content.read().splitlines() if content else (), 1):
-                for text in _line(line) if member.name == MEMBER else [line]:
-                    texts.setdefault(text.lower(), f"line {number} of {member.name}")
+                for text in _texts_of(member.name, line):
+                    if text not in functions:
+                        texts.setdefault(text.lower(), f"line {number} of {member.name}")
     return texts
+
+
+def _texts_of(member: str, line: bytes) -> list[bytes]:
+    if member in CARRIED:
+        entry: dict[str, Any] = json.loads(line)
+        entry.pop(PACKED, None)  # numbers, as base64
+        return list(strings_of(entry))
+    return _line(line) if member == MEMBER else [line]
 
 
 def _line(line: bytes) -> list[bytes]:

@@ -53,6 +53,8 @@ def guarded_folder(path: str) -> Iterator[int]:
 def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterator[int]:
     """A folder that nobody else can write to, below folders in which nobody else can put another one in its place: what is in it
     can be used by its path."""
+    if make:
+        _close_fresh_volume(path, whose.mode)
     way = GUARDED._replace(group=whose.group, make=whose.parents if make else None)
     with parent_of(b"", os.path.join(os.getcwdb(), os.fsencode(path)), way) as (above, name):
         if make:
@@ -61,6 +63,27 @@ def own_folder(path: str, whose: Whose = OURS, *, make: bool = False) -> Iterato
             owners = (os.geteuid(), 0) if whose.root else (os.geteuid(),)
             _require(why_foreign(status, owners, strangers_bits(status, group=whose.group)), path)
             yield folder
+
+
+_OPEN_TO_ALL = 0o777
+
+
+def _close_fresh_volume(path: str, mode: int) -> None:
+    """An empty volume of a pod is open to everybody (emptyDir): ours, mounted for us, nothing in it yet. We close it and go on.
+    A folder for all, as /tmp and /dev/shm, is sticky: it stays as it is."""
+    try:
+        folder = os.open(path, _FOLDER)
+    except OSError:
+        return
+    try:
+        status, above = os.fstat(folder), os.stat("..", dir_fd=folder)
+        is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == _OPEN_TO_ALL
+        if is_ours and status.st_dev != above.st_dev and not os.listdir(folder):
+            os.fchmod(folder, mode)
+    except OSError:
+        return
+    finally:
+        os.close(folder)
 
 
 def ensure_folder(path: bytes, whose: Whose = HISTORY) -> None:

@@ -12,10 +12,16 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from zombiescope.errors import UsageError
+from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError, UsageError, unknown_format
+from zombiescope.facts.names import shown_text
 
 SCHEMA = "zombiescope.recording/1"
 MEMBER = "recording.jsonl"
+HISTORY, CAPTURES = "history.jsonl", "captures.jsonl"
+"""What a recording carries beside its answers, in the same archive: what the agent remembered, and profiles."""
+CARRIED = (HISTORY, CAPTURES)
+PACKED = "packed"
+"""The key of numbers, as bytes in base64: everything else in a line of these is a text that can be read."""
 OPERATIONS = ("read", "subdirectories", "directories", "inode", "wall_clock", "experiment")
 
 
@@ -64,6 +70,8 @@ def decode(lines: Iterable[bytes], name: str) -> tuple[Header, list[Answer]]:
                 header = _header(entry)
             else:
                 answers.append(_answer(entry))
+        except UnknownFormatError as error:
+            raise UsageError(f"cannot use {name} as a root", shown_text(str(error)), KEPT_BY_NEWER) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise _refused(name, f"line {number} is not part of a recording ({_short(error)})") from error
     if header is None:
@@ -80,7 +88,11 @@ def _short(error: Exception) -> str:
 
 
 def _header(entry: Any) -> Header:
-    if not isinstance(entry, dict) or entry.get("schema") != SCHEMA:
+    if not isinstance(entry, dict):
+        raise ValueError(f"the schema is not {SCHEMA}")  # noqa: TRY004 (as for any other line)
+    if (found := str(entry.get("schema"))) != SCHEMA:
+        if found.startswith(SCHEMA.rpartition("/")[0]):
+            raise UnknownFormatError(unknown_format(found[:60], SCHEMA))
         raise ValueError(f"the schema is not {SCHEMA}")
     return Header(str(entry.get("tool", "")), str(entry.get("label", "")))
 

@@ -33,6 +33,7 @@ _IPV4 = rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 _IPV6 = rb"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])"
 _MAIL = rb"[\w.+-]+@(?:[\w-]+\.)+[A-Za-z]{2,}"
 _COMMON = (
+    rb"(?P<workload>workload:[^/\s\"]+/[A-Za-z]+/[^/\s\"]+)|"
     rb"(?P<home>(?<=/home/)[^/\s\"]+)|(?P<escaped>(?:\\x[0-9a-f]{2})+)"
     rb"|(?P<uid>" + UID + rb")|(?P<pod>pod(?=" + UID + rb"|[0-9a-f]{32}(?![0-9A-Za-z])))|(?P<word>" + WORD + rb")"
 )
@@ -41,6 +42,8 @@ _UNIT_AT = re.compile(rb"\.(service|slice|scope|socket|mount|timer|target|device
 _UNIT = re.compile(rb"[A-Za-z0-9:_.\\@-]+\.(?:service|scope|slice|socket|mount|swap|timer|target)")
 _LETTERS = re.compile(rb"[^0-9]+")
 _MAKERS = "remains"
+_PODS = "pods"
+_OF_EVERY_CLUSTER = (b"default", b"kube-system", b"kube-public", b"kube-node-lease", b"*")
 _SYMBOLS = "kernel_stacks"
 _ALPHABET = "ghjkmnpqrstvwxz"
 """No vowel, so that a substitute is no word; no hexadecimal digit, so that it never looks like part of an id."""
@@ -68,7 +71,10 @@ class Scrubber:
         self._names: dict[bytes, bytes] = {}
         self._texts: dict[bytes, bytes] = {}
         self._by_kind = self._kinds()
-        kinds = [(known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d")]
+        self._pods = frozenset(() if keeps_names else known.pods)
+        kinds = [
+            (self._pods, b"pod%d"), (known.domains, b"domain%d.example"), (known.hosts, b"host%d"), (known.users, b"user%d"),
+        ]  # fmt: skip
         forms = {name: form for names, form in kinds for name in names if is_name(name, self.kept)}
         longest_first = sorted(forms, key=lambda name: (-len(name), name))
         for name in longest_first:
@@ -120,7 +126,31 @@ class Scrubber:
     def outcome(self, name: str, value: Any) -> Any:
         """Every string inside a JSON value, keys too."""
         symbols = self._symbols() if name == _SYMBOLS else frozenset()
-        return self._cleaned(value, symbols)
+        return self._cleaned(self._without_pods(value) if name == _PODS else value, symbols)
+
+    def _without_pods(self, value: Any) -> Any:
+        """Where each text is a name or a list of them, a name goes also if it is an everyday word."""
+        match value:
+            case str():
+                parts = bytes_of(value).split(b"/")
+                is_named = all(part in self._pods or part in _OF_EVERY_CLUSTER for part in parts)
+                return text_of(b"/".join(map(self._pod, parts))) if is_named else value
+            case list() | tuple():
+                return [self._without_pods(entry) for entry in value]
+            case dict():
+                return {key: self._without_pods(entry) for key, entry in value.items()}
+            case _:
+                return value
+
+    def _pod(self, name: bytes) -> bytes:
+        return name if name in _OF_EVERY_CLUSTER else self._substitute(name, b"pod%d")
+
+    def _workload(self, maker: bytes) -> bytes:
+        """`workload:NAMESPACE/KIND/NAME`: the kind is Kubernetes' own word."""
+        if self.keeps_names:
+            return maker
+        namespace, kind, name = maker.removeprefix(b"workload:").split(b"/", 2)
+        return b"workload:%s/%s/%s" % (self._pod(namespace), kind, self._pod(name))
 
     def _cleaned(self, value: Any, symbols: frozenset[str]) -> Any:
         match value:
@@ -162,6 +192,7 @@ class Scrubber:
         """How what the pattern has found is replaced, by the name of its group."""
         return {
             "word": self._remembered_word,
+            "workload": self._workload,
             "known": self._substitutes.__getitem__,
             "home": lambda text: self._substitute(text, b"user%d"),
             "uid": self._id,

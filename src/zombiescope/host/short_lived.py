@@ -29,9 +29,9 @@ class ShortLived:
     def __init__(self, work: Callable[[], bytes], memory: int | None = None, most: int = _MOST_BYTES) -> None:
         """`memory`: bytes of address space beyond what this process has now; None does not limit it. `most`: that it may say."""
         self._most = most
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._said = bytearray()
         self.descriptor, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        us = os.getpid()
         try:
             self.process = os.fork()
         except OSError:
@@ -39,7 +39,7 @@ class ShortLived:
             os.close(writing)
             raise
         if self.process == 0:
-            _work(work, writing, memory)
+            _work(work, writing, memory, us)
         os.close(writing)
 
     def collect(self) -> bool:
@@ -51,24 +51,32 @@ class ShortLived:
                 return False
             if not part:
                 return True
-            self._parts.append(part)
-            self._size += len(part)
-            if self._size > self._most:
+            self._said += part
+            if len(self._said) > self._most:
                 return True
 
     def end(self, *, kill: bool = False) -> bytes | None:
         """What it said, or None where it was ended, failed or said too much. Waits: `kill` it unless it has said everything."""
+        said = self.hand_over(kill=kill)
+        return None if said is None else bytes(said)
+
+    def hand_over(self, *, kill: bool = False) -> bytearray | None:
+        """As `end`, without a copy: for whoever takes much of it apart."""
         os.close(self.descriptor)
-        if kill or self._size > self._most:
+        if kill or len(self._said) > self._most:
             os.kill(self.process, signal.SIGKILL)
         _, status = os.waitpid(self.process, 0)
-        said, self._parts = b"".join(self._parts), []
+        said, self._said = self._said, bytearray()
         return said if status == 0 and len(said) <= self._most else None
 
 
-def _work(work: Callable[[], bytes], writing: int, memory: int | None) -> None:
+def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: int) -> None:
+    """Ends with its parent: it holds what that one had open, a listening socket too, and nobody would hear what it says."""
     status = 1
     try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            return
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

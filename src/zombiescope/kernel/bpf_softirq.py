@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zombiescope.kernel.bpf_object import BpfObject, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject, entries, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 
 _NAME = "softirq_latency.blob"
@@ -21,6 +21,7 @@ _CORE_BYTES = _HEAD.size + 4 * _TIMES.size
 _PROGRAMS = ("on_entry", "on_exit", "on_poll", "on_switch", "on_wakeup", "on_raise")
 _KINDS = ("network", "others", "poll", "queue")
 _NETWORK = (2, 3)
+_WAITING = struct.Struct("<QII")
 
 
 class SoftirqLatency:
@@ -45,8 +46,9 @@ class SoftirqLatency:
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         boot = self._wall_clock() - now / 1e9
         cores = {}
+        threads = self._waiting_threads()
         for core in range(_CORES):
-            found = self._core(core * _CORE_BYTES, now, boot)
+            found = self._core(core * _CORE_BYTES, now, boot, threads.get(core, []))
             if found is not None:
                 cores[str(core)] = found
         missed = sum(self._object.missed_runs(name) for name in _PROGRAMS)
@@ -58,7 +60,15 @@ class SoftirqLatency:
         self._links = []
         self._object.close()
 
-    def _core(self, at: int, now: int, boot: float) -> dict[str, list[Any]] | None:
+    def _waiting_threads(self) -> dict[int, list[int]]:
+        """Since when threads wait that poll the network, by core."""
+        found: dict[int, list[int]] = {}
+        for _, value in entries(self._object.map_descriptor("waiting"), 4, _WAITING.size):
+            since, core, _ = _WAITING.unpack(value)
+            found.setdefault(core, []).append(since)
+        return found
+
+    def _core(self, at: int, now: int, boot: float, threads: list[int]) -> dict[str, list[Any]] | None:
         head = _HEAD.unpack_from(self._memory, at)
         raised, waits_since = head[2 : 2 + _VECTORS], head[-1]
         rows = {}
@@ -66,7 +76,7 @@ class SoftirqLatency:
             *buckets, longest, began = _TIMES.unpack_from(self._memory, at + _HEAD.size + i * _TIMES.size)
             rows[kind] = (buckets, longest, began)
         pending = {
-            "network": [stamp for vector, stamp in enumerate(raised) if stamp and vector in _NETWORK],
+            "network": [*threads, *(stamp for vector, stamp in enumerate(raised) if stamp and vector in _NETWORK)],
             "others": [stamp for vector, stamp in enumerate(raised) if stamp and vector not in _NETWORK],
             "queue": [waits_since] if waits_since else [],
         }

@@ -28,9 +28,25 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 class KmsgRecord(NamedTuple):
     sequence: int
     at: float
-    """Seconds since the epoch: by the stamp, which counts from boot, and the clocks of now."""
+    """Seconds since the epoch: by the stamp, which counts from boot, how far its clock is behind, and the clocks of now."""
     is_kernel: bool
     text: bytes
+
+
+class Dating(NamedTuple):
+    """From a stamp of the log to the wall clock. The log's clock begins with the steady one and drifts away from it, as time
+    servers correct that one alone: by all of its lead now, and by a part of it for a line of long ago."""
+
+    boot: float
+    """When the steady clock was zero, on the wall."""
+    lead_per_second: float = 0.0
+
+    def on_wall(self, stamp: float) -> float:
+        return self.boot + stamp * (1 + self.lead_per_second)
+
+
+_LEAD_SECONDS = 600.0
+"""A clock drifts by microseconds per second: its lead is looked at no more often."""
 
 
 class Kmsg:
@@ -40,6 +56,8 @@ class Kmsg:
         self._wall_clock = wall_clock
         self._descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._next: int | None = None
+        self._drift: float | None = None
+        self._drift_until = 0.0
         self.lost = 0
         """Overwritten before they were read; known by the gap in the sequence."""
         if from_end:
@@ -47,7 +65,7 @@ class Kmsg:
 
     def read(self, most: int) -> Iterator[KmsgRecord]:
         """What is there now, at most so many."""
-        boot = self._wall_clock() - time.clock_gettime(time.CLOCK_MONOTONIC)
+        dating = self._dating()
         for _ in range(most):
             try:
                 raw = os.read(self._descriptor, _MOST_RECORD_BYTES)
@@ -57,7 +75,7 @@ class Kmsg:
                 if error.errno == errno.EPIPE:  # the next record was overwritten: the one after it is still there
                     continue
                 raise
-            record = parse_record(raw, boot)
+            record = parse_record(raw, dating)
             if record is None:
                 continue
             if self._next is not None and record.sequence > self._next:
@@ -65,11 +83,18 @@ class Kmsg:
             self._next = record.sequence + 1
             yield record
 
+    def _dating(self) -> Dating:
+        steady = time.clock_gettime(time.CLOCK_MONOTONIC)
+        if self._drift is None or steady >= self._drift_until:
+            lead = (monotonic_lead_ns() or 0) / 1e9
+            self._drift, self._drift_until = lead / max(1.0, steady - lead), steady + _LEAD_SECONDS
+        return Dating(self._wall_clock() - steady, self._drift)
+
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-def parse_record(raw: bytes, boot: float) -> KmsgRecord | None:
+def parse_record(raw: bytes, dating: Dating) -> KmsgRecord | None:
     """`priority,sequence,microseconds,flags[,…];text`, then lines of properties that begin with a space."""
     head, separator, rest = raw.partition(b";")
     fields = head.split(b",")
@@ -78,7 +103,7 @@ def parse_record(raw: bytes, boot: float) -> KmsgRecord | None:
     priority, sequence, micros = (int(field) for field in fields[:3])
     text = rest.partition(b"\n")[0]
     text = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text)
-    return KmsgRecord(sequence, boot + micros / 1e6, priority >> 3 == 0, text)
+    return KmsgRecord(sequence, dating.on_wall(micros / 1e6), priority >> 3 == 0, text)
 
 
 _SOFTWARE, _DUMMY = 1, 9

@@ -30,8 +30,23 @@ def parse_mounts(mountinfo: bytes) -> list[Mount]:
     return mounts
 
 
+def below_root(mounts: list[Mount], root: bytes) -> list[Mount]:
+    """What is mounted at and below a host's root elsewhere, with the paths that this host has for it."""
+    if not root:
+        return mounts
+    inside = root + b"/"
+    return [
+        mount._replace(point=mount.point[len(root) :] or b"/")
+        for mount in mounts
+        if mount.point == root or mount.point.startswith(inside)
+    ]
+
+
 class MountPaths:
-    def __init__(self, mounts: list[Mount]) -> None:
+    def __init__(self, mounts: list[Mount], root: bytes = b"") -> None:
+        """`root`: where the `/` of the machine is found on this one; paths are that machine's."""
+        self.root = root
+        mounts = below_root(mounts, root)
         self._by_device: dict[str, list[Mount]] = {}
         for mount in mounts:
             self._by_device.setdefault(mount.device, []).append(mount)

@@ -51,6 +51,7 @@ class PinNamer:
         self._mounts = mounts
         self._folders: dict[tuple[int, bytes], _Folder] = {}
         self._checked: dict[tuple[bytes, int], bool] = {}
+        self._devices: dict[str, bytes] = {}
 
     def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
         found = memcg.pins
@@ -91,13 +92,25 @@ class PinNamer:
             kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
         if fstype == "bdev":
             number = _device(raw.rdevice)
+            path_in_fs = self._block_device(number)
         return _make(Pin, (kind, path, path_in_fs, fstype, number, inode, pages, sampled, mapped, dirty, None))
+
+    def _block_device(self, number: str) -> bytes:
+        """What lies on the device itself, such as a file system's own tables, is in no file: the device stands for it."""
+        known = self._devices.get(number)
+        if known is None:
+            try:
+                name = os.readlink(os.fsencode(f"/sys/dev/block/{number}")).rpartition(b"/")[2]
+            except OSError:
+                name = b"block/" + number.encode()
+            known = self._devices[number] = b"/dev/" + name
+        return known
 
     def _leads_to(self, path: bytes, device: str, inode: int, fstype: str) -> bool:
         """Of a file with several names the kernel knows one: looked at once, and not shown if it leads elsewhere."""
         known = self._checked.get((path, inode))
         if known is None:
-            known = self._checked[path, inode] = leads_to(path, device, inode, fstype)
+            known = self._checked[path, inode] = leads_to(self._mounts.root + path, device, inode, fstype)
         return known
 
     def _folder(self, raw: RawPin, above: bytes) -> _Folder:

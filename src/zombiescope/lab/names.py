@@ -67,5 +67,5 @@ def refusal(what: str, error: OSError, *, undone: bool = False) -> ZombiescopeEr
 def require_root() -> None:
     if os.geteuid() != 0:
         raise ObservationError(
-            "cannot make zombies", "making cgroups and charging memory to them needs root", "sudo zombiescope lab ..."
+            "cannot use the lab", "making and removing cgroups needs root", "run the same command with sudo"
         )

@@ -143,4 +143,8 @@ def _failure(code: int, cell: str, words: str) -> ObservationError | ActionUndon
         return ObservationError(f"cannot boot the throw-away machine {cell}", said, "tests/vm/README.md")
     if code == _NOT_FINISHED:
         return ActionUndoneError(f"the machine {cell} was cut off", said, "a smaller --count")
-    return ActionUndoneError(f"the command failed in the machine {cell}", said, "")
+    return ActionUndoneError(
+        f"the command failed in the machine {cell}",
+        said,
+        "zombiescope lab incident, without --vm, shows the same stages here",
+    )

@@ -89,7 +89,9 @@ def systemctl(*words: str) -> str:
             ["systemctl", *words], capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise ActionFailedError(f"cannot {words[0]} a unit of the lab", "systemd does not answer", "") from error
+        raise ActionFailedError(
+            f"cannot {words[0]} a unit of the lab", "systemd does not answer", "systemctl status"
+        ) from error
     if done.returncode != 0:
         why = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
         raise ActionFailedError(f"cannot {words[0]} a unit of the lab ({words[-1]})", why, "zombiescope lab clean")

@@ -75,6 +75,8 @@ class Talk(NamedTuple):
     say: Say
     attention: Attention
     """Whom signals are told."""
+    tell: Say
+    """What must be heard where nobody watches, too."""
 
 
 def apply(order: Order, talk: Talk) -> Applied:
@@ -117,9 +119,12 @@ def _look_before(host: Host, subject: Subject, order: Order, talk: Talk) -> _Bef
     """For as long as it is watched afterwards, where no history remembers the time before: like is compared with like."""
     if order.before_seconds <= _SHORT_SECONDS or order.root is not None or remembers(order.state, host.wall_clock()):
         return _Before(watch_vitals(host, subject, _SHORT_SECONDS))
-    talk.say(
-        f"no history: watching for {order.before_seconds:g} s before anything is changed (--before 1 makes it short)"
+    length = f"{order.before_seconds:,.0f} s"
+    talk.tell(
+        f"no history of the time before: watching for {length} first, so that before and after can be compared; "
+        "nothing is changed until then (to change it at once: --before 1)"
     )
+    talk.say(f"watching for {length} before anything is changed")
     watch = RecoveryWatch(host, subject, order.before_seconds)
     try:
         vitals = watch_vitals(host, subject, order.before_seconds, beside=watch.look)

@@ -36,6 +36,7 @@ from zombiescope.probes.readers.quadlets import with_quadlets
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
 from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED
+from zombiescope.watching.pods import restarting_of
 from zombiescope.watching.services import (
     OFFLINE_FIELDS,
     Live,
@@ -139,7 +140,7 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         files=unit_files,
         live=live.units,
         schedules=(*timers(unit_files), *read_schedules(files)),
-        containers=read_containers(files),
+        containers=(*read_containers(files), *restarting_of(files, live.running)),
         texts=texts,
         programs=live.programs,
         processes=live.processes,
@@ -155,6 +156,7 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         declared=read_workloads(files),
         running=live.running,
         container_ids=read_container_ids(files) if live.running else frozenset(),
+        now=LiveHost().wall_clock() if live.running else None,
     )
 
 

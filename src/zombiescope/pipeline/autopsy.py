@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.autopsy import Autopsy, Body, Totals, derive_autopsy, derive_totals, with_pod_names
+from zombiescope.analysis.autopsy import (
+    NOBODY,
+    Autopsy,
+    Body,
+    Totals,
+    derive_autopsy,
+    derive_totals,
+    names_of,
+    with_pods,
+)
 from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
 from zombiescope.analysis.splitting import split_by_residual
@@ -16,6 +25,7 @@ from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapsh
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
 from zombiescope.facts.plain import Clean, of_plain, to_plain
+from zombiescope.facts.pods import KnownPods
 from zombiescope.facts.zombies import Pin, Tier, Walk, Zombie
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import page_bytes_of
@@ -189,21 +199,29 @@ ALL = Choice()
 _UNUSED = Gap("cost", "an autopsy does not measure costs")
 
 
-def dissect(host: Host, choice: Choice = ALL, progress: Progress = lambda _: None) -> Dissected:
-    """One call returns the records."""
+def dissect(
+    host: Host, choice: Choice = ALL, progress: Progress = lambda _: None, state: bytes | None = None
+) -> Dissected:
+    """One call returns the records. `state`: an agent's folder, with names of pods that are gone; without it the configured one."""
     seen = gather(host, progress) if host.is_live else _recalled(host, progress)
     counts = (seen.hierarchy, seen.census, seen.residuals)
     snapshot = Snapshot(seen.taken_at, host.label, read_identity(host), read_shape(host), *counts, *(_UNUSED,) * 2)
     residuals = seen.residuals if isinstance(seen.residuals, Residuals) else None
-    autopsy = derive_autopsy(seen.walk, seen.population, residuals)
-    refuse_maker(choice.maker, autopsy.bodies)
-    wanted = chosen(autopsy, choice, seen.taken_at)
-    if any(share.maker.startswith("pod:") for share in wanted.totals.by_maker):
-        from zombiescope.probes.readers.containers import read_pod_names  # noqa: PLC0415 (most hosts have none)
-
-        wanted = with_pod_names(wanted, read_pod_names(host))
+    known = names_for(host, seen.walk, state)
+    autopsy = derive_autopsy(seen.walk, seen.population, residuals, known)
+    refuse_maker(choice.maker, autopsy.bodies, known=known)
+    wanted = with_pods(chosen(autopsy, choice, seen.taken_at, known), known)
     gaps = (*seen.gaps, *_gaps_of(autopsy, wanted, choice))
     return Dissected(snapshot, seen.walk, wanted, gaps, seen.beside)
+
+
+def names_for(host: Host, walk: Walk, state: bytes | None = None) -> KnownPods:
+    """Of the pods that left zombies; most hosts have none."""
+    if not any(b"pod" in zombie.path for zombie in walk.zombies):
+        return NOBODY
+    from zombiescope.pipeline.pod_names import read_known_pods  # noqa: PLC0415
+
+    return read_known_pods(host, None if state is None else os.fsdecode(state))
 
 
 def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
@@ -231,21 +249,21 @@ def _recalled(host: Host, progress: Progress) -> Evidence:
     return seen._replace(walk=walk)
 
 
-def chosen(autopsy: Autopsy, choice: Choice, now: float) -> Autopsy:
+def chosen(autopsy: Autopsy, choice: Choice, now: float, known: KnownPods = NOBODY) -> Autopsy:
     """Of all zombies those that are wanted."""
     if choice == ALL:
         return autopsy
     if not autopsy.bodies and autopsy.totals.zombies:
         return autopsy._replace(totals=Totals(None, None, {}, (), {}))
-    bodies = tuple(body for body in autopsy.bodies if _is_wanted(body, choice, now))
+    bodies = tuple(body for body in autopsy.bodies if _is_wanted(body, choice, now, known))
     return autopsy._replace(bodies=bodies, totals=derive_totals(bodies))
 
 
-def _is_wanted(body: Body, choice: Choice, now: float) -> bool:
+def _is_wanted(body: Body, choice: Choice, now: float, known: KnownPods) -> bool:
     if choice.maker is not None:
         from fnmatch import fnmatchcase  # noqa: PLC0415 (most runs want all)
 
-        if not fnmatchcase(body.maker, choice.maker):
+        if not any(fnmatchcase(name, choice.maker) for name in names_of(body, known)):
             return False
     if choice.older_than_seconds is None:
         return True
@@ -254,7 +272,6 @@ def _is_wanted(body: Body, choice: Choice, now: float) -> bool:
 
 NAME = "autopsy"
 MOST_TEXT = 64 << 20
-_HELD = re.compile(r"(pid \d+) \(.*\)(, to be reaped by pid \d+|, \w+ socket \d+)?", re.DOTALL)
 _NAMELESS = b""
 
 
@@ -318,8 +335,7 @@ def _unnamed_walk(walk: Walk) -> Walk:
 def _unnamed(pin: Pin) -> Pin:
     if pin.holder is None:
         return pin
-    found = _HELD.fullmatch(pin.holder)
-    return pin._replace(holder=found[1] + (found[2] or "") if found else pin.holder.partition(" (")[0])
+    return pin._replace(holder=pin.holder._replace(name=_NAMELESS, cgroup=None))
 
 
 def _page_free(pins: PageFreePins) -> PageFreePins:

@@ -23,6 +23,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.pods import PodsWatch
 from zombiescope.watching.services import Live
 from zombiescope.watching.watch import Filling, judge
 from zombiescope.watching.window import Scene, Window, let_pass
@@ -42,8 +43,8 @@ _GARBLED = Gap(FACT, "the recorded autopsy is not in a form we know", "record th
 class Examination(Filling):
     """Also holds the autopsy itself, where it was done here: a plan names files."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, state: bytes | None = None) -> None:
+        self._host, self._state = host, state
         self._since = 0.0
         self.dissected: Dissected | None = None
 
@@ -74,7 +75,7 @@ class Examination(Filling):
         if not isinstance(machine, LiveHost):
             return {"gap": list(_NOT_HERE)}
         try:
-            found = dissect(machine)
+            found = dissect(machine, state=self._state)
         except ObservationError as error:
             return {"gap": [FACT, error.why, error.hint]}
         if found.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
@@ -152,10 +153,11 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
     believe_lab: bool = False,
     thresholds: Thresholds = USUAL,
     flows: FlowsWatch | None = None,
+    pods: PodsWatch | None = None,
 ) -> Examined:
     """A snapshot, a window in which much is watched at once, the census and an autopsy after it. `progress` is told the seconds
-    that are over; `state` is where an agent may keep a history of this host; `flows`: births and deaths that were watched from
-    before."""
+    that are over; `state` is where an agent may keep a history of this host; `flows`, `pods`: what was watched
+    from before."""
     first = observe(host)
     hierarchy = first.snapshot.hierarchy
     parents = () if isinstance(first.scan.parents, Gap) else [share.path for share in first.scan.parents]
@@ -167,11 +169,11 @@ def examine(  # noqa: PLR0913 (what to look at, for how long, and what is known 
         judged.append(audit_of_window(live))
         return judged[-1]
 
-    window = Window(Scene(host, hierarchy, host.wall_clock(), audit, parents, believe_lab, flows))
+    window = Window(Scene(host, hierarchy, host.wall_clock(), audit, parents, believe_lab, flows, pods))
     window.look()
     let_pass(host, seconds, window.look, progress)
-    growth = growth_of(host, state, thresholds) if state is not None and host.label == "this host" else NO_HISTORY
-    afterwards = Examination(host)
+    growth = growth_of(host, state, thresholds) if state is not None and host.is_live else NO_HISTORY
+    afterwards = Examination(host, state)
     found = judge(Case((first,), thresholds, growth), [*window.watched, afterwards])
     services = judged[-1] if judged else None
     return Examined(found.case, found.diagnosis, afterwards.autopsy, services, afterwards.dissected)

@@ -20,6 +20,7 @@ from zombiescope.facts.metric_names import METRICS, PREFIX, REAP_LEFT, REAP_STAT
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.pipeline.mistyped import nearest
+from zombiescope.presenters.plain_words import words_of
 
 KINDS = ("page", "finding", "pin", "metric", "gap")
 DOCUMENTS = {"runbook": "zombiescope doctor", "decision-matrix": "zombiescope explain runbook"}
@@ -135,7 +136,10 @@ def _titles() -> dict[str, str]:
 def _levers(kind: PinKind) -> list[str]:
     """With what each costs; least harm first."""
     named = Pin(kind, b"/x", b"/x", None, None, 1, 1, sampled=False, mapped=0 if kind is not PinKind.SWAP else None)
-    return [f"{action}: costs {COSTS[action]}" for action in least_harm_first(dict.fromkeys(actions_on(named), 1))]
+    return [
+        f"{words_of(action)}; the cost: {COSTS[action]}"
+        for action in least_harm_first(dict.fromkeys(actions_on(named), 1))
+    ]
 
 
 def _figure(value: float) -> str:

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels, compare
 from zombiescope.analysis.trend import derive_change
 from zombiescope.diagnosis.fleet_health import Judged, Sickness, choose_sick, judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.errors import ZombiescopeError
+from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
@@ -52,6 +53,8 @@ class Compared(NamedTuple):
     comparison: Comparison
     since: dict[Labels, float]
     gaps: tuple[Gap, ...]
+    lines: Mapping[Labels, Sequence[tuple[float, float]]] = MappingProxyType({})
+    """Of a server: the mean of the sick nodes of a cohort over time, as far as it was asked for."""
 
 
 class Examined(NamedTuple):
@@ -73,6 +76,15 @@ def gather(host: Host, source: Source, thresholds: Thresholds, progress: Progres
     else:
         fleet = _sent(source, now, progress)
     return Gathered(now, read_identity(host), fleet, judge_nodes(fleet, thresholds), server)
+
+
+def require_nodes(found: Gathered, source: Source) -> None:
+    if found.fleet.nodes:
+        return
+    why, hint = "the server has none of our series and no node_cgroups", "zombiescope fleet doctor"
+    if source.files is not None:
+        why, hint = "; ".join(gap.reason for gap in found.fleet.gaps) or "nothing was sent", "zombiescope scan --json"
+    raise ObservationError("no node was found", why, hint)
 
 
 def _sent(source: Source, now: float, progress: Progress) -> Fleet:
@@ -111,7 +123,7 @@ def examine(host: Host, source: Source, progress: Progress = lambda _: None) -> 
     assert source.server is not None
     now = host.wall_clock()
     server = MetricsServer(source.server, source.access, source.timeout_seconds)
-    series = pulling.look_at_series(server, now, progress)
+    series = pulling.look_at_series(server, now, source.node_label, progress)
     return Examined(now, read_identity(host), server.name, series, tuple(server.gaps))
 
 
@@ -121,19 +133,23 @@ def compare_cohorts(
     sickness = choose_sick(gathered.judged, by, thresholds)
     progress(f"comparing {len(sickness.nodes):,} nodes")
     comparison = compare([node.labels for node in sickness.nodes], sickness.is_sick)
-    since, gaps = _since(gathered, sickness, comparison, lookback_seconds, progress)
-    return Compared(gathered, sickness, comparison, since, gaps)
+    since, lines, gaps = _since(gathered, sickness, comparison, lookback_seconds, progress)
+    if sickness.untold:
+        why = f"{sickness.untold:,} nodes could not be judged and are left out"
+        gaps = (*gaps, Gap("cohorts", why, "zombiescope fleet nodes"))
+    return Compared(gathered, sickness, comparison, since, gaps, lines)
 
 
 def _since(
     gathered: Gathered, sickness: Sickness, comparison: Comparison, lookback: float, progress: Progress
-) -> tuple[dict[Labels, float], tuple[Gap, ...]]:
+) -> tuple[dict[Labels, float], dict[Labels, list[tuple[float, float]]], tuple[Gap, ...]]:
     """When each cohort went bad: of a server by its sick members' mean, of documents by when each was first seen sick."""
     found: dict[Labels, float] = {}
+    lines: dict[Labels, list[tuple[float, float]]] = {}
     told = [cause.cohort for cause in comparison.causes]
     told += [each.cohort for each in comparison.explained if len(each.cohort.labels) == 1][:_MOST_DATED]
     if not lookback:
-        return found, ()
+        return found, lines, ()
     for cohort in told:
         members = _sick_members(sickness, cohort)
         if gathered.server is not None:
@@ -141,15 +157,16 @@ def _since(
             matchers = [gathered.fleet.matchers[node.name] for node in members if node.name in gathered.fleet.matchers]
             line = pulling.history_of(gathered.server, matchers, gathered.taken_at - lookback, gathered.taken_at)
             at = derive_change(line)
+            lines[cohort.labels] = line
         else:
             at = _first_seen(members)
         if at is not None:
             found[cohort.labels] = at
     if len(found) == len(told):
-        return found, ()
+        return found, lines, ()
     why = "no moment of change can be told" if gathered.server else "one document per node does not tell since when"
     hint = "look back further: --since 30d" if gathered.server else "send documents of several days"
-    return found, (Gap("cohorts[].since", why, hint),)
+    return found, lines, (Gap("cohorts[].since", why, hint),)
 
 
 def _sick_members(sickness: Sickness, cohort: Cohort) -> list[FleetNode]:

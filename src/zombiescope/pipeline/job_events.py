@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 import urllib.parse
 from collections.abc import Sequence
+from typing import Any
 
+from zombiescope.analysis.cluster_events import cluster_marks, is_of_cluster
 from zombiescope.analysis.event_file import parse_events, ray_marks
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
@@ -17,6 +19,7 @@ from zombiescope.host.safe_open import read_named
 from zombiescope.host.web_address import fetch_json, is_address
 
 JOURNAL = "journal"
+KUBERNETES = "kubernetes"
 _BY_FILE = "journalctl -o json > FILE there, and --events FILE here"
 
 
@@ -33,9 +36,11 @@ def read_jobs(sources: Sequence[str]) -> tuple[tuple[Mark, ...], tuple[Gap, ...]
 
 
 def read_source(source: str) -> tuple[Mark, ...]:
-    """A file, `journal` or `journal:UNIT`, or the address of a Ray dashboard."""
+    """A file, `journal` or `journal:UNIT`, `kubernetes` or `kubernetes:NODE`, or the address of a Ray dashboard."""
     if source == JOURNAL or source.startswith(f"{JOURNAL}:"):
         return parse_events(_journal(source.partition(":")[2]), source)
+    if source == KUBERNETES or source.startswith(f"{KUBERNETES}:"):
+        return _cluster(source.partition(":")[2])
     if is_address(source):
         return _ray(source.rstrip("/"))
     return parse_events(read_named(unshown(source)), shown(unshown(source)))
@@ -62,6 +67,30 @@ def read_query(address: str, query: str, begin: float, end: float) -> list[tuple
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ObservationError(what, "it is not in a form we know", "is it a Prometheus?") from None
     return sorted(total.items())
+
+
+def _cluster(node: str) -> tuple[Mark, ...]:
+    """Of the cluster that the configuration names, or that this pod runs in; of one node, as far as an event says where."""
+    from zombiescope.config import load_config  # noqa: PLC0415 (only where it is asked for)
+    from zombiescope.host.cluster_api import Api, fetch  # noqa: PLC0415
+
+    config = load_config(None, {})
+    api = Api(config.text("kubernetes_api"), config.text("kubernetes_account"))
+    where = node or config.text("kubernetes_node")
+    found = cluster_marks(_listed(fetch(api, "/api/v1/events?limit=5000")), where)
+    try:
+        pods = cluster_marks(_listed(fetch(api, "/api/v1/pods?limit=5000")), where)
+    except ObservationError:
+        pods = ()  # an account may list events alone
+    return tuple(sorted({*found, *pods}))
+
+
+def _listed(said: Any) -> Any:
+    if is_of_cluster(said):
+        return said
+    raise ObservationError(
+        "cannot use the answer of the cluster's API server", "it is no list", "is the address right?"
+    )
 
 
 def _ray(address: str) -> tuple[Mark, ...]:

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
-from zombiescope.analysis.autopsy import Body
+from zombiescope.analysis.autopsy import NOBODY, Body, names_of
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.pods import KnownPods
 from zombiescope.host.access import Host
 from zombiescope.remedies.plan import Plan
 
@@ -22,18 +23,22 @@ _OF_THE_HOST = ("drop-caches", "drop-files", "flush", "remove-segments", "swap-i
 """Steps that have no target in their names."""
 
 
-def refuse_maker(glob: str | None, bodies: Collection[Body], others: Iterable[str] = ()) -> None:
+def refuse_maker(
+    glob: str | None, bodies: Collection[Body], others: Iterable[str] = (), known: KnownPods = NOBODY
+) -> None:
     """`others`: makers that have left no zombie, such as every unit of this host. Where no zombie was seen nothing is refused."""
     if glob is None or not bodies:
         return
     makers = [maker for maker, _ in Counter(body.maker for body in bodies).most_common()]
-    known = [*makers, *(maker for maker in others if maker not in makers)]
-    if any(fnmatchcase(maker, glob) for maker in known):
+    names = [*makers, *(maker for maker in others if maker not in makers)]
+    if any(fnmatchcase(name, glob) for name in names):
+        return
+    if any(fnmatchcase(name, glob) for body in bodies for name in names_of(body, known)):
         return
     raise UsageError(
         f"no maker matches {shown(os.fsencode(glob))}",
         f"makers of zombies on this host: {_listed(makers)}",
-        f"--maker {nearest(glob, known) or makers[0]}",
+        f"--maker {nearest(glob, names) or makers[0]}",
     )
 
 

@@ -51,28 +51,6 @@ class Subject(NamedTuple):
     captures: bytes | None = None
 
 
-class Places(NamedTuple):
-    state: bytes | None
-    captures: bytes | None
-
-
-def places(root: bytes | None, state: bytes | None, captures: bytes | None, usual: bytes | None) -> Places:
-    """Where a history and captures lie: where they were said to be, or in the folder that was given as root: right in it, or as
-    on the host that it stands for."""
-    if state is None and root is not None and os.path.isdir(root):
-        inside = (root, os.path.join(root, b"var/lib/zombiescope"))
-        state = next((place for place in inside if _has_any(place)), None)
-    elif state is None:
-        state = usual
-    if captures is None and state is not None:
-        captures = os.path.join(state, b"captures")
-    return Places(state, captures)
-
-
-def _has_any(folder: bytes) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in (b"history.db", b"history.log", b"captures"))
-
-
 class Looked(NamedTuple):
     examined: Examined
     dissected: Dissected | Gap
@@ -84,7 +62,7 @@ class Looked(NamedTuple):
 
 def look(subject: Subject) -> Looked:
     host = subject.host
-    state = subject.state if host.label == "this host" else None
+    state = subject.state if host.is_live else None
     examined = examine(host, subject.seconds, state=state, thresholds=subject.thresholds)
     if state is None and subject.state is not None and isinstance(examined.case.growth, Gap):
         # The history of a recording lies beside it, and has its time.

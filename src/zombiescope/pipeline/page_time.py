@@ -122,8 +122,9 @@ def range_of(folder: bytes, query: Query) -> Json:
 def names_in(query: Query, ranges: Ranges) -> list[str]:
     known = ranges.names()
     asked = [name for name in query.get("series", "").split(",") if name]
-    if not asked:
-        return [name for name in known if describe(name).is_usual][:_MOST_SERIES]
+    if not asked:  # rows of a heat lane are another question
+        described = [describe(name) for name in known]
+        return [each.name for each in described if each.is_usual and each.kind is not SeriesKind.HEAT][:_MOST_SERIES]
     wanted: dict[str, None] = {}
     for name in asked[:_MOST_SERIES]:
         stem = name.removesuffix("*")
@@ -226,7 +227,8 @@ def rounded(value: float | None) -> float | None:
 
 
 def _short(values: Iterable[float | None]) -> list[float | None]:
-    return [None if value is None else round(value, 6) for value in values]
+    """Whole numbers as such: most are, and rounding is what takes the time."""
+    return [None if value is None else int(value) if value == value // 1 else round(value, 6) for value in values]
 
 
 def pauses_in(ranges: Ranges, asked: Asked) -> tuple[Pause, ...]:

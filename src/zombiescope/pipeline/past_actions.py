@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from zombiescope.errors import ActionFailedError, UsageError
 from zombiescope.execution.attention import Attention
+from zombiescope.execution.checks import read_checks
 from zombiescope.execution.journal import (
     FILE,
     ActionFolder,
@@ -25,7 +26,7 @@ from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.undo import Taken, UndoState, pending, undo_all, undo_state
 from zombiescope.execution.unfinished import is_one_at_work
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import unshown
+from zombiescope.facts.names import counted, unshown
 from zombiescope.facts.node import Identity
 from zombiescope.host.live import LiveHost
 from zombiescope.host.writes import Writer
@@ -138,7 +139,7 @@ def _joined(taken: list[Taken], back: list[Taken], entries: list[Entry]) -> list
         missing = deleted.get(seq, number) - number
         if missing and seq in told:
             kept.append(
-                Taken(seq, f"delete files {missing:,} files", "cannot-be-undone", "no copy was kept", is_lost=True)
+                Taken(seq, f"delete {counted(missing, 'file')}", "cannot-be-undone", "no copy was kept", is_lost=True)
             )
     return [*kept, *back]
 
@@ -174,6 +175,8 @@ class PastAction(NamedTuple):
     journal: str
     gap: str = ""
     """Why its journal could not be read."""
+    checks: tuple[Entry, ...] = ()
+    """Whether it held, as `verify` found it, the newest last."""
 
 
 class PastActions(NamedTuple):
@@ -211,7 +214,7 @@ def _past(folder: str, name: str, boot_id: str | None, *, busy: bool) -> PastAct
         state = UndoState.AT_WORK
     return PastAction(
         name, opened.begin.get("at"), ends[0] if ends else None, str(opened.begin.get("root", "")),
-        _steps(opened.entries), state, lines[0], kept, lines[1], journal,
+        _steps(opened.entries), state, lines[0], kept, lines[1], journal, checks=read_checks(folder),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.growing import makers_that_grow
+from zombiescope.diagnosis.loops import suspects_of
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
@@ -23,6 +24,7 @@ from zombiescope.facts.units import UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.asking_pods import NOBODY_ASKED, PodSources, watch_pods
 from zombiescope.pipeline.audit import Audited, Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Choice, chosen, dissect
 from zombiescope.pipeline.doctor import Examined, examine
@@ -85,20 +87,24 @@ class Planned(NamedTuple):
         return not self.plan.steps and self.plan.zombies is None and not self.saw_units
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0913 (what to look at, for how long, and who may be asked)
     root: bytes | None,
     scope: Scope,
     seconds: float,
     progress: Callable[[float], None] = lambda _: None,
     makers: tuple[str, ...] = (),
     config: str | None = None,
+    *,
+    sources: PodSources = NOBODY_ASKED,
 ) -> Planned:
     """`seconds`: how long services are watched on a live host. `makers`: known to make zombies, beside those that loop now."""
     host = open_host(root)
     taken_at = host.wall_clock()
     flows = FlowsWatch(host, read_memory_hierarchy(host)) if host.is_live else None
+    pods = watch_pods(host, sources)
     audited, audit_gap = _audit(root, host, seconds, progress)
-    examined = examine(host, 0, thresholds=thresholds_for(config, is_live=host.is_live), flows=flows)
+    window = 0 if host.is_live else seconds  # of a recording, the one that it keeps: it costs no time
+    examined = examine(host, window, thresholds=thresholds_for(config, is_live=host.is_live), flows=flows, pods=pods)
     diagnosis = examined.diagnosis
     if audited:
         diagnosis = _joined(diagnosis, audited)
@@ -110,12 +116,13 @@ def make_plan(
     activity = activity_of(examined.case, taken_at)._replace(makers=makers)
     if scope.is_narrow:
         mine = {body.maker for body in autopsy.bodies} if autopsy else set()
-        activity = activity._replace(growing=tuple(pair for pair in activity.growing if pair[0] in mine))
+        growing = tuple(pair for pair in activity.growing if pair[0] in mine)
+        activity = activity._replace(growing=growing, looping=tuple(each for each in activity.looping if each in mine))
     judged = audited.audit if audited else None
     plan = propose(diagnosis, autopsy, judged, levers, every_zombie=scope.is_narrow, activity=activity)
     if scope.zombie is not None:
         plan = freeing_alone(plan)
-    gaps = (*audit_gap, *autopsy_gaps, *levers.gaps)
+    gaps = (*audit_gap, *autopsy_gaps, *levers.gaps, *(pods.gaps if pods else ()))
     saw_units = audited is not None and bool(audited.audit.units)
     return Planned(plan, diagnosis, autopsy, levers, taken_at, read_identity(host), host.label, gaps, saw_units)
 
@@ -175,7 +182,7 @@ def _autopsy(
 
 def plan_for(host: Host, examined: Examined) -> Plan | Gap:
     """What could be done about what the doctor found: the same planner, over what the doctor saw already."""
-    if not is_this_host(host):
+    if not isinstance(host, LiveHost):
         return _REPLAYED
     audit, files = examined.judged or (None, None)
     hierarchy = examined.case.last.snapshot.hierarchy
@@ -185,7 +192,7 @@ def plan_for(host: Host, examined: Examined) -> Plan | Gap:
 
 def plan_seen(host: Host, examined: Examined, autopsy: Autopsy | None) -> Plan | Gap:
     """As `plan_for`; of a recording, what would free what it kept: without unit files it leaves out who makes them."""
-    if is_this_host(host) or autopsy is None:
+    if isinstance(host, LiveHost) or autopsy is None:
         return plan_for(host, examined)
     levers = _levers(host, examined.case.last.snapshot.hierarchy, autopsy, None, asked=False)
     return propose(examined.diagnosis, autopsy, None, levers, activity=activity_of(examined.case))
@@ -198,7 +205,12 @@ def activity_of(case: Case, since: float | None = None) -> Activity:
         (maker, None if isinstance(services, Gap) else services.timer_of(maker.removeprefix("unit:")))
         for maker in makers_that_grow(case)
     )
-    return Activity(growing=growing, since=case.first.snapshot.taken_at if since is None else since)
+    suspects = suspects_of(case, frozenset(("unit", "inside")))
+    looping = tuple(suspect.maker for suspect in suspects if suspect.is_leaking(case.thresholds))
+    pods = None if isinstance(case.pods, Gap) else case.pods
+    return Activity(
+        growing=growing, looping=looping, pods=pods, since=case.first.snapshot.taken_at if since is None else since
+    )
 
 
 def _levers(

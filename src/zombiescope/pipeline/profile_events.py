@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope.analysis.kernel_blame import parse_causes
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.finding import Verdict
@@ -21,7 +22,7 @@ from zombiescope.facts.kernel_log import LogEvent
 from zombiescope.facts.names import shown
 from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import open_regular, read_shipped
 from zombiescope.pipeline.scan import scan
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.watching.nics import FollowedNicsWatch
@@ -101,61 +102,73 @@ def _happenings(folder: bytes, since: float, until: float) -> tuple[list[Mark], 
     return marks, list(remembered.gaps)
 
 
+class Event(NamedTuple):
+    """Something for which a capture is worth keeping."""
+
+    kind: str
+    at: float
+    """Seconds since the epoch."""
+    words: str
+
+
 _REMEMBERED = {"saturated-core": "core-saturated", "nic-reset": "nic-reset", "finding": "finding-present"}
 """What the agent calls it in its history."""
 AROUND = tuple(_REMEMBERED)
+_KINDS = {what: kind for kind, what in _REMEMBERED.items()}
 _SEVERE = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+Watch = Callable[[Span | None], list[Event]]
 
 
 def keeper(
-    around: tuple[str, ...], state: bytes | None = None, *, believe_users: bool = False
-) -> Callable[[Span | None], bool]:
-    """A function that is asked after each segment; nothing asked for keeps all. `state`: what the agent saw counts too.
-    A saturated core is seen in the segment itself: whoever reads it says so.
+    around: tuple[str, ...], state: bytes | None = None, *, believe_users: bool = False, scans: bool = True
+) -> Watch:
+    """A function that is asked after each segment what happened. `state`: what the agent saw counts too. A saturated core is seen
+    in the segment itself: whoever reads it says so. Without `scans`, findings are left to the agent.
 
     A finding is an event when it comes, not as long as it is there: a sick machine would keep everything.
     """
-    if not around:
-        return lambda _: True
-    watches: list[Callable[[Span | None], bool]] = []
+    watches: list[Watch] = []
     if "nic-reset" in around:
         watches.append(_Resets(believe_users=believe_users).since_last)
-    if "finding" in around:
+    if "finding" in around and scans:
         watches.append(_Findings(_findings).since_last)
-    if state is not None:
+    if state is not None and around:
         watches.append(_Remembered(state, frozenset(_REMEMBERED[event] for event in around)).since_last)
-    return lambda span: any([watch(span) for watch in watches])  # noqa: C419 (each watch must see each segment)
+    return lambda span: [event for watch in watches for event in watch(span)]
 
 
 class _Resets:
     def __init__(self, *, believe_users: bool) -> None:
         self._watch = FollowedNicsWatch(LiveHost(), believe_users=believe_users)
 
-    def since_last(self, span: Span | None) -> bool:
+    def since_last(self, span: Span | None) -> list[Event]:
         """By the kernel's log, or by what the drivers count where it may not be read."""
         del span
         self._watch.look()
-        return bool(self._watch.ended)
+        return [Event("nic-reset", each.at, f"{shown(each.device.encode())} was reset") for each in self._watch.ended]
 
 
 class _Remembered:
-    """What the agent wrote into its history. It may write after a segment has ended: the one before is looked at again, and is
-    kept beside this one."""
+    """What the agent wrote into its history. It may write after a segment has ended: the one before is looked at again."""
 
     def __init__(self, folder: bytes, kinds: frozenset[str]) -> None:
         self._folder, self._kinds = folder, kinds
         self._seen_to: float | None = None
         self._known: set[tuple[float, str]] = set()
 
-    def since_last(self, span: Span | None) -> bool:
+    def since_last(self, span: Span | None) -> list[Event]:
         if span is None:
-            return False
+            return []
         since = span.began if self._seen_to is None else min(span.began, self._seen_to)
         self._seen_to = span.began
-        happenings = remember(self._folder, since, span.began + span.seconds, frozenset()).happenings
-        found = {(each.at, each.what) for each in happenings if each.what in self._kinds}
-        new, self._known = found - self._known, found
-        return bool(new)
+        try:
+            happenings = remember(self._folder, since, span.began + span.seconds, frozenset()).happenings
+        except ObservationError:
+            return []  # the agent has not begun yet
+        found = {(each.at, each.what): each for each in happenings if each.what in self._kinds}
+        new = [each for key, each in found.items() if key not in self._known]
+        self._known = set(found)
+        return [Event(_KINDS[each.what], each.at, shown(each.detail.encode())) for each in new]
 
 
 class _Findings:
@@ -165,13 +178,14 @@ class _Findings:
         self._look = look
         self._known = look() or {}
 
-    def since_last(self, span: Span | None) -> bool:
-        del span
+    def since_last(self, span: Span | None) -> list[Event]:
         found = self._look()
         if found is None:  # nothing could be seen: what comes after is compared with what was seen last
-            return False
+            return []
         known, self._known = self._known, found
-        return any(_SEVERE.index(how) > _SEVERE.index(known.get(one, Severity.OK)) for one, how in found.items())
+        at = 0.0 if span is None else span.began + span.seconds
+        worse = [one for one, how in found.items() if _SEVERE.index(how) > _SEVERE.index(known.get(one, Severity.OK))]
+        return [Event("finding", at, f"{one}: {found[one].value}") for one in worse]
 
 
 def _findings() -> dict[str, Severity] | None:
@@ -180,3 +194,9 @@ def _findings() -> dict[str, Severity] | None:
     except ZombiescopeError:
         return None
     return {one.id: one.severity for one in found if one.verdict is Verdict.PRESENT}
+
+
+def cause_words() -> tuple[Callable[[str], str | None], Callable[[str], str]]:
+    """What a kernel function works for, and what that is called in a sentence."""
+    causes = parse_causes(read_shipped("kernel_causes.toml"))
+    return causes.of, lambda cause: causes.words.get(cause, cause)

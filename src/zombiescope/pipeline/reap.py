@@ -161,7 +161,8 @@ class Reaper:
         if self._log is None:
             return State.WOULD_EVICT, f"{hoped:,} zombies would go; --yes does it", choice, ()
         self._log.write(_journalled(self._host.wall_clock(), choice))
-        done = tuple(evict(order, self._hierarchy.mount_point) for order in choice.orders)
+        root: bytes = getattr(self._host, "root", b"")
+        done = tuple(evict(order, self._hierarchy.mount_point, root) for order in choice.orders)
         return State.EVICTED, f"{hoped:,} should go", choice, done
 
     def _bodies(self) -> tuple[Body, ...]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from zombiescope import __version__
@@ -14,15 +15,16 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
 from zombiescope.host.bundle import pack, publish
-from zombiescope.host.known_names import KnownNames, kernel_symbols, read_known_names
-from zombiescope.host.leaks import find_leaks
+from zombiescope.host.known_names import kernel_symbols, read_known_names
+from zombiescope.host.leaks import Leak, find_leaks
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.host.recorder import RecordingHost
-from zombiescope.host.recording import Header
+from zombiescope.host.recording import Header, bytes_of, text_of
 from zombiescope.host.replay import ReplayHost
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.autopsy import NAME, Evidence, gather, keep, recall
+from zombiescope.pipeline.carrying import NOTHING, Carried, Carrying, Words, carry, makers_in_history
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.systemd_state import read_restart_times
@@ -40,6 +42,8 @@ class Recorded(NamedTuple):
     verdict: str
     replays: bool
     """What was written gives the same counts and findings."""
+    carried: Carried = NOTHING
+    """Of the agent's history and of captures."""
 
 
 class Asked(NamedTuple):
@@ -47,6 +51,8 @@ class Asked(NamedTuple):
     """Names of units and cgroups stay."""
     replaces: bool = True
     """A file that is there already."""
+    carrying: Carrying | None = None
+    """What travels beside the answers; None: nothing."""
 
 
 AS_USUAL = Asked()
@@ -71,20 +77,30 @@ def record(
         scrubber.learn(path for zombie in evidence.walk.zombies for path in (zombie.path, zombie.parent) if path)
         recorder.keep_outcome(NAME, keep(evidence, scrubber.path))
         _keep_levers(recorder, seen.case, evidence)
+    carried = _carried(host, asked.carrying, scrubber)
     header, answers = Header(__version__, "this host" if host.is_live else "a recording"), recorder.answers
-    archive = pack(header, answers)
-    _refuse_leaks(archive, read_known_names(host), scrubber, file)
+    archive = pack(header, answers, carried.members)
+    functions = kernel_symbols(host) if carried.captures else frozenset()
+    _refuse_leaks(find_leaks(archive, read_known_names(host), scrubber.kept, functions), file)
     again = examine(ReplayHost("the recording", answers), seconds)
     recalled = recall(ReplayHost("the recording", answers))
     replays = _gist(seen) == _gist(again) and _bodies(evidence) == _bodies(recalled)
     size = publish(file, archive, replace=asked.replaces)
     snapshot = seen.case.observations[0].snapshot
-    return Recorded(snapshot, size, len(answers), scrubber.taken_out, seen.diagnosis.verdict, replays)
+    return Recorded(snapshot, size, len(answers), scrubber.taken_out, seen.diagnosis.verdict, replays, carried)
 
 
-def _refuse_leaks(archive: bytes, known: KnownNames, scrubber: Scrubber, file: str) -> None:
+def _carried(host: Host, wanted: Carrying | None, scrubber: Scrubber) -> Carried:
+    """With the substitutes that the answers have: a maker is the same one in both."""
+    if wanted is None:
+        return NOTHING
+    scrubber.learn(makers_in_history(wanted.places.state) if scrubber.keeps_names else ())
+    functions = cache(lambda: kernel_symbols(host))
+    return carry(wanted, Words(lambda text: text_of(scrubber.path(bytes_of(text))), functions))
+
+
+def _refuse_leaks(leaks: Sequence[Leak], file: str) -> None:
     """Rather no recording than one that tells a name: whoever sends it cannot read a million lines."""
-    leaks = find_leaks(archive, known, scrubber.kept)
     if leaks:
         named = ", ".join(f"{shown(leak.name)} ({leak.where})" for leak in leaks[:_MOST_NAMED])
         more = f" and {len(leaks) - _MOST_NAMED:,} more" if len(leaks) > _MOST_NAMED else ""

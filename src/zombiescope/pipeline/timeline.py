@@ -18,7 +18,6 @@ from zombiescope.facts.history import FINDING_SEVERITY, JOB_FAILURE, JOB_SUCCESS
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.pipeline.job_events import read_source
 from zombiescope.probes.readers.systemd_state import read_restart_times
 
 SATURATED, RESET, STALL, OOM = "saturated core", "nic reset", "stall", "oom report"
@@ -76,6 +75,8 @@ def tell(host: Host, case: Case, past: Past) -> Told:
     _add_restarts(axis, host, end, past)
     _add_history(axis, past, end)
     if past.events is not None:
+        from zombiescope.pipeline.job_events import read_source  # noqa: PLC0415 (few name one; the page answers sooner)
+
         ended = read_source(shown(past.events))
         given = [mark._replace(what=JOB_FAILURE) for mark in ended if mark.what != JOB_SUCCESS]
         axis.add(JOB_FAILURE, (Interval(min([end, *(mark.at for mark in given)]), end),), given)

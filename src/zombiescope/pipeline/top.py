@@ -7,16 +7,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.ledger import Account, Accounts
+from zombiescope.analysis.pod_book import PodBook
 from zombiescope.facts.cgroups import Hierarchy, Look, Sweep
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
+from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host
+from zombiescope.pipeline.pod_names import remembered_in
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 from zombiescope.watching.cgroups import Follower, read_backlog
 from zombiescope.watching.cores import CoresWatch
 from zombiescope.watching.nics import FollowedNicsWatch
+from zombiescope.watching.pods import names_now
 
 SWEEP_SECONDS = 300.0
 
@@ -81,11 +85,20 @@ class Watching:
         self._follower = Follower(host)
         self._host = host
         self._signs = SignsWatch(host, self._follower.hierarchy)
-        self._accounts = Accounts()
+        self._pods = PodBook()
+        self._accounts = Accounts(self._pods.makers)
         self._last = host.monotonic()
         self._backlog = read_backlog(host)
         if not isinstance(self._backlog, Gap):
             self._accounts.open_with(self._backlog.by_maker, {})
+        self._pods.load(remembered_in(None))
+        self._accounts.rename({f"{POD_PREFIX}{uid}": maker for uid, maker in self._pods.makers.items()})
+        self._name_pods()
+
+    def _name_pods(self) -> None:
+        """A pod's name comes after its first cgroup."""
+        if any(maker.startswith(POD_PREFIX) and maker != f"{POD_PREFIX}*" for maker in self._accounts.zombies()):
+            self._accounts.rename(self._pods.take(names_now(self._host).pods.values()))
 
     def picture(self) -> Picture:
         tick = self._follower.tick()
@@ -96,6 +109,7 @@ class Watching:
         if isinstance(events, Lifecycle):
             self._accounts.add(events.flows, events.other, sees_releases=events.tier is not EventTier.POLLING)
             gaps += events.gaps
+            self._name_pods()
         lately = self._accounts.lately if isinstance(events, Lifecycle) else {}
         rows = tuple(Row(account, lately.get(account.maker, Counts())) for account in self._accounts.list())
         tier = events.tier if isinstance(events, Lifecycle) else None

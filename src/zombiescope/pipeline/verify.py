@@ -13,6 +13,7 @@ from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
 from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.execution.checks import keep_check
 from zombiescope.execution.journal import Entry
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Happening, Mark, Sample
@@ -24,6 +25,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.job_events import read_jobs, read_query
 from zombiescope.pipeline.past_actions import Opened, open_action
+from zombiescope.presenters.receipt_json import verify_body
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.watching.recovery import RecoveryWatch
 from zombiescope.watching.vitals import Subject, watch_vitals
@@ -72,7 +74,7 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
     opened = open_action(asked.state, asked.action)
     begin = opened.begin
     if "before" not in begin:
-        raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "")
+        raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "zombiescope actions")
     below = begin.get("below")
     parent = None if below is None else unshown(below)
     subject = Subject(tuple(begin.get("makers", ())), begin.get("maker"), parent, begin.get("zombie"))
@@ -94,7 +96,18 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
     done = _count_done(opened.entries)
     outcome = beside_the_verdict(judge_outcome(vitals, after, done), rows)
     told = (*gaps, *watch.gaps, *jobs.gaps)
-    return Verified(opened.name, outcome, vitals, after, done, taken_at, read_identity(host), rows, told, jobs.change())
+    seen = Verified(opened.name, outcome, vitals, after, done, taken_at, read_identity(host), rows, told, jobs.change())
+    return _kept(opened.folder, seen, host.wall_clock())
+
+
+def _kept(folder: str, seen: Verified, at: float) -> Verified:
+    """Beside the journal, for whoever asks later whether it held. A folder that refuses it takes nothing from the answer."""
+    try:
+        keep_check(folder, {"at": round(at, 3), **verify_body(seen)})
+    except OSError as error:
+        why = f"the verdict could not be kept: {(error.strerror or str(error)).lower()}"
+        return seen._replace(gaps=(*seen.gaps, Gap("kept", why, "make room in the state folder, then verify again")))
+    return seen
 
 
 def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Verified:

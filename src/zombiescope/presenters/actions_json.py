@@ -14,8 +14,12 @@ _REASONS = {
     "actions[].begun_at": "its journal has no beginning, or cannot be read",
     "actions[].ended_at": "it has not ended, or was cut short",
     "actions[].zombies_freed": "no step of it could be counted",
+    "actions[].verify": "nobody has checked whether it held, or no check could be kept",
     "actions[].steps[].zombies_freed": "the step frees no zombie by itself, was not done, or the zombies could not be counted",
 }
+
+
+_UNMEASURED = "it could not be measured when it was checked"
 
 
 class PastStep(Protocol):
@@ -54,12 +58,14 @@ class PastAction(Protocol):
     def journal(self) -> str: ...
     @property
     def gap(self) -> str: ...
+    @property
+    def checks(self) -> Sequence[Json]: ...
 
 
 def render_actions(state: str, total: int, actions: Sequence[PastAction], seen: Dated) -> Json:
     body: Json = {"state": state, "total": total, "actions": [_action(each) for each in actions]}
     unread = [Gap(f"actions: {each.id}", each.gap) for each in actions if each.gap]
-    missing = (Gap(field, _REASONS[field]) for field in null_fields(body))
+    missing = (Gap(field, _REASONS.get(field, _UNMEASURED)) for field in null_fields(body))
     return document("actions/1", seen, body, [*unread, *missing])
 
 
@@ -81,8 +87,17 @@ def _action(action: PastAction) -> Json:
         "undo_with": action.undo_line,
         "kept": [{"file": each.path, "copy": each.copy} for each in action.kept],
         "restore_with": action.restore_line,
+        "verify": _check(action.checks[-1]) if action.checks else None,
+        "checks": [
+            {"at": rfc3339(each["at"]), "verdict": each["verdict"], "why": each["why"]} for each in action.checks
+        ],
         "journal": action.journal,
     }
+
+
+def _check(check: Json) -> Json:
+    """The newest, with its rows."""
+    return {**{name: value for name, value in check.items() if name != "action"}, "at": rfc3339(check["at"])}
 
 
 def _step(step: PastStep) -> Json:

@@ -48,6 +48,7 @@ def _action(action: PastAction) -> list[RenderableType]:
         rows.append(Text(f"    in the image {action.root}"))
     done = [step for step in action.steps if step.status != "for-people"]
     rows += [Block(f"    {step.status}", [step.title], style="", width=15) for step in done]
+    rows += _checked(action)
     if action.gap:
         rows.append(Text(f"    {action.gap}"))
     if action.kept:
@@ -55,6 +56,18 @@ def _action(action: PastAction) -> list[RenderableType]:
         rows.append(Text(f"    copies of {files} are kept"))
         rows.append(Command("    to put them back", action.restore_line))
     return rows
+
+
+_HELD = {"held": ("held", "green"), "not-held": ("did not hold", "bold red"), "inconclusive": ("cannot tell", "yellow")}
+
+
+def _checked(action: PastAction) -> list[RenderableType]:
+    if not action.checks:
+        return []
+    last = action.checks[-1]
+    word, style = _HELD[last["verdict"]]
+    line = Text(word, style=style).append(f", checked {_when(last['at'])}: {last['why']}", style="")
+    return [Block("    verify", [line], style="", width=15)]
 
 
 def _came(action: PastAction) -> str:

@@ -16,7 +16,7 @@ from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown, shown_text
 from zombiescope.facts.units import Schedule
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import Cell, Column, Fitting
@@ -49,7 +49,9 @@ def render_audit_text(
         parts += [Text(), _table(shown_units)]
     quiet = len(audit.starting) - sum(_matters(unit) for unit in audit.starting)
     if quiet and not every:
-        parts.append(Text(f"{_services(quiet)} more: needed, and cannot loop (--all lists every unit)", style="dim"))
+        parts.append(
+            Text(f"{counted(quiet, 'more service')}: needed, and cannot loop (--all lists every unit)", style="dim")
+        )
     parts += _workloads(audit, every=every)
     unjudged = [
         f"{one.title[0].lower()}{one.title[1:]}: {one.summary}" for one in listed if one.verdict is Verdict.UNKNOWN
@@ -127,7 +129,7 @@ def _word(value: str | bool | None) -> str:
 
 def _clean(text: str) -> str:
     """From a file that somebody gave us."""
-    return text if text.isprintable() else shown(text.encode("utf-8", "surrogateescape"))
+    return text if text.isprintable() else shown_text(text)
 
 
 def _counts(audit: Audit) -> Prose:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
 from zombiescope.analysis.freeing import COSTS, Remedy, cost_of, remedies_on
+from zombiescope.analysis.maker import maker_of
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
-from zombiescope.facts.zombies import Pin, Tier, Walk
+from zombiescope.facts.zombies import HeldBy, Pin, Tier, Walk
 from zombiescope.presenters.document import Json, document, null_fields, rfc3339
 
 COLUMNS = (
@@ -58,8 +59,23 @@ def render_pin(pin: Pin) -> Json:
         "sampled": pin.sampled,
         "mapped": pin.mapped,
         "dirty": pin.dirty,
-        "holder": pin.holder,
+        **render_holder(pin.holder),
     }
+
+
+def render_holder(holder: HeldBy | None) -> Json:
+    """In words, and as fields for a program."""
+    if holder is None:
+        return {"holder": None}
+    fields = {
+        "pid": holder.process,
+        "command": shown(holder.name) or None,
+        "start_ticks": holder.start_ticks,
+        "maker": None if holder.cgroup is None else maker_of(holder.cgroup),
+        "reaped_by": holder.reaper,
+        "socket": holder.socket,
+    }
+    return {"holder": holder.said, "held_by": {name: value for name, value in fields.items() if value is not None}}
 
 
 def render_remedy(remedy: Remedy) -> Json:
@@ -165,7 +181,14 @@ def _maker(share: MakerShare, autopsy: Autopsy) -> Json:
     if instances:
         entry["instances"] = [{"name": name, "zombies": zombies} for name, zombies in instances[:_INSTANCES]]
         entry["instances_in_all"] = len(instances)
-    return {**entry, "name": share.name} if share.name else entry
+    if share.pods:
+        entry["pods"] = [
+            {"uid": pod.uid, "name": pod.name, "zombies": pod.zombies, "containers": dict(pod.containers)}
+            for pod in share.pods[:_INSTANCES]
+        ]
+        entry["pods_in_all"] = len(share.pods)
+        entry["is_guess"] = share.is_guess
+    return entry
 
 
 def _reconciliation(found: Reconciliation) -> Json:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.analysis.autopsy import Autopsy, Body, instances_of, pages_of
+from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, PodShare, instances_of, pages_of
 from zombiescope.analysis.freeing import COSTS, cost_of
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, zombies_said
+from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
+from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
@@ -27,6 +28,7 @@ _ROWS = 10
 _PINS = 3
 _INSTANCES = 3
 _SORTS = 5
+_GROUPS = 20
 _TITLES = {"maker": "maker", "pin": "held by", "file": "file", "parent": "nearest live parent"}
 _TIERS = {
     Tier.BPF: "BPF",
@@ -62,7 +64,7 @@ def render_autopsy_text(
     found = autopsy.reconciliation
     parts: list[RenderableType] = [Prose(_headline(autopsy)), _reconciled(walk, autopsy)]
     if autopsy.bodies:
-        parts += [Text(), _grouped(autopsy, asked.group)] if asked.group else _overview(autopsy)
+        parts += [Text(), *_grouped(autopsy, asked.group, asked.limit)] if asked.group else _overview(autopsy)
         parts += _examples(autopsy, snapshot.taken_at, asked.limit)
     if files:
         most = _SORTS if asked.limit is None else asked.limit or len(files)
@@ -105,6 +107,8 @@ def _headline(autopsy: Autopsy) -> str:
         return f"{count(there)} zombies, but they could not be seen one by one: how many of them match is not known"
     if not totals.zombies:
         walked = autopsy.reconciliation.walk
+        if walked is None and autopsy.reconciliation.counted_minus_live:
+            return f"{zombies_said(autopsy.reconciliation.counted_minus_live)}, but they could not be seen one by one"
         return f"none of the {zombies_said(walked)} matches" if walked else "no zombies"
     if not autopsy.bodies:
         return (
@@ -157,8 +161,10 @@ def _makers(autopsy: Autopsy) -> Fitting:
     totals = autopsy.totals
     rows: list[tuple[Cell, Cell, Cell]] = []
     for share in totals.by_maker[:_ROWS]:
-        name = f"{share.maker} ({share.name})" if share.name else share.maker
-        rows.append((name, count(share.zombies), f"{share.share:.1%}"))
+        guessed = " (by the pod's name)" if share.is_guess else ""
+        rows.append((f"{share.maker}{guessed}", count(share.zombies), f"{share.share:.1%}"))
+        if share.pods and share.maker.startswith(PREFIX):
+            rows.append((Text(_pods(share), style="dim"), "", ""))
         instances = instances_of(autopsy.bodies, share.maker)
         if len(instances) > 1:
             named = ", ".join(f"{name} {zombies:,}" for name, zombies in instances[:_INSTANCES])
@@ -171,7 +177,22 @@ def _makers(autopsy: Autopsy) -> Fitting:
     return _table(("maker", "zombies", "share"), rows, numbers=("zombies", "share"))
 
 
-def _grouped(autopsy: Autopsy, group: str) -> Fitting:
+def _pods(share: MakerShare) -> str:
+    """The pods of a workload, and of each the containers."""
+    pods = share.pods
+    named = ", ".join(f"{pod.name or pod.uid} {pod.zombies:,}{_containers(pod)}" for pod in pods[:_INSTANCES])
+    more = f" and {len(pods) - _INSTANCES:,} more" if len(pods) > _INSTANCES else ""
+    return f"{counted(len(pods), 'pod')}: {named}{more}"
+
+
+def _containers(pod: PodShare) -> str:
+    told = [f"{name} {zombies:,}" for name, zombies in pod.containers.items() if name]
+    unnamed = pod.containers.get("", 0)
+    told = told[:_INSTANCES] + ([f"others {unnamed:,}"] if unnamed and told else [])
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _grouped(autopsy: Autopsy, group: str, limit: int | None) -> list[RenderableType]:
     """The pages are the group's own: of a file those that are the file's, of a kind of pin those that it holds."""
     zombies: Counter[str] = Counter()
     pages: Counter[str] = Counter()
@@ -183,10 +204,12 @@ def _grouped(autopsy: Autopsy, group: str) -> Fitting:
             if held is None:
                 sampled.add(key)
     rows = []
-    for key, number in zombies.most_common():
+    ranked = sorted(zombies.items(), key=lambda each: (-each[1], -pages[each[0]]))
+    for key, number in ranked[: None if limit == 0 else _GROUPS]:
         known = count(None) if key in sampled and not pages[key] else count(pages[key])
         rows.append((key, count(number), f"at least {known}" if key in sampled and pages[key] else known))
-    return _table((_TITLES[group], "zombies", "pages"), rows, numbers=("zombies", "pages"))
+    table = _table((_TITLES[group], "zombies", "pages"), rows, numbers=("zombies", "pages"))
+    return [table, *_left_out(len(ranked) - len(rows))]
 
 
 Held = dict[str, int | None]
@@ -262,8 +285,10 @@ def _pinned(pin: Pin) -> str:
         if pin.pages
         else ""
     )
-    used = f", used by {pin.holder}" if pin.holder and _file(pin) else ""
-    return f"{words_of(pin.kind)} {_file(pin) or pin.holder or ''}".rstrip() + pages + used
+    if pin.fstype == "bdev":
+        return f"{words_of(pin.kind)} of the block device {_file(pin)} itself, in no file of it{pages}"
+    used = f", used by {pin.holder.said}" if pin.holder and _file(pin) else ""
+    return f"{words_of(pin.kind)} {_file(pin) or (pin.holder.said if pin.holder else '')}".rstrip() + pages + used
 
 
 def _freed(body: Body) -> str:

@@ -19,6 +19,8 @@ class Asked(NamedTuple):
     """It was made from a recording: it is to be done on the host that was recorded."""
     zombie: int | None = None
     is_root: bool = True
+    recording: str | None = None
+    """The one it was made from."""
 
 
 HERE = Asked()

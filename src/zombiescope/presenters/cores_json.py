@@ -10,7 +10,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.cores_text import is_mostly_lost, strip
 from zombiescope.presenters.document import Dated, Json, document, rfc3339
 
-_UNTOLD = Gap("saturated", "most of the time has no account: neither busy nor idle", "watch again, on the host itself")
+_UNTOLD = Gap(
+    "saturated", "most of the time is unaccounted for: neither busy nor idle", "watch again, on the host itself"
+)
 _WINDOW = ("began_at", "seconds", "interval_seconds", "cores")
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from zombiescope.facts.cores import Blame, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.layout import Command, Prose, wrapped
+from zombiescope.presenters.layout import Command, Prose, again, wrapped
 from zombiescope.presenters.unknown_text import unknown_block
 
 LEGEND = (
@@ -23,7 +23,7 @@ LEGEND = (
     ("u", "blue", "user"),
     ("w", "cyan", "waiting for disks"),
     (".", "dim", "idle"),
-    ("?", "dim", "no account"),
+    ("?", "dim", "unaccounted"),
 )
 STYLES = {letter: style for letter, style, _ in LEGEND}
 _SATURATED = 0.75
@@ -159,10 +159,10 @@ def _tail_below(tail: str, room: int) -> list[Text]:
     return wrapped(Text(" ".join(tail.split()), style="dim"), room)
 
 
-def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
+def render_cores_text(seen: CoresSeen | Gap, root: str | None = None) -> list[RenderableType]:
     if isinstance(seen, Gap):
         first = Prose(f"the cores could not be watched: {seen.reason}", "magenta")
-        return [first, *unknown_block([seen]), Text(), Command("to look at everything else", "zombiescope doctor")]
+        return [first, *unknown_block([seen]), Text(), Command("to look at everything else", again("doctor", root))]
     parts: list[RenderableType] = [_verdict(seen), Text(), Row(_rows(seen), seen), _legend(seen)]
     ranked = sorted(seen.stretches, key=lambda each: -each.seconds)
     for stretch in sorted(ranked[:_MOST_STRETCHES]):
@@ -174,12 +174,11 @@ def render_cores_text(seen: CoresSeen | Gap) -> list[RenderableType]:
         ]
     unblamed = [seen.blame] if isinstance(seen.blame, Gap) and seen.stretches else []
     parts += unknown_block([*seen.gaps, *unblamed])
-    next_ = (
-        ("to see the cause", "zombiescope doctor")
-        if seen.stretches
-        else ("to watch longer", "zombiescope cores --seconds 60")
-    )
-    return [*parts, Text(), Command(*next_)]
+    if seen.stretches:
+        return [*parts, Text(), Command("to see the cause", again("doctor", root))]
+    if root is not None:
+        return [*parts, Text(), Command("to look at everything else", again("doctor", root))]
+    return [*parts, Text(), Command("to watch longer", "zombiescope cores --seconds 60")]
 
 
 def _verdict(seen: CoresSeen) -> Text:
@@ -188,9 +187,9 @@ def _verdict(seen: CoresSeen) -> Text:
     if longest is None:
         lost = lost_share(seen)
         if is_mostly_lost(seen):
-            words = f"whether a core was saturated is not known: {lost:.0%} of {watched} has no account"
+            words = f"whether a core was saturated is not known: {lost:.0%} of {watched} is unaccounted for"
             return Text(words, style="magenta")
-        untold = f", of which {lost:.0%} has no account" if lost >= _WORTH_TELLING else ""
+        untold = f", of which {lost:.0%} is unaccounted for" if lost >= _WORTH_TELLING else ""
         return Text(f"no saturated core: not seen in {watched}{untold}", style="green")
     least = "at least " if longest.is_cut else ""
     text = f"core {longest.core} was {least}{longest.seconds:.1f} s {_HELD_BY[longest.mode]} without a break"
@@ -219,7 +218,7 @@ def _tail(uses: Sequence[CoreUse]) -> str:
     known = time.total - time.lost
     if known <= 0:
         return "user    ?  kernel    ?"
-    tail = f"  no account {time.lost / time.total:4.0%}" if time.lost >= _WORTH_TELLING * time.total else ""
+    tail = f"  unaccounted {time.lost / time.total:4.0%}" if time.lost >= _WORTH_TELLING * time.total else ""
     return f"user {time.user / known:4.0%}  kernel {time.kernel / known:4.0%}{tail}"
 
 

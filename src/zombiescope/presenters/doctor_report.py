@@ -11,13 +11,17 @@ from zombiescope.diagnosis.engine import LOOK_FROM_THE_HOST, NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Timeline
+from zombiescope.facts.makers import maker_said
+from zombiescope.facts.names import zombies_said
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration, size
 from zombiescope.remedies.plan import Plan, Step
 
 _FIRST = {
     "stop-unit": "stop {whom} and keep it from starting again",
-    "stop-maker": "stop {whom}, which makes more of them now",
+    "stop-workload": "stop {whom}: zombiescope plan has the commands for your cluster",
+    "stop-container": "keep its runtime from starting the container again, and stop it",
+    "stop-maker": "stop what makes more of them now: {whom}",
     "look-closer": "look where each can be seen: as root, with BPF or /proc/kcore (zombiescope autopsy says why not here)",
     "watch-longer": "watch longer, to tell a wave from a leak: zombiescope doctor --seconds 180",
     "limit-restarts": "limit the restarts of {whom}",
@@ -41,7 +45,13 @@ _FIRST = {
     LOOK_FROM_THE_HOST: "look from the host, not from inside a container",
 }
 """What each remedy means, where no plan says it better."""
+_COUNTED = ("zombies", "cgroups", "restarts", "resets", "lines", "reports", "pages")
 _NO_PLAN = Gap("plan", "no plan was made", "zombiescope plan")
+
+
+def told_remedy(remedy: str) -> str:
+    """What it means where nobody knows yet whom it is about."""
+    return _FIRST[remedy].format(whom="it")
 
 
 class Report(NamedTuple):
@@ -76,10 +86,10 @@ def told_first(diagnosis: Diagnosis, plan: Plan | Gap) -> str:
     step = next((each for each in steps if each.finding == diagnosis.origin), None)
     if step is not None:
         return f"{step.title}{f' (frees {frees(step)})' if frees(step) else ''}: zombiescope apply"
-    whom = diagnosis.maker.removeprefix("unit:")
+    whom = maker_said(diagnosis.maker)
     told = _FIRST.get(remedy, remedy)
     if "{whom}" in told:
-        return told.format(whom=whom or "the unit that is restarted")
+        return told.format(whom=whom or "each of these units")
     return f"{told} ({whom})" if whom else told
 
 
@@ -104,7 +114,13 @@ def amount(item: Evidence) -> str:
         return duration(value / 1e9) + unit.removeprefix("nanoseconds")
     if unit.startswith("of ") and not isinstance(item.value, int):
         return f"{value:.0%} {unit}" if value >= 0.01 or not value else f"{value:.2%} {unit}"
-    return f"{value:,.10g} {unit}".rstrip()
+    return f"{value:,.10g} {_singular(unit) if value == 1 else unit}".rstrip()
+
+
+def _singular(unit: str) -> str:
+    """`1 zombie`, `1 zombie in 80 s`."""
+    first, _, rest = unit.partition(" ")
+    return f"{first.removesuffix('s')} {rest}".rstrip() if first in _COUNTED else unit
 
 
 def frees(step: Step) -> str:
@@ -114,4 +130,4 @@ def frees(step: Step) -> str:
     count, least = step.expected.zombies_freed, ""
     if count is None:
         count, least = step.expected.up_to, "at most "
-    return f"{least}{count:,} zombie{'s' if count != 1 else ''}"
+    return f"{least}{zombies_said(count)}"

@@ -14,9 +14,10 @@ from rich.text import Text
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
+from zombiescope.diagnosis.reclaim_work import DECIDES
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
@@ -25,11 +26,13 @@ from zombiescope.presenters.layout import Block, Command, Prose, again
 from zombiescope.presenters.plain_words import FINDINGS, fact_label, link_words
 from zombiescope.presenters.scan_text import STYLES, handed_on_lines
 from zombiescope.presenters.unknown_text import listed, unknown_block
-from zombiescope.remedies.plan import Plan, Step
+from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _MOST_FACTS = 3
 _MOST_STEPS = 5
 _MOST_CHAINS = 3
+_EXACT = ("stop-workload", "stop-container")
+"""Recipes for steps by hand whose first command is all there is to it."""
 _DECIDES = ("zombie-population", "visible-leak", "zombie-growth")
 _NEED_A_TITLE = ("nic-reset", "oom-dumps", "zombie-growth")
 """Findings whose summary says how often, and not what."""
@@ -69,7 +72,7 @@ def render_report_text(report: Report, asked: Shown = _PLAIN) -> list[Renderable
         Block("do", _to_do(report)),
         Block("no use", _no_use(diagnosis, explain=asked.explain)),
         Block("follows", map(told_correlation, report.correlations)),
-        Block("page", [] if asked.page is None else [shown(asked.page.encode("utf-8", "surrogateescape"))]),
+        Block("page", [] if asked.page is None else [shown_text(asked.page)]),
     ]
     for block in blocks:
         parts += [Text(), block] if block.lines else []
@@ -122,17 +125,27 @@ def _facts(diagnosis: Diagnosis) -> list[str]:
 def _to_do(report: Report) -> list[str]:
     first = told_first(report.diagnosis, report.plan)
     steps = () if isinstance(report.plan, Gap) else report.plan.steps
-    told = [f"{step.n}. {step.title}{_frees(step)}" for step in steps[:_MOST_STEPS]]
+    told = [f"{step.n}. {step.title}{_frees(step)}{_typed(step)}" for step in steps[:_MOST_STEPS]]
     if len(steps) > _MOST_STEPS:
         told.append(f"and {len(steps) - _MOST_STEPS} more steps")
-    is_told = any(step.finding == report.diagnosis.origin and not step.is_for_people for step in steps)
+    is_told = any(
+        step.finding == report.diagnosis.origin and (not step.is_for_people or step.recipe in _EXACT) for step in steps
+    )
     return told if is_told or not first else [first, *told]
 
 
 def _frees(step: Step) -> str:
     if step.is_for_people:
-        return " (you do this by hand)"
+        return f" (you do this by hand{f'; frees {frees(step)}' if frees(step) else ''})"
     return f" (frees {frees(step)})" if frees(step) else ""
+
+
+def _typed(step: Step) -> str:
+    """The one line of a step by hand that does it, where it is known to the letter."""
+    if not isinstance(step.change, AskHuman) or step.recipe not in _EXACT:
+        return ""
+    lines = [line for line in step.change.commands if "ownerReferences" not in line]
+    return f": {lines[0].partition('   #')[0]}" if lines else ""
 
 
 def _no_use(diagnosis: Diagnosis, *, explain: bool) -> list[str]:
@@ -145,6 +158,8 @@ def _no_use(diagnosis: Diagnosis, *, explain: bool) -> list[str]:
 def _unknown(diagnosis: Diagnosis, asked: Shown) -> list[str]:
     """What could not be ruled out, and why: a line for each reason; one for all that only root may see."""
     unknown = [finding for finding in diagnosis.findings if finding.verdict is Verdict.UNKNOWN]
+    if DECIDES in diagnosis.verdict:  # said once is enough
+        unknown = [each._replace(summary=each.summary.removesuffix(f"; {DECIDES}")) for each in unknown]
     if asked.explain:
         return _by_reason(unknown)
     refused = [each for each in unknown if not asked.is_root and any(word in each.summary.lower() for word in _REFUSED)]

@@ -34,9 +34,9 @@ def size(value: int | None) -> str:
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
-    if seconds < 0.001:
+    if seconds < 0.9995e-3:  # what rounds up to a thousand of a unit is one of the next
         return f"{seconds * 1e6:.0f} us"
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 120:
         return f"{seconds:.3g} s"

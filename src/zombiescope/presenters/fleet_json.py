@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
-from zombiescope.diagnosis.fleet_health import Judged
+from zombiescope.diagnosis.fleet_health import Judged, say_verdict
 from zombiescope.facts.fleet import SeriesSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 from zombiescope.presenters.document import Json, null_fields, rfc3339
 
 _NULLS = {
@@ -35,18 +35,18 @@ def render_nodes(judged: Sequence[Judged]) -> Json:
 def _node(each: Judged) -> Json:
     node = each.node
     return {
-        "node": _shown(node.name),
+        "node": shown_text(node.name),
         "severity": str(each.severity),
         "zombies": node.zombies,
         "live": node.live,
         "counted": node.counted,
         "growth_per_hour": _rounded(node.growth_per_hour),
         "reached_at": None if node.reached_at is None else rfc3339(node.reached_at),
-        "findings": sorted(_shown(name) for name in node.findings),
+        "findings": sorted(shown_text(name) for name in node.findings),
         "saturated_seconds": _rounded(node.saturated_seconds),
         "resets": _rounded(node.resets),
         "restarts": _rounded(node.restarts),
-        "labels": {_shown(name): _shown(value) for name, value in sorted(node.labels.items())},
+        "labels": {shown_text(name): shown_text(value) for name, value in sorted(node.labels.items())},
         "gaps": [{"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in (*node.gaps, *each.gaps)],
     }
 
@@ -63,12 +63,15 @@ def null_gaps(body: Json) -> list[Gap]:
 def render_csv(judged: Sequence[Judged]) -> str:
     """One line per node, every label a column."""
     names = sorted({name for each in judged for name in each.node.labels})
-    fixed = ("node", "severity", "zombies", "growth_per_hour", "reached_at")
-    lines = [[*fixed, "findings", *(_shown(name) for name in names)]]
+    fixed = (
+        "node", "severity", "zombies", "live", "counted", "growth_per_hour", "reached_at", "saturated_seconds", "resets",
+        "restarts",
+    )  # fmt: skip
+    lines = [[*fixed, "findings", *(shown_text(name) for name in names)]]
     for each in judged:
         row = _node(each)
         figures = ["" if row[name] is None else str(row[name]) for name in fixed]
-        labels = (_shown(each.node.labels.get(name, "")) for name in names)
+        labels = (shown_text(each.node.labels.get(name, "")) for name in names)
         lines.append([*figures, " ".join(row["findings"]), *labels])
     return "\n".join(",".join(map(_cell, line)) for line in lines)
 
@@ -82,6 +85,11 @@ def _harmless(text: str) -> str:
     """A spreadsheet obeys what begins so: a label is a stranger's."""
     is_number = text[:1] in "+-" and text[1:].replace(".", "", 1).isdigit()
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not is_number else text
+
+
+def verdict_of(compared: Comparison, since: Mapping[Labels, float]) -> str:
+    at = since.get(compared.causes[0].cohort.labels) if compared.causes else None
+    return say_verdict(compared, None if at is None else f" since {rfc3339(at)[:16].replace('T', ' ')} UTC")
 
 
 def render_cohorts(compared: Comparison, sick: str, since: Mapping[Labels, float], verdict: str, limit: int) -> Json:
@@ -98,9 +106,10 @@ def render_cohorts(compared: Comparison, sick: str, since: Mapping[Labels, float
         "causes": len(compared.causes),
         "cohorts": rows[:limit] if limit else rows,
         "too_small": [
-            {"labels": _labels(labels), "nodes": nodes} for labels, nodes in compared.too_small[: limit or None]
+            {"labels": _labels(labels), "nodes": nodes, "sick": sick}
+            for labels, nodes, sick in compared.too_small[: limit or None]
         ],
-        "left_out": {_shown(name): why for name, why in compared.left_out.items()},
+        "left_out": {shown_text(name): why for name, why in compared.left_out.items()},
     }
 
 
@@ -124,7 +133,7 @@ def _cohort(cohort: Cohort, since: Mapping[Labels, float], by: Labels | None = N
 
 
 def _labels(labels: Labels) -> dict[str, str]:
-    return {_shown(name): _shown(value) for name, value in labels}
+    return {shown_text(name): shown_text(value) for name, value in labels}
 
 
 def render_series(series: Sequence[SeriesSeen], verdict: str) -> Json:
@@ -137,12 +146,9 @@ def render_series(series: Sequence[SeriesSeen], verdict: str) -> Json:
                 "nodes": each.nodes,
                 "oldest_seconds": _rounded(each.oldest_seconds),
                 "is_needed": each.is_needed,
+                "is_rule": each.is_rule,
                 "enabled_by": each.enabled_by,
             }
             for each in series
         ],
     }
-
-
-def _shown(text: str) -> str:
-    return shown(text.encode("utf-8", "surrogateescape"))

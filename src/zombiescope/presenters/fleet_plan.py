@@ -12,7 +12,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.diagnosis.fleet_health import named
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown_text
+from zombiescope.presenters.doctor_report import told_remedy
 from zombiescope.presenters.document import Json
 from zombiescope.presenters.layout import Command, Prose
 from zombiescope.remedies.rollout import CohortPlan, Wave
@@ -26,7 +27,7 @@ def plan_sentence(plans: Sequence[CohortPlan]) -> str:
     if not plans:
         return "nothing to heal: no node is sick"
     nodes, waves = sum(plan.nodes for plan in plans), sum(len(plan.waves) for plan in plans)
-    return f"{nodes:,} sick nodes in {waves} waves, {_said(plans[0])} first"
+    return f"{counted(nodes, 'sick node')} in {counted(waves, 'wave')}, {_said(plans[0])} first"
 
 
 def _said(plan: CohortPlan) -> str:
@@ -36,19 +37,32 @@ def _said(plan: CohortPlan) -> str:
 def render_plan_text(plans: Sequence[CohortPlan], source: str) -> list[RenderableType]:
     parts: list[RenderableType] = [Prose(plan_sentence(plans), "bold")]
     for plan in plans:
-        parts += [Text(), Text(f"{_said(plan)}: {plan.nodes:,} sick nodes", style="bold")]
-        findings = ", ".join(f"{_shown(name)} on {nodes:,}" for name, nodes in plan.findings[:_SHOWN])
+        parts += [Text(), Text(f"{_said(plan)}: {counted(plan.nodes, 'sick node')}", style="bold")]
+        findings = ", ".join(f"{shown_text(name)} on {nodes:,}" for name, nodes in plan.findings[:_SHOWN])
         parts += [Prose(f"  found there: {findings}")] if findings else []
+        parts.append(Prose(f"  remedy: {_remedy(plan)}"))
         parts += [Prose(f"  {wave.name}: {_wave(wave)}") for wave in plan.waves]
+    if not plans:
+        return [*parts, Text(), Command("to see every node", f"zombiescope fleet nodes {source}")]
     parts += [
         Text(),
         Prose("Each node decides by its own plan; a wave that does not hold ends the rollout. Nothing was done."),
     ]
-    return [*parts, Text(), Command("next", f"zombiescope fleet plan {source} --format ansible > rollout.yml")]
+    return [
+        *parts,
+        Text(),
+        Command("to write the playbook", f"zombiescope fleet plan {source} --format ansible > rollout.yml"),
+    ]
+
+
+def _remedy(plan: CohortPlan) -> str:
+    if not plan.remedies:
+        return "not known from here: `zombiescope plan` on the first node names it"
+    return ", then ".join(f"{remedy} ({told_remedy(remedy)})" for remedy in plan.remedies[:2])
 
 
 def _wave(wave: Wave) -> str:
-    few = ", ".join(_shown(name) for name in wave.nodes[:3])
+    few = ", ".join(shown_text(name) for name in wave.nodes[:3])
     return f"{len(wave.nodes):,} nodes ({few}, ...)" if len(wave.nodes) > 3 else few
 
 
@@ -57,9 +71,12 @@ def render_plan(plans: Sequence[CohortPlan]) -> Json:
         "verdict": plan_sentence(plans),
         "cohorts": [
             {
-                "labels": {_shown(name): _shown(value) for name, value in plan.labels},
-                "findings": [{"id": _shown(name), "nodes": nodes} for name, nodes in plan.findings],
-                "waves": [{"name": wave.name, "nodes": [_shown(name) for name in wave.nodes]} for wave in plan.waves],
+                "labels": {shown_text(name): shown_text(value) for name, value in plan.labels},
+                "findings": [{"id": shown_text(name), "nodes": nodes} for name, nodes in plan.findings],
+                "remedies": list(plan.remedies),
+                "waves": [
+                    {"name": wave.name, "nodes": [shown_text(name) for name in wave.nodes]} for wave in plan.waves
+                ],
             }
             for plan in plans
         ],
@@ -74,7 +91,7 @@ def render_ansible(plans: Sequence[CohortPlan], window: float) -> str:
     ]
     for plan in plans:
         for wave in plan.waves:
-            lines += [f"# {_said(plan)}: {wave.name}", *_play(plan, wave, window)]
+            lines += [f"# {_said(plan)}: {wave.name}. Remedy: {_remedy(plan)}", *_play(plan, wave, window)]
     return "\n".join(lines)
 
 
@@ -134,7 +151,3 @@ def _job(number: int, node: str, wave: str, image: str, window: float) -> Json:
         "metadata": {"name": f"zombiescope-rollout-{number}", "labels": labels},
         "spec": {"suspend": True, "backoffLimit": 0, "template": {"metadata": {"labels": labels}, "spec": spec}},
     }
-
-
-def _shown(text: str) -> str:
-    return shown(text.encode("utf-8", "surrogateescape"))

@@ -12,9 +12,9 @@ from rich.text import Text
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
 from zombiescope.diagnosis.fleet_health import Judged, named
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.facts.fleet import SeriesSeen
+from zombiescope.facts.fleet import FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown_text
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
 from zombiescope.presenters.layout import Command, Prose
@@ -33,9 +33,12 @@ def nodes_sentence(judged: Sequence[Judged]) -> str:
     sick = found[Severity.CRITICAL] + found[Severity.WARNING]
     untold = f"; {found[Severity.UNKNOWN]:,} could not be judged" if found[Severity.UNKNOWN] else ""
     if not sick:
-        return f"healthy: none of {len(judged):,} nodes is sick{untold}"
+        healthy = f"none of {len(judged):,} nodes is" if len(judged) > 1 else "its only node is not"
+        return f"healthy: {healthy} sick{untold}"
     parts = [f"{found[level]:,} {level}" for level in (Severity.CRITICAL, Severity.WARNING) if found[level]]
-    return f"{sick:,} of {len(judged):,} nodes are sick ({', '.join(parts)}){untold}"
+    return (
+        f"{sick:,} of {counted(len(judged), 'node')} {'is' if sick == 1 else 'are'} sick ({', '.join(parts)}){untold}"
+    )
 
 
 def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str, now: float) -> list[RenderableType]:
@@ -46,14 +49,17 @@ def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str
     parts: list[RenderableType] = [Prose(nodes_sentence(judged), STYLES[worst])]
     if rows:
         columns = [Column("node", is_number=False, least_width=12), Column("severity", is_number=False)]
-        columns += [Column("zombies"), Column("per hour"), Column("next limit in"), Column("labels", False, 20)]
-        parts += [Text(), Fitting(columns, rows)]
+        columns += [Column("zombies"), Column("per hour"), Column("next limit in")]
+        columns += [Column("seen there", is_number=False, least_width=14)]
+        columns += [Column("labels", False, 20)] if telling else []
+        parts += [Text(), Fitting(columns, [row[: len(columns)] for row in rows])]
     hidden = sum(each.severity is not Severity.OK for each in judged) - len(rows)
     if hidden > 0:
         parts.append(Text(f"  and {hidden:,} more (--json and --csv list all)", style="dim"))
     parts += unknown_block(gaps)
-    follow = f"zombiescope fleet cohorts {source}" if worst in (Severity.WARNING, Severity.CRITICAL) else ""
-    return [*parts, Text(), Command("next", follow or f"zombiescope fleet doctor {source}")]
+    is_sick = worst in (Severity.WARNING, Severity.CRITICAL)
+    why, words = ("to see what the sick ones share", "cohorts") if is_sick else ("to list every node", "nodes --csv")
+    return [*parts, Text(), Command(why, f"zombiescope fleet {words} {source}")]
 
 
 def _telling(judged: Sequence[Judged]) -> set[str]:
@@ -67,12 +73,31 @@ def _telling(judged: Sequence[Judged]) -> set[str]:
 
 def _row(each: Judged, telling: set[str], now: float) -> tuple[str, ...]:
     node = each.node
-    labels = [f"{_shown(name)}={_shown(value)}" for name, value in sorted(node.labels.items()) if name in telling]
+    labels = [
+        f"{shown_text(name)}={shown_text(value)}" for name, value in sorted(node.labels.items()) if name in telling
+    ]
     more = f" +{len(labels) - _LABELS_SHOWN}" if len(labels) > _LABELS_SHOWN else ""
     growth = UNKNOWN if node.growth_per_hour is None else f"{node.growth_per_hour:+,.0f}"
     remaining = "-" if node.reached_at is None else duration(max(node.reached_at - now, 0.0))
     stock = count(node.zombies) if node.zombies is not None or node.counted is None else f"<= {node.counted:,}"
-    return (_shown(node.name), str(each.severity), stock, growth, remaining, " ".join(labels[:_LABELS_SHOWN]) + more)
+    return (
+        shown_text(node.name),
+        str(each.severity),
+        stock,
+        growth,
+        remaining,
+        _seen(node),
+        " ".join(labels[:_LABELS_SHOWN]) + more,
+    )
+
+
+def _seen(node: FleetNode) -> str:
+    """Findings first, then what was counted; `-` where nothing was."""
+    parts = [shown_text(name) for name in sorted(node.findings)]
+    parts += [f"{node.restarts:,.0f} restarts"] if node.restarts else []
+    parts += [f"{node.resets:,.0f} resets"] if node.resets else []
+    parts += [f"{node.saturated_seconds:,.0f} s saturated"] if node.saturated_seconds else []
+    return ", ".join(parts) or "-"
 
 
 def render_cohorts_text(
@@ -110,21 +135,23 @@ def _cohort(cohort: Cohort, since: Mapping[Labels, float], by: str) -> tuple[str
 def _small(compared: Comparison) -> list[RenderableType]:
     lines = []
     if compared.too_small:
-        labels, nodes = compared.too_small[0]
-        example = f"{named(labels)}: {nodes}"
-        lines.append(f"too few nodes to compare: {len(compared.too_small):,} values ({example})")
-    lines += [f"not compared: {_shown(name)}: {why}" for name, why in list(compared.left_out.items())[:3]]
+        labels, nodes, sick = compared.too_small[0]
+        example = f"{named(labels)}: {sick} of {nodes} sick"
+        lines.append(f"too few nodes to compare: {counted(len(compared.too_small), 'value')} ({example})")
+    lines += [f"not compared: {shown_text(name)}: {why}" for name, why in list(compared.left_out.items())[:3]]
     return [Prose(line, "dim") for line in lines]
 
 
 def series_sentence(series: Sequence[SeriesSeen]) -> str:
     needed = [each for each in series if each.is_needed]
     have = [each for each in needed if each.nodes]
-    most = max((each.nodes for each in series), default=0)
+    most = max((each.nodes for each in series if not each.is_rule), default=0)
     if not most:
         return "not diagnosable: the server has none of the series that tell zombies"
     if len(have) == len(needed):
         nodes = max(each.nodes for each in needed)
+        if nodes < most:
+            return f"in part: our agent tells of {nodes:,} of the {most:,} nodes that the server knows"
         return f"diagnosable: the server has what is needed, of {nodes:,} {'nodes' if nodes != 1 else 'node'}"
     if any(each.nodes for each in series if each.name.startswith("node_cgroups")):
         return f"in part: node_exporter counts cgroups on {most:,} nodes, dead and live together; no agent of ours is scraped"
@@ -136,7 +163,12 @@ def render_series_text(series: Sequence[SeriesSeen], gaps: Sequence[Gap], source
     sentence = series_sentence(series)
     style = STYLES[Severity.OK if sentence.startswith("diagnosable") else Severity.WARNING]
     rows = [
-        (each.name.partition("{")[0], str(each.nodes), duration(each.oldest_seconds) if each.nodes else "-", each.why)
+        (
+            each.name.partition("{")[0],
+            "rule" if each.is_rule and each.nodes else str(each.nodes),
+            duration(each.oldest_seconds) if each.nodes else "-",
+            each.why,
+        )
         for each in series
     ]
     columns = [Column("series", is_number=False, least_width=20), Column("nodes"), Column("oldest")]
@@ -147,8 +179,4 @@ def render_series_text(series: Sequence[SeriesSeen], gaps: Sequence[Gap], source
         parts += [Text(), Text("what would add the missing ones", style="bold")]
         parts += [Text(f"  {each.name.partition('{')[0]}: {each.enabled_by}") for each in absent]
     parts += unknown_block(gaps)
-    return [*parts, Text(), Command("next", f"zombiescope fleet nodes {source}")]
-
-
-def _shown(text: str) -> str:
-    return shown(text.encode("utf-8", "surrogateescape"))
+    return [*parts, Text(), Command("to see which nodes are sick", f"zombiescope fleet nodes {source}")]

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
 from zombiescope.diagnosis.limits import Limits
-from zombiescope.facts.names import shown
+from zombiescope.facts.cgroups import CountSource
+from zombiescope.facts.names import shown, shown_text
 from zombiescope.presenters.layout import Block, Command, Prose
 
 NPD_CHARACTERS = 80
@@ -23,6 +24,12 @@ _ANNOTATIONS = {
     GateVerdict.UNKNOWN: "error",
 }
 _ANNOTATIONS_PER_STEP = 10
+_UNITS = {"sweep": " s", "growth": " per hour"}
+_SOURCES: dict[str, str] = {
+    CountSource.PROC_CGROUPS: "/proc/cgroups",
+    CountSource.CGROUP_STAT_SUBSYS: "cgroup.stat",
+    CountSource.CGROUP_STAT_DESCENDANTS: "cgroup.stat",
+}
 _PERFORMANCE = ("zombies", "ratio", "growth", "sweep", "directories")
 
 
@@ -43,8 +50,8 @@ def render_text(gate: Gate, source: str) -> str:
     lines = [f"{gate.verdict}: {source}: {sentence(gate)}"]
     for reason in gate.reasons:
         is_compared = reason.threshold is not None and reason.rule in _PERFORMANCE and not _is_excused(reason)
-        limit = f" (limit {_figure(reason.threshold)})" if is_compared else ""
-        where = f" [{reason.source}]" if reason.source else ""
+        limit = f" (limit {_figure(reason.threshold)}{_UNITS.get(reason.rule, '')})" if is_compared else ""
+        where = f" [{_SOURCES.get(reason.source, reason.source)}]" if reason.source else ""
         lines.append(f"  {reason.verdict:<8} {clean(reason.what)}: {clean(reason.summary)}{limit}{where}")
     lines += [
         f"  waiver   {clean(one.waiver.what)}: {one.state}, until {one.waiver.expires}; {clean(one.waiver.told)}"
@@ -170,7 +177,7 @@ def _short(reason: Reason) -> str:
 
 def clean(text: str) -> str:
     """One printable line, whatever a name held."""
-    return text if text.isprintable() else shown(text.encode("utf-8", "surrogateescape"))
+    return text if text.isprintable() else shown_text(text)
 
 
 def _figure(value: float | None) -> str:

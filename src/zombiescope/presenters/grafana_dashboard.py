@@ -127,20 +127,25 @@ PANELS = (
 
 
 def render_dashboard() -> Json:
+    return render_panels("Zombiescope", "zombiescope", PANELS, "{{instance}} ", _instances())
+
+
+def render_panels(title: str, uid: str, panels: tuple[Panel, ...], before: str = "", *variables: Json) -> Json:
+    """`before`: what begins every legend."""
     return {
-        "title": "Zombiescope",
-        "uid": "zombiescope",
+        "title": title,
+        "uid": uid,
         "tags": ["cgroups", "memory"],
         "schemaVersion": 39,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_source(), _instances()]},
-        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+        "templating": {"list": [_source(), *variables]},
+        "panels": [_panel(number, panel, before) for number, panel in enumerate(panels)],
     }
 
 
-def _panel(number: int, panel: Panel) -> Json:
+def _panel(number: int, panel: Panel, before: str) -> Json:
     return {
         "id": number + 1,
         "type": "timeseries",
@@ -154,7 +159,7 @@ def _panel(number: int, panel: Panel) -> Json:
                 "refId": chr(65 + index),
                 "datasource": _SOURCE,
                 "expr": expression,
-                "legendFormat": "{{instance}} " + legend,
+                "legendFormat": before + legend,
             }
             for index, (expression, legend) in enumerate(panel.expressions)
         ],

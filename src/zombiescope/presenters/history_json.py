@@ -9,7 +9,7 @@ from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.recall import Recall, Series
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import Happening, Sample
+from zombiescope.facts.history import Happening, KeptCapture, Sample
 from zombiescope.presenters.document import Json, document, rfc3339
 
 FIELDS = ("per_hour", "since", "threshold", "reached_at")
@@ -50,6 +50,7 @@ def render_history(
     happenings: Sequence[Happening],
     moment: Sample | None,
     gaps: Sequence[Gap],
+    captures: Sequence[KeptCapture] = (),
 ) -> Json:
     growth: Growth | Gap = recall.growth if recall and recall.growth else _NO_GROWTH
     body: Json = {
@@ -58,6 +59,10 @@ def render_history(
         "until": rfc3339(recall.until) if recall else None,
         "boots": recall.boots if recall else 0,
         "series": [_series(each) for each in recall.series] if recall else [],
+        "captures": [
+            {"name": one.name, "from": rfc3339(one.begin), "to": rfc3339(one.end), "kept_for": one.why or None}
+            for one in captures
+        ],
         "moment": None
         if moment is None
         else {"at": rfc3339(moment.at), "boot_id": moment.boot, "values": dict(moment.values)},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,7 +13,7 @@ from zombiescope.analysis.growth import Forecast, Growth
 from zombiescope.analysis.recall import ALL, Pause, Recall, Series
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import MAKER_PREFIX, Happening, Sample
+from zombiescope.facts.history import MAKER_PREFIX, Happening, KeptCapture, Sample
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import Column, Fitting, duration
 from zombiescope.presenters.layout import Block, Command, Prose
@@ -22,15 +23,22 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20
 _MOST_MAKERS = 10
 _MOST_EVENTS = 12
-_MARKS = {"memory": "5 % of memory"}
+_MARKS = {"memory": "5% of memory"}
 _UNSHOWN = frozenset({"uptime"})
 _SECONDS = "_seconds"
 _COLUMNS = (Column("", is_number=False), *(Column(name) for name in ("first", "last", "least", "most")))
 
 
 def render_history_text(
-    recall: Recall | None, happenings: Sequence[Happening], moment: Sample | None, gaps: Sequence[Gap]
+    recall: Recall | None,
+    happenings: Sequence[Happening],
+    moment: Sample | None,
+    gaps: Sequence[Gap],
+    captures: Sequence[KeptCapture] = (),
+    *,
+    at: float | None = None,
 ) -> list[RenderableType]:
+    """`at`: the moment that was asked for; `captures`: profiles of that time."""
     if recall is None:
         first = "nothing of that time could be read" if gaps else "nothing is remembered of that time"
         return [
@@ -49,8 +57,14 @@ def render_history_text(
     parts += [Text(), *(_moment(moment) if moment else [_series(recall), *_makers(recall)])]
     if recall.pauses:
         parts += [Text(), Prose("nobody watched: " + ", ".join(map(_pause, recall.pauses[-5:])))]
-    parts += _events(happenings)
+    parts += _events(happenings, captures)
     parts += [*unknown_block(gaps), Text()]
+    looked_at = (
+        at if at is not None else max((each.at for each in happenings if _capture_of(each.at, captures)), default=None)
+    )
+    if looked_at is not None and (kept := _capture_of(looked_at, captures)):
+        when = "then" if at is not None else "at the last event of which there is a capture"
+        return [*parts, Command(f"to see what the cores did {when}", _look(kept, looked_at))]
     if moment:
         return [*parts, Command("to see what went before and after", "zombiescope history")]
     return [*parts, Command("to see any past moment", f"zombiescope history --at {rfc3339(recall.until)[:16]}")]
@@ -72,7 +86,8 @@ def growth_sentence(growth: Growth | None, risen: Sequence[tuple[str, int]] = ()
     )
     who = _who(growth, risen)
     low, high = trend.slope.low * 3600, trend.slope.high * 3600
-    return f"{now:,} zombies, {per_hour:.1f} more per hour ({low:.1f} to {high:.1f}) {began}{who}"
+    between = "" if f"{low:.1f}" == f"{high:.1f}" else f" ({low:.1f} to {high:.1f})"
+    return f"{now:,} zombies, {per_hour:.1f} more per hour{between} {began}{who}"
 
 
 def _who(growth: Growth, risen: Sequence[tuple[str, int]]) -> str:
@@ -119,16 +134,23 @@ def _clock(growth: Growth | None) -> list[str]:
         shortest, longest = min(growth.onset.seconds), max(growth.onset.seconds)
         times = len(growth.onset.seconds)
         reboots = f"each of the last {times} boots" if times > 1 else "the one boot that reached it"
-        spans = list(dict.fromkeys((duration(shortest), duration(longest))))
-        lines.append(f"after {reboots} {growth.onset.mark:,} was reached in {' to '.join(spans)}")
+        span = _between(duration(shortest), duration(longest))
+        lines.append(f"after {reboots} {growth.onset.mark:,} was reached in {span}")
     return lines
 
 
 def _range(forecast: Forecast) -> str:
     if forecast.latest_seconds is None:
         return f"{duration(forecast.soonest_seconds)} at the soonest"
-    spans = dict.fromkeys((duration(forecast.soonest_seconds), duration(forecast.latest_seconds)))
-    return " to ".join(spans)
+    return _between(duration(forecast.soonest_seconds), duration(forecast.latest_seconds))
+
+
+def _between(soonest: str, latest: str) -> str:
+    """`2.9 to 3.2 days`: a unit that both have is said once."""
+    if soonest == latest:
+        return soonest
+    number, _, unit = soonest.partition(" ")
+    return f"{number if latest.endswith(f' {unit}') else soonest} to {latest}"
 
 
 def sparkline(points: Sequence[Point], width: int = _WIDTH) -> str:
@@ -200,11 +222,23 @@ def _moment(moment: Sample) -> list[RenderableType]:
         (figure(name, moment.values[name]), _name(name))
         for name in [*(name for name in moment.values if name not in makers), *most_first]
     ]
-    title = Text(f"as it was at {rfc3339(moment.at)}", style="italic")
+    title = Text(f"as it was at {rfc3339(moment.at)[:19].replace('T', ' ')} UTC", style="italic")
     return [title, Fitting([Column("value"), Column("series", is_number=False, least_width=8)], rows, about=-1)]
 
 
-def _events(happenings: Sequence[Happening]) -> list[RenderableType]:
+def _capture_of(at: float, captures: Sequence[KeptCapture]) -> KeptCapture | None:
+    return next((one for one in captures if one.begin <= at <= one.end), None)
+
+
+def _look(kept: KeptCapture, at: float) -> str:
+    into = at - kept.begin
+    place = f" --captures {quote(kept.folder)}" if kept.folder else ""
+    return (
+        f"zombiescope profile heatmap {quote(kept.name)} --from {max(0.0, into - 10):.0f} --to {into + 10:.0f}{place}"
+    )
+
+
+def _events(happenings: Sequence[Happening], captures: Sequence[KeptCapture] = ()) -> list[RenderableType]:
     """The newest; those of one kind that say the same are one line."""
     if not happenings:
         return []
@@ -213,8 +247,9 @@ def _events(happenings: Sequence[Happening]) -> list[RenderableType]:
         told.setdefault((each.what, each.detail), []).append(each.at)
     newest = sorted(told.items(), key=lambda pair: pair[1][-1])[-_MOST_EVENTS:]
     lines = [
-        f"{rfc3339(times[-1])[:19].replace('T', ' ')}  {what} {detail}".rstrip()
+        f"{rfc3339(times[-1])[:19].replace('T', ' ')}  {what.replace('-', ' ')}: {detail}".removesuffix(": ")
         + (f" ({len(times):,} times since {rfc3339(times[0])[:16].replace('T', ' ')})" if len(times) > 1 else "")
+        + (f" · capture {kept.name}" if (kept := _capture_of(times[-1], captures)) else "")
         for (what, detail), times in newest
     ]
     return [Text(), Block("events", lines)]

@@ -20,8 +20,8 @@ from zombiescope.presenters.doctor_json import case_gaps, last_gaps, render_find
 from zombiescope.presenters.doctor_report import frees, told_first, value_of
 from zombiescope.presenters.document import Json, document, one_per_field
 from zombiescope.presenters.figures import UNKNOWN, count, duration, size
-from zombiescope.presenters.plain_words import gap_subject
-from zombiescope.remedies.plan import Plan, Step
+from zombiescope.presenters.plain_words import fact_label, gap_subject
+from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _UNDO = {
     "exact": "exact: everything comes back as it was",
@@ -46,6 +46,8 @@ def render_now(now: Now) -> Json:
     case, diagnosis = now.case, now.diagnosis
     taken_at = case.last.snapshot.taken_at
     gaps = one_per_field([*last_gaps(case), *case_gaps(case)])
+    if not isinstance(case.growth, Gap):  # one look cannot tell; the history did
+        gaps = [gap for gap in gaps if not gap.fact.startswith("growth")]
     body: Json = {
         "at": taken_at,
         "verdict": diagnosis.verdict,
@@ -59,7 +61,7 @@ def render_now(now: Now) -> Json:
         "in_vain": [{"what": advice.what, "why": advice.why} for advice in diagnosis.useless],
         "remedy": render_first(diagnosis, now.plan, now.asked),
         "numbers": _numbers(now),
-        "unknowns": [*_unjudged(diagnosis), *_unknowns(gaps)],
+        "unknowns": [*_unjudged(diagnosis), *render_unknowns(gaps)],
         "looked_for": [finding.id for finding in diagnosis.findings if finding.verdict is Verdict.ABSENT],
         "last_change": _last_change(now.day),
         "how": now.how,
@@ -75,6 +77,7 @@ def render_shown_finding(finding: Finding) -> Json:
     rendered = render_finding(finding)
     for item, evidence in zip(rendered["evidence"], finding.evidence, strict=True):
         item["text"] = _text_of(evidence)
+        item["label"] = fact_label(evidence.fact)
     return rendered
 
 
@@ -83,6 +86,8 @@ def _text_of(item: Evidence) -> str:
         return UNKNOWN
     if item.unit in ("seconds", "s") and isinstance(item.value, int | float):
         return duration(float(item.value))
+    if item.unit == "of the core" and isinstance(item.value, int | float):
+        return f"{item.value:.0%} of the core"
     text = value_of(item)
     return text if item.unit in ("", "bytes") else f"{text} {item.unit}"
 
@@ -112,7 +117,12 @@ def render_first(diagnosis: Diagnosis, plan: Plan | Gap, asked: Asked = HERE) ->
     told = told_first(diagnosis, plan)
     if isinstance(plan, Gap) or not plan.own_steps:
         return {"title": told, "steps": 0, "look_first": "sudo zombiescope plan", "do_it": None} if told else None
-    step = next((each for each in plan.own_steps if each.finding == diagnosis.origin), plan.own_steps[0])
+    against = [each for each in plan.steps if each.finding == diagnosis.origin]
+    step = next((each for each in against if not each.is_for_people), against[0] if against else plan.own_steps[0])
+    look_first: str | None = f"sudo {apply_command((), asked, really=False)}"
+    do_it: str | None = f"sudo {apply_command(plan.consents, asked, really=True)}"
+    if isinstance(step.change, AskHuman):  # whoever makes them is stopped by people, and before anything is freed
+        look_first, do_it = None, next(iter(step.change.commands), None)
     return {
         "title": step.title,
         "why": step.why,
@@ -123,9 +133,9 @@ def render_first(diagnosis: Diagnosis, plan: Plan | Gap, asked: Asked = HERE) ->
         "risk": step.risk,
         "undo": step.undo,
         "undo_words": _UNDO[step.undo],
-        "steps": len(plan.own_steps),
-        "look_first": f"sudo {apply_command((), asked, really=False)}",
-        "do_it": f"sudo {apply_command(plan.consents, asked, really=True)}",
+        "steps": len(plan.steps if step.is_for_people else plan.own_steps),
+        "look_first": look_first,
+        "do_it": do_it,
         "elsewhere": asked.is_elsewhere,
         "steps_of": [{"n": each.n, "title": each.title, "risk": each.risk} for each in plan.steps],
     }
@@ -149,7 +159,7 @@ def _unjudged(diagnosis: Diagnosis) -> list[Json]:
     ]
 
 
-def _unknowns(gaps: Iterable[Gap]) -> list[Json]:
+def render_unknowns(gaps: Iterable[Gap]) -> list[Json]:
     """Fields that share a reason are one unknown."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for gap in gaps:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import zombies_said
 
 
@@ -29,7 +30,7 @@ FINDINGS = {
     "reclaim-pressure": FindingWords("reclaim takes CPU time and tasks wait for memory", "waits for memory"),
     "cpu-throttling": FindingWords("cgroups wait for their CPU quota", "throttling by a CPU quota"),
     "zombie-population": FindingWords("{stock} pile up in the kernel", "zombies"),
-    "zombie-growth": FindingWords("{who} makes more zombies than the kernel releases", "a slow leak"),
+    "zombie-growth": FindingWords("zombies of {who} outnumber those that the kernel releases", "a slow leak"),
     "visible-leak": FindingWords("empty cgroup directories are never removed", "directories that are never removed"),
     "pinned-page-cache": FindingWords("cached file pages keep the dead cgroups", "zombies held by page cache"),
     "pinned-shared-memory": FindingWords("shared memory keeps the dead cgroups", "zombies held by shared memory"),
@@ -37,7 +38,9 @@ FINDINGS = {
     "pinned-writeback": FindingWords("unwritten file data keeps the dead cgroups", "zombies held by writeback"),
     "pinned-other": FindingWords("other references keep the dead cgroups", "zombies held by something else"),
     "crash-looping-unit": FindingWords("{who} is restarted over and over", "a unit in a restart loop"),
-    "looping-container": FindingWords("{who} restarts something over and over", "a restart loop inside a unit"),
+    "looping-container": FindingWords(
+        "{who} restarts something over and over", "a restart loop inside a unit or a pod"
+    ),
     "unneeded-agent": FindingWords("{who} is enabled, although nothing needs it", "an agent that nothing needs"),
     "image-risk": FindingWords("every host made from this image gets it", "an agent in the image that may loop"),
     "cpu-steal": FindingWords("the hypervisor takes the CPUs away", "CPU time taken by the hypervisor"),
@@ -47,6 +50,7 @@ FINDINGS = {
     "memory-shortage": FindingWords("there is too little memory for the work", "a shortage of memory"),
 }
 _GAPS: tuple[tuple[str, str], ...] = (
+    ("recorder", "profiles recorded all the time"),
     ("cost.reclaim_pass_seconds", "the time of one reclaim pass"),
     ("cost.sweep*", "the time of one statistics sweep"),
     ("cost*", "the cost in kernel memory"),
@@ -58,6 +62,7 @@ _GAPS: tuple[tuple[str, str], ...] = (
     ("memcg*", "the number of zombies"),
     ("visible_leak*", "empty directories"),
     ("growth*", "growth"),
+    ("pods*", "pods"),
     ("cohorts[].since", "since when a cohort is sick"),
     ("cohorts*", "some nodes"),
     ("nodes[].*", "some numbers of some nodes"),
@@ -85,7 +90,6 @@ _GAPS: tuple[tuple[str, str], ...] = (
     ("units*", "services"),
     ("services", "services"),
     ("restarts", "restarts"),
-    ("files: *", "a file"),
     ("timeline*", "the timeline"),
     ("saturated*", "whether a core was saturated"),
     ("stretches*", "who held the core"),
@@ -126,6 +130,8 @@ _GAPS: tuple[tuple[str, str], ...] = (
     ("counts*", "counts of the lab"),
     ("runs*", "runs of the lab"),
 )
+_FILES = "files: "
+"""Before the file that could not be read."""
 _KEYS = {
     "drop_file": "dropping the file's cache",
     "reclaim_parent": "reclaim at the parent",
@@ -159,6 +165,8 @@ def words_of(key: str) -> str:
 
 def gap_subject(fact: str) -> str:
     """What is missing, in words. A part of a document inside another is called what it is called alone."""
+    if fact.startswith(_FILES):
+        return fact.removeprefix(_FILES)
     parts = fact.split(".")
     for number in range(len(parts)):
         name = ".".join(parts[number:])
@@ -172,11 +180,11 @@ def link_words(case: Case, name: str) -> str:
     """A link of the chain, with who is behind it and how many there are."""
     population = case.last.scan.population
     stock = "zombies" if isinstance(population, Gap) else zombies_said(population.zombies)
-    whom = maker_of(case, name).removeprefix("unit:")
+    whom = maker_said(maker_of(case, name))
     return FINDINGS[name].link.format(who=whom or _SOMEBODY.get(name, "something"), stock=stock)
 
 
-_SOMEBODY = {"crash-looping-unit": "a unit", "unneeded-agent": "an agent"}
+_SOMEBODY = {"zombie-growth": "an unknown maker", "crash-looping-unit": "a unit", "unneeded-agent": "an agent"}
 
 
 def fact_label(fact: str) -> str:

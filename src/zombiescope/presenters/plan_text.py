@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, zombies_said
+from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import count, size
+from zombiescope.presenters.figures import size
 from zombiescope.presenters.layout import Block, Command, Prose, again
 from zombiescope.presenters.unknown_text import unknown_block
 from zombiescope.remedies.plan import (
@@ -54,19 +54,22 @@ def headline(plan: Plan) -> str:
         return "nothing can be proposed: no zombie could be looked at"
     if not plan.steps:
         about = f" with {zombies_said(plan.zombies)}" if plan.zombies else ""
-        return f"nothing to do{about}"
+        return f"nothing to propose{about}"
     people = len(plan.steps) - len(plan.own_steps)
+    if not plan.own_steps:
+        return f"{counted(people, 'step')} to do by hand, and nothing for apply to do"
     tail = f"; {people} more to do by hand" if people else ""
-    return f"{len(plan.own_steps)} step{'s' if len(plan.own_steps) != 1 else ''}{_freed(plan)}{tail}"
+    return f"{counted(len(plan.own_steps), 'step')}{_freed(plan)}{tail}"
 
 
 def _freed(plan: Plan) -> str:
     if not plan.zombies:
         return ""
+    free = "which frees" if len(plan.own_steps) == 1 else "which free"
     if plan.perhaps and not plan.foreseen:
-        return f", which free at most {plan.perhaps:,} of {zombies_said(plan.zombies)}"
+        return f", {free} at most {plan.perhaps:,} of {zombies_said(plan.zombies)}"
     more = f" and at most {plan.perhaps:,} more" if plan.perhaps else ""
-    return f", which free {plan.foreseen:,} of {zombies_said(plan.zombies)}{more}"
+    return f", {free} {plan.foreseen:,} of {zombies_said(plan.zombies)}{more}"
 
 
 def apart_lines(plan: Plan) -> list[str]:
@@ -93,7 +96,7 @@ def _last_words(plan: Plan, asked: Asked) -> list[RenderableType]:
     if not plan.own_steps and plan.zombies is None and not asked.is_root:
         return [Command("to see what can be done", "sudo zombiescope plan")]
     if not plan.own_steps:
-        return [Command("to look closer", again("doctor", asked.root))]
+        return [Command("to look closer", again("doctor", asked.recording or asked.root))]
     if not plan.consents and all(step.needs_consent for step in plan.own_steps):
         every = next_command((), asked)
         return [
@@ -175,7 +178,10 @@ def _frees(step: Step) -> str:
         return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
     if not expected.up_to:
         return "none by itself: something else holds the same zombies"
-    return f"{count(expected.zombies_freed)} zombies, {size(expected.bytes_freed)}"
+    much = f", {size(expected.bytes_freed)}" if expected.bytes_freed != 0 else ""
+    more = expected.up_to - expected.zombies_freed
+    perhaps = f"; up to {more:,} more: {expected.why_unknown}" if more > 0 and expected.why_unknown else ""
+    return f"{zombies_said(expected.zombies_freed)}{much}{perhaps}"
 
 
 def _few(names: list[str]) -> str:

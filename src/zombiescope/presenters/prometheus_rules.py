@@ -98,13 +98,13 @@ ALERTS = (
     Alert("ZombieMemcgRatioCritical", _USUALLY["ZombieMemcgRatioCritical"], "5m", "critical",
           "{{ $labels.instance }}: {{ $value | humanize }} memory cgroups counted for each live one", "stock"),
     Alert(EXPECTED, _USUALLY[EXPECTED], "15m", "warning",
-          "{{ $labels.instance }}: {{ $value }} memory cgroups counted, many times as many as are expected here", "stock"),
+          "{{ $labels.instance }}: {{ $value }} memory cgroups counted, many times as many as expected here", "stock"),
     Alert("ZombieMemcgHarm",
           f'max without (severity) ({names.FINDING.name}{{id=~"costly-reclaim-walk|costly-sweep",severity="critical"}}) == 1',
           "5m", "critical", "{{ $labels.instance }}: zombie memory cgroups hold a core; zombiescope doctor names their maker",
           "stock"),
     Alert("ZombieMemcgThresholdSoon", _USUALLY["ZombieMemcgThresholdSoon"], "30m", "warning",
-          "{{ $labels.instance }}: the next threshold is reached in {{ $value | humanizeDuration }}", "growth"),
+          "{{ $labels.instance }}: the next threshold will be reached in {{ $value | humanizeDuration }}", "growth"),
     Alert("ZombieStatSweepSlow", _USUALLY["ZombieStatSweepSlow"], "15m", "warning",
           "{{ $labels.instance }}: reading all cgroup statistics once takes {{ $value | humanizeDuration }}", "sweepers"),
     Alert("CoreSaturatedInKernel",
@@ -127,7 +127,7 @@ ALERTS = (
     Alert("MemoryPressure", _USUALLY["MemoryPressure"], "10m", "warning",
           "{{ $labels.instance }}: tasks wait for memory {{ $value | humanizePercentage }} of the time", "pressure"),
     Alert("CgroupThrottled", _USUALLY["CgroupThrottled"], "15m", "info",
-          "{{ $labels.instance }}: a cgroup is held by its CPU quota in {{ $value | humanizePercentage }} of its periods",
+          "{{ $labels.instance }}: a cgroup is throttled by its CPU quota in {{ $value | humanizePercentage }} of its periods",
           "throttling"),
     Alert("SweepersTakeCores", f"rate({names.SWEEPERS.name}[5m]) > 0.25", "15m", "warning",
           "{{ $labels.instance }}: readers of cgroup statistics spend {{ $value | humanizePercentage }} of a core in the kernel",
@@ -136,14 +136,14 @@ ALERTS = (
           "{{ $labels.instance }}: programs wait for {{ $value | humanize }} pages from disk per second", "major-faults"),
     Alert("ReclaimAndThrottlingTogether", _USUALLY["ReclaimAndThrottlingTogether"], "10m", "warning",
           "{{ $labels.instance }}: reclaim takes {{ $value | humanizePercentage }} of a core while a cgroup is "
-          "held by its CPU quota: "
-          "together, and neither is the cause of the other", "throttling"),
+          "throttled by its CPU quota: "
+          "both at once, and neither is the cause of the other", "throttling"),
     Alert("UnitRestartsForEver", f"increase({names.UNIT_RESTARTS.name}[1h]) >= 3", "15m", "warning",
           "{{ $labels.instance }}: systemd restarts {{ $labels.unit }} over and over; each run may leave a zombie", "growth"),
     Alert("ZombiescopeEventsLost", f"increase({names.EVENTS_LOST.name}[15m]) > 0", "5m", "info",
           "{{ $labels.instance }}: {{ $value }} births, deaths or releases were missed"),
     Alert("ZombiescopeProbeFailing", f"{names.PROBE_SUCCESS.name} == 0", "30m", "info",
-          "{{ $labels.instance }}: the probe {{ $labels.probe }} gives no fact"),
+          "{{ $labels.instance }}: the probe {{ $labels.probe }} delivers nothing"),
     Alert("ZombiescopeAgentDown", 'up{job="zombiescope"} == 0', "5m", "warning",
           "{{ $labels.instance }}: the zombiescope agent does not answer"),
 )  # fmt: skip
@@ -158,13 +158,13 @@ OTHERS_ALERTS = (
     Alert("DirectReclaimStalls", f"{RECLAIM} > 1000", "10m", "warning",
           "{{ $labels.instance }}: processes scan {{ $value | humanize }} pages per second themselves (node_exporter)", "reclaim"),
     Alert("CpuThrottledByQuota", _USUALLY["CpuThrottledByQuota"], "15m", "info",
-          "{{ $labels.instance }}: a container is held by its cpu.max in {{ $value | humanizePercentage }} of periods (cAdvisor)",
+          "{{ $labels.instance }}: a container is throttled by cpu.max in {{ $value | humanizePercentage }} of periods (cAdvisor)",
           "throttling"),
     Alert("NodeNicReset", "increase(node_ethtool_total_resets[15m]) > 0", "0m", "critical",
           "{{ $labels.instance }}: the network card {{ $labels.device }} was reset in the last 15 minutes (node_exporter)",
           "resets"),
     Alert("NodeSoftnetDrops", "sum without (cpu) (rate(node_softnet_dropped_total[5m])) > 1", "10m", "warning",
-          "{{ $labels.instance }}: {{ $value | humanize }} packets per second are dropped before a core took them (node_exporter)",
+          "{{ $labels.instance }}: {{ $value | humanize }} packets per second are dropped before a core takes them (node_exporter)",
           "softirq-wait"),
     Alert("NodeMemoryPressure", _USUALLY["NodeMemoryPressure"], "10m", "warning",
           "{{ $labels.instance }}: tasks wait for memory {{ $value | humanizePercentage }} of the time (node_exporter)",
@@ -182,20 +182,20 @@ OTHERS_ALERTS = (
     Alert("NodeMemcgGrowing", _USUALLY["NodeMemcgGrowing"], "1h", "warning",
           "{{ $labels.instance }}: {{ $value | humanize }} more memory cgroups per hour (node_exporter)", "growth"),
     Alert("NodeMemcgObjects", 'node_slabinfo_active_objects{slab="mem_cgroup"} > 5000', "15m", "warning",
-          "{{ $labels.instance }}: {{ $value }} mem_cgroup objects in the slab: a second witness (node_exporter)", "stock"),
+          "{{ $labels.instance }}: {{ $value }} mem_cgroup objects in the slab; compare with the cgroups (node_exporter)", "stock"),
 )  # fmt: skip
 
 
 def render_rules(runbook: str = RUNBOOK, limits: Thresholds = USUAL) -> str:
     lines = ["# Zombiescope: recording and alert rules. Check: promtool check rules FILE", "groups:"]
-    lines += _group("zombiescope.records", RECORDS, (), runbook)
-    lines += _group("zombiescope.alerts", (), _by(limits, ALERTS), runbook)
+    lines += render_group("zombiescope.records", RECORDS, (), runbook)
+    lines += render_group("zombiescope.alerts", (), _by(limits, ALERTS), runbook)
     lines += [
         "# Of others. node_exporter has these only with the flags:",
         f"#   {NODE_EXPORTER_FLAGS}",
         "# Two things that can coincide: reclaim is memory, throttling is cpu.max; the rules named Together say when they do.",
     ]
-    lines += _group("zombiescope.others", OTHERS_RECORDS, _by(limits, OTHERS_ALERTS), runbook)
+    lines += render_group("zombiescope.others", OTHERS_RECORDS, _by(limits, OTHERS_ALERTS), runbook)
     return "\n".join(lines) + "\n"
 
 
@@ -205,7 +205,7 @@ def _by(limits: Thresholds, alerts: tuple[Alert, ...]) -> tuple[Alert, ...]:
     return tuple(alert._replace(expression=measured.get(alert.name, alert.expression)) for alert in asked)
 
 
-def _group(name: str, records: tuple[Record, ...], alerts: tuple[Alert, ...], runbook: str) -> list[str]:
+def render_group(name: str, records: tuple[Record, ...], alerts: tuple[Alert, ...], runbook: str) -> list[str]:
     lines = [f"- name: {name}", "  rules:"]
     for record in records:
         lines += [f"  - record: {record.name}", f"    expr: {_quoted(record.expression)}"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, State, Tally
 from zombiescope.facts import metric_names as names
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, zombies_said
+from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.reaping import Done, Lever, Order
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.layout import Command
@@ -16,11 +16,11 @@ from zombiescope.presenters.metrics import Family
 
 _EXAMPLES = 3
 _WHY = {
-    RESTING: "the last tries below its parent freed nothing; it is tried again later",
-    NOT_CACHED: "nothing of it is in the page cache",
-    DIRTY: "its pages are not written back yet; the kernel does that by itself",
-    MAPPED: "a process maps its pages; they are left to it",
-    NO_LEVER: "its file has no name here, and reclaim on the parent would take live caches or is not available",
+    RESTING: "the last attempts below the same parent freed nothing; the next one comes later",
+    NOT_CACHED: "nothing of the file is in the page cache",
+    DIRTY: "the pages are not written back yet; the kernel does that by itself",
+    MAPPED: "a process maps the pages and keeps them",
+    NO_LEVER: "the file has no name here, and reclaim on the parent is not available or would take live caches",
 }
 
 
@@ -58,17 +58,17 @@ def render_orders(orders: Sequence[Order]) -> Iterator[str]:
     """The first few; the log has all."""
     for order in orders[:_EXAMPLES]:
         what = "the cache of" if order.lever is Lever.DROP_FILE else "reclaim on"
-        yield f"  {what} {shown(order.target)}: {order.pages:,} pages, {len(order.zombies):,} zombies"
+        yield f"  {what} {shown(order.target)}: {counted(order.pages, 'page')}, {zombies_said(len(order.zombies))}"
     if len(orders) > _EXAMPLES:
         yield f"  and {len(orders) - _EXAMPLES:,} more"
 
 
 def render_tally(tally: Tally) -> str:
-    passes = "1 pass" if tally.passes == 1 else f"{tally.passes:,} passes"
+    passes = counted(tally.passes, "pass", "passes")
     took = f"{tally.cpu_seconds:.2f} s of CPU"
     if tally.passes > 1 and tally.core_share is not None:
         took += f" in {tally.seconds:,.0f} s: {100 * tally.core_share:.2f} % of a core"
-    return f"freed {zombies_said(tally.freed)} and {tally.pages:,} pages in {passes}; {took}"
+    return f"freed {zombies_said(tally.freed)} and {counted(tally.pages, 'page')} in {passes}; {took}"
 
 
 def render_left(left: Mapping[str, int]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
@@ -161,21 +162,47 @@ def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept],
         head.append(f"{lost:,} cannot be undone")
     else:
         head = Text(f"taken back: {_changes(len(taken))} of {action}", style="green")
-    lines = [Block(f"  {each.outcome}", [f"{each.what}   {each.why}".rstrip()], style="", width=19) for each in taken]
-    return [head, *lines, Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
+    return [head, *_outcomes(taken), Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
+
+
+def _outcomes(taken: Sequence[Change]) -> Iterator[RenderableType]:
+    """A line for each, and one for what is left of many that came out alike."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for each in taken:
+        alike = each.outcome, each.why
+        seen[alike] += 1
+        if seen[alike] <= _EXAMPLES:
+            told = f"{each.what.removeprefix('restore ')}   {each.why}".rstrip()
+            yield Block(f"  {each.outcome.replace('-', ' ')}", [told], style="", width=19)
+    rest = sum(max(number - _EXAMPLES, 0) for number in seen.values())
+    if rest:
+        yield Text(f"  and {rest:,} more (--json lists all)", style="dim")
 
 
 def render_undo_dry_run(
-    action: str, todo: Sequence[str], kept: Sequence[Kept], lines: tuple[str, str], *, also_files: bool
+    action: str,
+    todo: Sequence[str],
+    lost: Sequence[str],
+    kept: Sequence[Kept],
+    lines: tuple[str, str],
+    *,
+    also_files: bool,
 ) -> list[RenderableType]:
-    """`lines`: what to type with and without deleted files; `also_files`: they were asked for, too."""
+    """`lost`: what cannot be undone; `lines`: what to type with and without deleted files; `also_files`: they were asked for."""
     restore, undo = lines
     number = len(todo) + (len(kept) if also_files else 0)
-    if not number and not kept:
+    if not number and not kept and not lost:
         first = Text(f"nothing is left to take back of {action}", style="green")
         return [first, Text(), Command("to look at the host", "zombiescope scan")]
-    head = f"dry run: nothing was changed; {_changes(number)} of {action} would be taken back"
-    parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo), Text()]
+    would = (
+        f"{_changes(number)} of {action} would be taken back" if number else f"nothing of {action} would be taken back"
+    )
+    never = f"; {_changes(len(lost))} cannot be undone" if lost else ""
+    head = f"dry run: nothing was changed; {would}{never}"
+    parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo)]
+    parts += [*(Text(f"  cannot be undone: {line}") for line in lost), Text()]
+    if not number:
+        return [*parts, *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
     do_it = Command("to do it", restore if also_files else undo)
     if not kept:
         return [*parts, do_it]

@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.audit_json import render_audit
 from zombiescope.presenters.commands import HERE, Asked, apply_command
 from zombiescope.presenters.document import Dated, Json, document
-from zombiescope.presenters.now_json import render_shown_finding, told_frees, undo_words
+from zombiescope.presenters.now_json import render_shown_finding, render_unknowns, told_frees, undo_words
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.plan_text import apart_lines, headline
 from zombiescope.remedies.plan import Plan, Step
@@ -37,10 +37,12 @@ def render_remedies(
             "verify": "sudo zombiescope verify",
         },
         "elsewhere": asked.is_elsewhere,
-        "actions": past["actions"] if past else [],
+        "actions": past["actions"] if past else [],  # `actions_total` is null where it is not known what was done
         "actions_total": past["total"] if past else None,
     }
     told = [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
+    # What a step cannot foresee, the step itself says.
+    body["unknowns"] = render_unknowns([*([plan] if isinstance(plan, Gap) else ()), *gaps])
     return document("remedies/1", seen, body, [*told, *gaps])
 
 
@@ -90,6 +92,7 @@ def render_services(seen: Dated, audit: Audit | Gap, findings: Iterable[Finding]
     """The bad ones first, then those of which nobody can tell, then the rest."""
     if isinstance(audit, Gap):
         body: Json = {"at": seen.taken_at, "subject": None, "units": [], "findings": [], "counts": None}
+        body["unknowns"] = render_unknowns([audit.about("units"), *gaps])
         return document("services/1", seen, body, [audit.about("units"), *gaps])
     body = {
         "at": seen.taken_at,
@@ -116,6 +119,7 @@ def render_services(seen: Dated, audit: Audit | Gap, findings: Iterable[Finding]
     if not audit.was_systemd_asked:
         why = "systemd was not asked: what is enabled is known, what loops now is not"
         more.append(Gap("units[].restarts", why, "zombiescope serve, as root on the host"))
+    body["unknowns"] = render_unknowns([*more, *gaps])
     return document("services/1", seen, body, [*more, *gaps])
 
 

@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.facts.self_check import SelfCheck, Status
+from zombiescope.presenters.figures import Column, Fitting
+from zombiescope.presenters.layout import Block, Command
 
+_COLUMNS = (
+    Column("what", is_number=False),
+    Column("here", is_number=False),
+    Column("how, or why not", is_number=False, least_width=16),
+)
 _STYLES = {Status.WORKS: "green", Status.PARTLY: "yellow", Status.NO: "magenta"}
 
 
@@ -25,7 +31,7 @@ def render_self_check_text(seen: SelfCheck) -> list[RenderableType]:
         _table(seen),
         Text(),
         *_help(seen),
-        Text.assemble(("next     ", "bold"), _next(seen)),
+        _next(seen),
     ]
 
 
@@ -42,17 +48,14 @@ def _reach(seen: SelfCheck) -> str:
     return "zombies can be counted, not seen one by one"
 
 
-def _table(seen: SelfCheck) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=True)
-    table.add_column("what", no_wrap=True)
-    table.add_column("here", no_wrap=True)
-    table.add_column("how, or why not", overflow="fold")
+def _table(seen: SelfCheck) -> Fitting:
+    rows: list[list[str | Text]] = []
     for part in seen.parts:
         told = part.by or ""
         if part.gap:
             told = f"{told}: {part.gap.reason}" if told else part.gap.reason
-        table.add_row(Text(part.use), Text(part.status.value, style=_STYLES[part.status]), Text(told))
-    return table
+        rows.append([part.use, Text(part.status.value, style=_STYLES[part.status]), told])
+    return Fitting(_COLUMNS, rows)
 
 
 def _help(seen: SelfCheck) -> list[RenderableType]:
@@ -61,17 +64,15 @@ def _help(seen: SelfCheck) -> list[RenderableType]:
     for part in seen.parts:
         if part.gap and part.gap.hint:
             helped.setdefault(part.gap.hint, []).append(part.use)
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=9, no_wrap=True)
-    grid.add_column(overflow="fold")
-    for hint, uses in helped.items():
-        grid.add_row(Text("to gain", style="bold"), Text(f"{'; '.join(uses)}: {hint}"))
-    return [grid, Text()] if helped else []
+    blocks = [Block("to gain", [f"{'; '.join(uses)}: {hint}"]) for hint, uses in helped.items()]
+    return [*blocks, Text()] if helped else []
 
 
-def _next(seen: SelfCheck) -> str:
+def _next(seen: SelfCheck) -> Command:
     if seen.part("files").by is None:
-        return "mount the memory cgroups, or run it in the host's own root: zombiescope self-check"
+        return Command("mount the memory cgroups, or run it in the host's own root, then", "zombiescope self-check")
     if not seen.is_root:
-        return "sudo zombiescope self-check   (what root would add)"
-    return "zombiescope autopsy" if seen.part("exact").by or seen.part("kcore").by else "zombiescope scan"
+        return Command("to see what root would add", "sudo zombiescope self-check")
+    if seen.part("exact").by or seen.part("kcore").by:
+        return Command("to see each zombie", "zombiescope autopsy")
+    return Command("to count the zombies", "zombiescope scan")

@@ -5,10 +5,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Protocol
 
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown_text
 
-_UNIT = """\
+_CLOSED = """\
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+KeyringMode=private
+"""
+"""To agent and recorder alike; the reaper must reach the files of others."""
+
+_UNIT = (
+    """\
 [Unit]
 Description=Zombiescope agent: births, deaths and zombies of memory cgroups
 After=local-fs.target
@@ -56,17 +73,9 @@ PrivateDevices=yes
 # Of all devices this one is left, for reading; ProtectKernelLogs= would take it away.
 BindReadOnlyPaths=-/dev/kmsg
 DeviceAllow=/dev/kmsg r
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-KeyringMode=private
+"""
+    + _CLOSED
+    + """\
 RemoveIPC=yes
 UMask=0027
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
@@ -82,6 +91,7 @@ SystemCallFilter=bpf perf_event_open
 [Install]
 WantedBy=multi-user.target
 """
+)
 
 
 def render_unit(program: str) -> str:
@@ -134,6 +144,70 @@ WantedBy=multi-user.target
 
 def render_reaper_unit(program: str) -> str:
     return _REAPER.format(program=program)
+
+
+_RECORDER = (
+    """\
+[Unit]
+Description=Zombiescope recorder: rolling profiles of every core, kept in a ring
+After=local-fs.target
+StartLimitIntervalSec=3600
+StartLimitBurst=10
+
+[Service]
+# Off until it is enabled. Values: [profile] of /etc/zombiescope.toml. What a kill leaves behind is picked up by the next start.
+Type=exec
+ExecStart={program} profile record --service
+Restart=on-failure
+RestartSec=10
+TimeoutStopSec=60
+StateDirectory=zombiescope
+StateDirectoryMode=0750
+# It bounds itself (most_cpu_percent); this is for the worst. On a host where everything waits for a core its samples wait in the
+# kernel's rings.
+MemoryHigh=384M
+MemoryMax=512M
+CPUQuota=20%
+CPUWeight=20
+IOWeight=20
+Nice=5
+OOMScoreAdjust=500
+TasksMax=16
+LimitNOFILE=65536
+# CAP_PERFMON: samples. CAP_SYSLOG: names of kernel functions, and the kernel's log. CAP_DAC_READ_SEARCH: symbols of programs.
+# CAP_SYS_PTRACE: what other users' processes have mapped, to name their functions. It is a strong one: without it only the
+# functions of root's own programs have names.
+CapabilityBoundingSet=CAP_PERFMON CAP_SYSLOG CAP_DAC_READ_SEARCH CAP_SYS_PTRACE
+AmbientCapabilities=
+NoNewPrivileges=yes
+# captures = "DIR" elsewhere needs ReadWritePaths=DIR.
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateDevices=yes
+BindReadOnlyPaths=-/dev/kmsg
+DeviceAllow=/dev/kmsg r
+# Nothing leaves this host.
+PrivateNetwork=yes
+"""
+    + _CLOSED
+    + """\
+UMask=0077
+RestrictAddressFamilies=AF_UNIX AF_INET AF_NETLINK
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallFilter=~process_vm_readv process_vm_writev pidfd_getfd
+SystemCallFilter=perf_event_open
+
+[Install]
+WantedBy=multi-user.target
+"""
+)
+
+
+def render_recorder_unit(program: str) -> str:
+    return _RECORDER.format(program=program)
 
 
 _SLICE = """\
@@ -199,9 +273,24 @@ def _drop_in(unit: str, what: str) -> str:
     return f"/etc/systemd/system/{unit}.d/zombiescope-{what}.conf"
 
 
-def render_config(values: Mapping[str, object], thresholds: Mapping[str, object], origins: Mapping[str, str]) -> str:
+class Table(Protocol):
+    @property
+    def values(self) -> Mapping[str, object]: ...
+    @property
+    def origins(self) -> Mapping[str, str]: ...
+
+
+def render_config(
+    values: Mapping[str, object],
+    thresholds: Mapping[str, object],
+    origins: Mapping[str, str],
+    profile: Table | None = None,
+) -> str:
     """`origins`: of a threshold under `thresholds.NAME`; what has none is a default."""
     lines = ["[agent]", *(_line(name, value, origins.get(name)) for name, value in values.items())]
+    if profile is not None:
+        lines += ["", "[profile]"]
+        lines += [_line(name, value, profile.origins.get(name)) for name, value in profile.values.items()]
     lines += ["", "[thresholds]"]
     lines += [_line(name, value, origins.get(f"thresholds.{name}")) for name, value in thresholds.items()]
     return "\n".join(lines) + "\n"
@@ -209,5 +298,5 @@ def render_config(values: Mapping[str, object], thresholds: Mapping[str, object]
 
 def _line(name: str, value: object, origin: str | None) -> str:
     # The name of a file is a stranger's: a line break in it must not become a line of this one.
-    told = shown((origin or "default").encode("utf-8", "surrogateescape"))
+    told = shown_text(origin or "default")
     return f"{f'{name} = {json.dumps(value)}':<40} # {told}"

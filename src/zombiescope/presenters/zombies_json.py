@@ -14,7 +14,7 @@ from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
-from zombiescope.presenters.autopsy_json import render_totals
+from zombiescope.presenters.autopsy_json import render_holder, render_totals
 from zombiescope.presenters.columns import render_column, render_numbers
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.figures import duration, size
@@ -166,7 +166,7 @@ def _split(path: bytes) -> tuple[str, str]:
 
 
 def _holder(body: Body) -> str | None:
-    return next((pin.holder for pin in body.zombie.pins if pin.holder is not None), None)
+    return next((pin.holder.said for pin in body.zombie.pins if pin.holder is not None), None)
 
 
 class _Freed:
@@ -268,12 +268,12 @@ def _pin(pin: Pin, page: int) -> Json:
         "sampled": pin.sampled,
         "mapped": pin.mapped,
         "dirty": pin.dirty,
-        "holder": pin.holder,
+        **render_holder(pin.holder),
     }
 
 
 def _holders(pins: tuple[Pin, ...]) -> list[str]:
-    held = list(dict.fromkeys(pin.holder for pin in pins if pin.holder is not None))
+    held = list(dict.fromkeys(pin.holder.said for pin in pins if pin.holder is not None))
     if held or not pins:
         return held
     if any(_file_of(pin) is not None for pin in pins):

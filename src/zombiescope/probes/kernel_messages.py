@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind, NicStep, ResetReason
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, shown_text
 
 _PREFIX = re.compile(
     r"(?P<driver>[A-Za-z0-9_-]{1,32}) (?P<bus>[0-9A-Za-z:._-]{1,40})"
@@ -188,6 +188,6 @@ def parse_line(at: float, raw: bytes) -> LogEvent | None:
                 text,
                 cpu=int(said["cpu"]) if said.get("cpu") else None,
                 seconds=float(said["seconds"]) if said.get("seconds") else None,
-                task=shown((said.get("task") or "").encode("utf-8", "surrogateescape")),
+                task=shown_text(said.get("task") or ""),
             )
     return parse_nic_line(at, line, text)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, shown_text
 from zombiescope.facts.workloads import Starter, Workload
 
 MANIFEST_BYTES = 1 << 20
@@ -184,4 +184,4 @@ def _list(value: Any) -> list[Any]:
 
 def _word(value: Any, otherwise: str = "") -> str:
     """Printable, and no longer than anybody reads."""
-    return otherwise if value is None else shown(str(value).encode("utf-8", "surrogateescape"))[:300]
+    return otherwise if value is None else shown_text(str(value))[:300]

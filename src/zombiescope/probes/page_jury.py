@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import PinnedFile, Proof
-from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.facts.zombies import HeldBy, Pin, PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Figures, FoundFile, measure
 from zombiescope.kernel.resident_window import PAGES, ResidentWindow
 from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
+from zombiescope.probes.processes import who_is
 
 _SECONDS_UNTIL_STATISTICS_ARE_TRUE = 2.1  # the kernel adds them up every two seconds at the latest
 _LARGEST_GROUP = 256
@@ -50,7 +50,7 @@ class Jury:
         self._hierarchy = hierarchy
         self._window = window
         self._cpus = _online_cpus(host)
-        self._names: dict[int, str] = {}
+        self._known: dict[int, HeldBy] = {}
         self._is_exact: bool | None = None
 
     def decide(self, hits: Sequence[Hit]) -> tuple[list[PinnedFile], Counter[bytes]]:
@@ -110,7 +110,7 @@ class Jury:
             path_in_fs = path_in_fs.removesuffix(b" (deleted)")
         if path_in_fs is not None and not path_in_fs.startswith(b"/"):
             path_in_fs = b"/" + path_in_fs  # memfd, SysV and shared anonymous memory, as /proc/PID/maps writes them
-        holder = None if candidate.holder is None else self._name(candidate.holder)
+        holder = None if candidate.holder is None else self._who(candidate.holder)
         pin = Pin(
             hit.kind,
             found.path,
@@ -124,14 +124,10 @@ class Jury:
         )
         return PinnedFile(hit.parent, pin, proof, () if candidate.holder is None else (candidate.holder,))
 
-    def _name(self, process: int) -> str:
-        if process not in self._names:
-            try:
-                name = shown(self._host.read(b"/proc/%d/comm" % process).removesuffix(b"\n"))
-            except OSError:  # it ended meanwhile
-                name = "?"
-            self._names[process] = f"pid {process} ({name})"
-        return self._names[process]
+    def _who(self, process: int) -> HeldBy:
+        if process not in self._known:
+            self._known[process] = who_is(self._host, process)
+        return self._known[process]
 
     def _mapped(self, parent: bytes) -> Figures:
         values = self._stat(parent)

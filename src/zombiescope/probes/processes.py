@@ -6,8 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
+
+_START_TICKS = 19
+"""Among the fields behind the name."""
 
 
 class ProcessState(NamedTuple):
@@ -15,6 +19,8 @@ class ProcessState(NamedTuple):
     state: str
     """One letter, as ps prints it: Z ended and not reaped, X on its way out."""
     parent: int
+    start_ticks: int | None = None
+    """Since boot."""
 
 
 def read_processes(host: Host, fact: str) -> list[int] | Gap:
@@ -34,4 +40,24 @@ def parse_stat(text: bytes) -> ProcessState | None:
     parent = number(fields[1]) if len(fields) > 1 else None
     if not opening or not closing or parent is None:
         return None
-    return ProcessState(name, fields[0].decode("ascii", "replace"), parent)
+    started = number(fields[_START_TICKS]) if len(fields) > _START_TICKS else None
+    return ProcessState(name, fields[0].decode("ascii", "replace"), parent, started)
+
+
+def who_is(host: Host, process: int) -> HeldBy:
+    """What is known of it; less where it has ended meanwhile."""
+    try:
+        state = parse_stat(host.read(b"/proc/%d/stat" % process))
+    except OSError:
+        state = None
+    return HeldBy(process) if state is None else HeldBy(process, state.name, state.start_ticks, _group(host, process))
+
+
+def _group(host: Host, process: int) -> bytes | None:
+    """The path that a manager of services gave it: systemd's own on v1, the only one on v2."""
+    try:
+        rows = [line.split(b":", 2) for line in host.read(b"/proc/%d/cgroup" % process).splitlines()]
+    except OSError:
+        return None
+    by_name = {row[1]: row[2] for row in rows if len(row) == 3}
+    return by_name.get(b"name=systemd", by_name.get(b""))

@@ -13,6 +13,7 @@ from zombiescope.profiler.drawing.documents import render_capture, render_flame,
 from zombiescope.profiler.stacks.capture import Selection
 
 Query = Mapping[str, str]
+USUAL_SIDE = "usual"
 _ROWS = 50
 _MOST_TEXT = 200
 
@@ -45,12 +46,18 @@ class ProfileApi:
             case _:
                 return None
 
+    def _selection(self, query: Query) -> Selection:
+        """The usual side is the kernel's, as in the commands; both where nothing was sampled there."""
+        if query.get("side") != USUAL_SIDE:
+            return selection(query)
+        return selection({**query, "side": "kernel" if self._opened.capture.kernel_samples else "both"})
+
     def _heat_map(self, query: Query) -> dict[str, Any]:
-        found = pipeline.ask_heat_map(self._opened, selection(query), rows=_ROWS, column_seconds=1.0)
+        found = pipeline.ask_heat_map(self._opened, self._selection(query), rows=_ROWS, column_seconds=1.0)
         return render_heat_map(found, self._opened.name, self._opened.capture)
 
     def _flame(self, query: Query) -> dict[str, Any]:
-        chosen = selection(query)
+        chosen = self._selection(query)
         if "before" not in query:
             found = pipeline.ask_flame_graph(self._opened, chosen)
         else:

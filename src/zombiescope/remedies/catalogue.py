@@ -20,13 +20,17 @@ from zombiescope.remedies.recipes.own_slice import propose_own_slice
 from zombiescope.remedies.recipes.reclaim_parent import propose_reclaim_parent
 from zombiescope.remedies.recipes.remove_segments import propose_remove_segments
 from zombiescope.remedies.recipes.rewrite_shared_files import propose_rewrite_shared_files
+from zombiescope.remedies.recipes.stop_container import propose_stop_container
 from zombiescope.remedies.recipes.stop_looping_unit import propose_stop_looping_unit
 from zombiescope.remedies.recipes.stop_maker import propose_stop_maker
+from zombiescope.remedies.recipes.stop_workload import propose_stop_workload
 from zombiescope.remedies.recipes.swap_in import propose_swap_in
 from zombiescope.remedies.recipes.vendor_reaper import propose_vendor_reaper
 from zombiescope.remedies.situation import Draft, Situation
 
 RECIPES: tuple[Callable[[Situation], Iterator[Draft]], ...] = (
+    propose_stop_workload,
+    propose_stop_container,
     propose_stop_maker,
     propose_limit_restarts,
     propose_stop_looping_unit,

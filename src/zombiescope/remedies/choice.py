@@ -7,13 +7,14 @@ files need no lever of their own.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import Action, actions_on, is_in_swap_cache
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import raw
 from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Expected
 
@@ -31,6 +32,8 @@ class Lever(NamedTuple):
     inode: int | None = None
     device: str | None = None
     """`major:minor`, of a file; None where stat(2) tells another one."""
+    process: int | None = None
+    """Whose end it is, where a process holds."""
 
 
 class Held(NamedTuple):
@@ -90,8 +93,9 @@ def _lever(action: Action, pin: Pin, parent: bytes) -> Lever:
     if action in (Action.DROP_FILE, Action.DELETE_FILE) and pin.path is not None:
         return Lever(action, pin.path, pin.inode, None if pin.fstype in OWN_NUMBERS else pin.device)
     name = pin.path if pin.path is not None else pin.path_in_fs
-    who = pin.holder or (shown(name) if name is not None else f"the holder of its {pin.kind} memory")
-    return Lever(action, who.encode("utf-8", "surrogateescape"))
+    if pin.holder is not None:
+        return Lever(action, raw(pin.holder.said), process=pin.holder.process)
+    return Lever(action, name if name is not None else raw(f"the holder of its {pin.kind} memory"))
 
 
 def least_harm_first(lever: Lever) -> tuple[int, bytes, int]:
@@ -124,6 +128,31 @@ def is_certain(pin: Pin, attached: int) -> bool:
             return False
 
 
+_OF_A_POD = re.compile(rb"/pods/([0-9a-f-]{32,36})/(?:volumes/(kubernetes\.io~[^/]+)/)?")
+_LOGS_OF_A_POD = re.compile(rb"/pods/[^/]+_([0-9a-f-]{32,36})/[^/]+/[0-9]+\.log")
+_KEPT_VOLUMES = (b"empty-dir", b"secret", b"projected", b"configmap", b"downward-api")
+"""Those that end with their pod; any other may be somebody's data, and stays."""
+
+
+def goes_with_pods(pin: Pin, uids: frozenset[str]) -> bool:
+    """What holds a zombie is a file that kubelet removes when it removes the pod: an emptyDir's, a log."""
+    name = pin.path if pin.path is not None else pin.path_in_fs
+    if name is None or is_of_disk(pin):
+        return False
+    log = _LOGS_OF_A_POD.search(name)
+    if log:
+        return log[1].decode() in uids
+    found = _OF_A_POD.search(name)
+    if found is None or found[1].decode() not in uids:
+        return False
+    return found[2] is None or found[2].removeprefix(b"kubernetes.io~") in _KEPT_VOLUMES
+
+
+def is_of_disk(pin: Pin) -> bool:
+    """A block device's own page: what a file system keeps about its files."""
+    return pin.fstype == "bdev"
+
+
 class Reckoning:
     """Pulls levers one set after the other and says what each set frees."""
 
@@ -146,6 +175,28 @@ class Reckoning:
     def would_free(self, levers: Iterable[Lever]) -> Expected:
         """The same, and nothing is pulled."""
         return self._reckoned(self._going(self._pulled | set(levers)))
+
+    def goes_with(self, pods: frozenset[str]) -> Expected:
+        """What the end of these pods frees: whose every pin is a file that goes with them. Nothing is pulled. A page of the disk's
+        own about such a file may go with it or stay: who has one beside is counted among those that can go."""
+        held_by_files = [held for held in self._left if any(goes_with_pods(pin, pods) for pin in held.body.pins)]
+        perhaps = [
+            held
+            for held in held_by_files
+            if all(goes_with_pods(pin, pods) or is_of_disk(pin) for pin in held.body.pins)
+        ]
+        going = [held for held in perhaps if not any(map(is_of_disk, held.body.pins))]
+        sure = [held for held in going if not any(pin.sampled for pin in held.body.pins)]
+        if len(going) - len(sure) > _UNSURE_ALLOWED * len(going):
+            why = "more files hold them than were looked at one by one, and not all may go with the pods"
+            return Expected(None, None, len(perhaps), why)
+        pages = sum(pages_of(held.body.zombie) for held in sure)
+        why = (
+            "pages of the disk's own hold them too, which go with the files or stay"
+            if len(perhaps) > len(going)
+            else ""
+        )
+        return Expected(len(sure), pages * self._page_bytes, len(perhaps), why)
 
     def _going(self, pulled: set[Lever]) -> list[Held]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]

@@ -164,6 +164,7 @@ class Expected(NamedTuple):
     up_to: int
     """No more zombies than these can go."""
     why_unknown: str = ""
+    """Why it cannot be known, or why more may go than is known."""
 
 
 class Step(NamedTuple):
@@ -215,7 +216,7 @@ class Plan(NamedTuple):
     @property
     def foreseen(self) -> int:
         """Zombies that go, as far as that is known; those of a step that stands in for another are counted there."""
-        return sum(step.expected.zombies_freed or 0 for step in self.steps if step.expected and not step.instead_of)
+        return sum(step.expected.zombies_freed or 0 for step in self.own_steps if step.expected and not step.instead_of)
 
     @property
     def perhaps(self) -> int:

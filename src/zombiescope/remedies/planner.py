@@ -37,7 +37,8 @@ def propose(
     """Any of autopsy and audit may be missing: then nothing is proposed that would have to be guessed."""
     present = frozenset(finding.id for finding in diagnosis.findings if finding.verdict is Verdict.PRESENT)
     growing = tuple(maker for maker, _ in activity.growing)
-    makers = tuple(dict.fromkeys((*growing, *activity.makers, *_makers(audit))))
+    looping = tuple(loop.maker for loop in activity.pods.loops) if activity.pods else ()
+    makers = tuple(dict.fromkeys((*growing, *activity.makers, *looping, *_makers(audit))))
     bodies = every = autopsy.bodies if autopsy else ()
     if not (every_zombie or _POPULATION in present):
         bodies = tuple(body for body in bodies if body.maker in makers)
@@ -68,7 +69,8 @@ def _still_written(bodies: tuple[Body, ...], activity: Activity) -> frozenset[by
 
 def _makers(audit: Audit | None) -> tuple[str, ...]:
     loops = audit.loops if audit else ()
-    return tuple(unit_maker(loop.name) for loop in loops if loop.kind in ("unit", "inside"))
+    named = (unit_maker(loop.name) for loop in loops if loop.kind in ("unit", "inside"))
+    return (*named, *(loop.name for loop in loops if loop.kind == "pod"))
 
 
 def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
@@ -80,6 +82,8 @@ def _numbered(situation: Situation) -> tuple[tuple[Step, ...], int]:
             continue
         names.add(draft.name)
         expected = _expected(reckoning, draft) if draft.pulls else None
+        if draft.pods:
+            expected = reckoning.goes_with(draft.pods)
         steps.append(
             Step(
                 len(steps) + 1,

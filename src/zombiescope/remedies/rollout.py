@@ -15,6 +15,23 @@ from zombiescope.diagnosis.fleet_health import Sickness
 
 SHARES = (0.05, 0.25, 1.0)
 """After the first node: of the cohort, healed when the wave is through."""
+REMEDIES = {
+    "unneeded-agent": "stop-unit",
+    "crash-looping-unit": "stop-unit",
+    "looping-container": "stop-workload",
+    "image-risk": "limit-restarts",
+    "zombie-growth": "stop-maker",
+    "visible-leak": "remove-directories",
+    "pinned-page-cache": "reclaim-parent",
+    "pinned-shared-memory": "delete-file",
+    "pinned-swap": "swap-in",
+    "pinned-writeback": "flush",
+    "cpu-throttling": "raise-cpu-limit",
+    "memory-shortage": "give-memory",
+    "cpu-steal": "move-host",
+    "real-time-hog": "lower-priority",
+}
+"""What usually helps against each finding; what is done is decided on the node, by its own plan."""
 _ORIGINS = ("unneeded-agent", "crash-looping-unit", "looping-container", "image-risk", "zombie-growth")
 
 
@@ -29,6 +46,11 @@ class CohortPlan(NamedTuple):
     findings: tuple[tuple[str, int], ...]
     """What its sick nodes have, and how many of them: the origin first."""
     waves: tuple[Wave, ...]
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Against what was found, the origin first; empty where no finding has one."""
+        return tuple(dict.fromkeys(REMEDIES[name] for name, _ in self.findings if name in REMEDIES))
 
     @property
     def nodes(self) -> int:

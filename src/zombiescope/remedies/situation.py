@@ -15,6 +15,7 @@ from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
+from zombiescope.facts.pods import PodsSeen
 from zombiescope.remedies.choice import Choices, Lever, least_harm_first, may_be_deleted
 from zombiescope.remedies.plan import Change, ReclaimWay, Risk, Undo
 
@@ -26,6 +27,10 @@ class Activity(NamedTuple):
     """Known to have made zombies, beside the units that loop now."""
     growing: tuple[tuple[str, str | None], ...] = ()
     """Makers that were seen to leave more, most first, each with the timer that starts it."""
+    looping: tuple[str, ...] = ()
+    """Makers whose units were seen to loop and have left zombies, most first."""
+    pods: PodsSeen | None = None
+    """Pods of this node, and which of them loop; None where there are none."""
     since: float | None = None
     """When the window began, in seconds since the epoch: what holds a zombie born since is still in use."""
 
@@ -52,7 +57,8 @@ class Situation(NamedTuple):
         """What loops now: who leaves most first, whoever shouts louder."""
         loops = self.audit.loops if self.audit else ()
         growing = {maker for maker, _ in self.activity.growing}
-        return sorted(loops, key=lambda loop: (unit_maker(loop.name) not in growing, -self.left_by(loop)))
+        services = [loop for loop in loops if loop.kind != "pod"]  # a cluster's are its own: `activity.pods`
+        return sorted(services, key=lambda loop: (unit_maker(loop.name) not in growing, -self.left_by(loop)))
 
     def left_by(self, loop: Loop) -> int:
         unit = self.unit(loop.name)
@@ -79,6 +85,8 @@ class Draft(NamedTuple):
     """Whom it is against."""
     instead_of: tuple[str, ...] = ()
     """Names of drafts that free the same zombies at a higher price."""
+    pods: frozenset[str] = frozenset()
+    """Uids of pods that end with it, and their files with them."""
 
 
 _OF_A_CGROUP = (ReclaimWay.MEMORY_RECLAIM, ReclaimWay.MEMORY_HIGH, ReclaimWay.FORCE_EMPTY)

@@ -56,6 +56,13 @@ def _sweeps(host: Host) -> Teller:
     return SweepsTeller(host)
 
 
+def _pods(host: Host) -> Teller | None:
+    from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy  # noqa: PLC0415
+    from zombiescope.watching.pods import PodsTeller, has_pods  # noqa: PLC0415
+
+    return PodsTeller(host, read_memory_hierarchy(host)) if has_pods(host) else None
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("nic_resets", 5.0, _nic_resets),
     Probe("cores", 1.0, _cores),
@@ -63,4 +70,5 @@ PROBES: tuple[Probe, ...] = (
     Probe("polls", 5.0, _polls),
     Probe("reclaim", 10.0, _reclaim),
     Probe("sweeps", 1.0, _sweeps),
+    Probe("pods", 10.0, _pods),
 )

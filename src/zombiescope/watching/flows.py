@@ -9,9 +9,11 @@ from zombiescope.analysis.ledger import Accounts
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, FlowsSeen, Lifecycle, MakerFlow
+from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
+from zombiescope.watching.pods import names_now
 from zombiescope.watching.watch import Quiet
 
 FACT = "flows"
@@ -27,7 +29,8 @@ class FlowsWatch(Quiet):
     def __init__(self, host: Host, hierarchy: Hierarchy | Gap) -> None:
         self._host, self._beside = host, beside_recording(host)
         self._start = host.monotonic()
-        self._accounts = Accounts()
+        self._pods: dict[str, str] = {}
+        self._accounts = Accounts(self._pods)
         self._tier, self._lost = "", 0
         self._ledger: Ledger | Gap = _NOT_HERE
         if isinstance(hierarchy, Gap):
@@ -52,6 +55,7 @@ class FlowsWatch(Quiet):
         if isinstance(ledger, Gap):
             return {"gap": list(ledger)}
         self.look()
+        self._name_pods()
         seconds, counts = self._host.monotonic() - self._start, dict(self._accounts.counts)
         if any(each.balance > 0 for each in counts.values()):
             self._beside.wait(SECONDS_OF_AN_ORDINARY_DEATH)  # those on their way arrive meanwhile
@@ -67,6 +71,12 @@ class FlowsWatch(Quiet):
         ranked = [list(flow) for flow in flows[:_MOST_MAKERS]]
         at = self._host.wall_clock()
         return {"at": at, "seconds": seconds, "tier": str(ledger.tier), "makers": ranked, "lost": self._lost}
+
+    def _name_pods(self) -> None:
+        """Births come before a pod's logs: what was booked by its uid is its workload's."""
+        if any(maker.startswith(POD_PREFIX) for maker in self._accounts.counts):
+            self._pods.update(names_now(self._beside).makers)
+            self._accounts.rename({f"{POD_PREFIX}{uid}": maker for uid, maker in self._pods.items()})
 
     def _take(self, events: Lifecycle) -> None:
         self._accounts.add(events.flows, events.other)

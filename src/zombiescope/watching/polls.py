@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch how long the network's softirqs wait for their core, for ever: long waits are seen one by one at any load; short ones are
-stamped all the time while they are few, a slice of the time while they are many, so that stamps cost no more than their share."""
+"""Watch how long the network's softirqs, and threads that poll in their place, wait for their core, for ever: long waits are seen
+one by one at any load; short ones are stamped all the time while they are few, a slice of the time while they are many, so that
+stamps cost no more than their share."""
 
 from __future__ import annotations
 
@@ -78,13 +79,29 @@ class PollsWatch:
         if before is None:
             return
         if look.looks == before.looks:
-            raise ObservationError("cannot follow the network's softirqs", "the core of its clock went away", "")
+            raise ObservationError(
+                "cannot follow the network's softirqs",
+                "the core of its clock went away",
+                "it is tried again in five minutes",
+            )
         step = poll_step(before, look)
         self._steps.append(step)
         while self._steps and look.at - self._steps[0].at > _MINUTES * _MINUTE:
             self._steps.popleft()
         self._count(step)
         self._pace(step)
+
+    @property
+    def threads(self) -> int:
+        """That poll the network in the softirq's place and are followed."""
+        return self._last.threads if self._last else 0
+
+    @property
+    def gap(self) -> Gap | None:
+        if self._last is None or self._last.threads_found <= self._last.threads:
+            return None
+        found, followed = self._last.threads_found, self._last.threads
+        return Gap("softirq.threads", f"{found:,} threads poll the network, of which {followed:,} are followed")
 
     def tail(self) -> PollTail | None:
         """None before two looks."""
@@ -104,9 +121,12 @@ class PollsWatch:
         found = []
         for core in self._last.cores:
             steps = [each for step in self._steps for each in step.cores if each.core == core.core]
-            if not any(each.runs or each.open_wait for each in steps):
+            if not any(each.number or each.open_wait for each in steps):
                 continue
-            waits = _lengths([length for each in steps for length in each.waits], (each.waited for each in steps))
+            short = [length for each in steps for length in each.thread_waits]
+            waits = _lengths(
+                [length for each in steps for length in each.waits], (each.waited for each in steps), short
+            )
             polls = _lengths([length for each in steps for length in each.polls], (each.polled for each in steps))
             since = self._steps[0].at - self._steps[0].seconds
             if core.waits.longest_at is not None and core.waits.longest_at >= since:
@@ -134,9 +154,9 @@ class PollsWatch:
     def _count(self, step: PollStep) -> None:
         worst = worst_core(step)
         for name, cores in (("all", step.cores), ("worst", (worst,) if worst else ())):
-            waits = [each for core in cores for each in core.waits]
+            waits = [each for core in cores for each in (*core.waits, *core.thread_waits)]
             polls = [each for core in cores for each in core.polls]
-            number = sum(core.runs for core in cores)
+            number = sum(core.number for core in cores)
             waited, polled = added(core.waited for core in cores), added(core.polled for core in cores)
             if any(waited[:SHORT_BUCKETS]):
                 self._shape[name] = waited
@@ -151,11 +171,12 @@ class PollsWatch:
                 self.late.append((step.at, core))
 
     def _pace(self, step: PollStep) -> None:
-        """Stamps cost each softirq: all the time while they are few, else a slice."""
+        """Stamps cost each softirq, and each poll: all the time while they are few, else a slice. How often threads poll is not
+        known without stamps, so beside threads it is always a slice."""
         if step.seconds <= 0:
             return
         share = self._cost * sum(core.runs for core in step.cores) / step.seconds
-        if share <= STAMP_SHARE / (1 if self._following.is_stamping else 2):
+        if share <= STAMP_SHARE / (1 if self._following.is_stamping else 2) and not self.threads:
             self._following.stamp()
             return
         self._following.rest()
@@ -178,9 +199,11 @@ def _p999(steps: list[PollStep]) -> float:
     return max((one_in_a_thousand(waits, max(seconds, _MINUTE)) for waits in by_core.values()), default=0.0)
 
 
-def _lengths(lengths: Sequence[tuple[float, int]], stamped: Iterable[Buckets]) -> Times:
+def _lengths(
+    lengths: Sequence[tuple[float, int]], stamped: Iterable[Buckets], short: Sequence[tuple[float, int]] = ()
+) -> Times:
     buckets = list(added(stamped)[:SHORT_BUCKETS])
-    for mean, count in lengths:
+    for mean, count in (*lengths, *short):
         place = max(int(mean * 1e6).bit_length(), 0)
         buckets.extend([0] * (place + 1 - len(buckets)))
         buckets[place] += count
@@ -214,7 +237,7 @@ class PollsTeller(Teller):
             *_histograms(POLL_WAIT, POLL_WAIT_POWERS, watch.waits),
             *_histograms(POLL_RUN, POLL_RUN_POWERS, watch.runs),
         )
-        return Reading(samples, remembered, happened=self._late(), histograms=histograms)
+        return Reading(samples, remembered, watch.gap, self._late(), histograms)
 
     def fill(self, case: Case) -> Case:
         tail = self._watch.tail()

@@ -33,7 +33,7 @@ LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
 OFFLINE_FIELDS = (*LIVE_FIELDS, "processes")
 
 FACT = "services"
-_NOT_HERE = Gap(FACT, "nothing runs in a folder, and no recording kept its services", "run it on the host")
+_NOT_HERE = Gap(FACT, "nothing runs in a folder, and this recording kept no services", "run it on the host")
 _GARBLED = Gap(FACT, "the recorded services are not in a form we know", "record the host again")
 _ELSEWHERE = Gap(FACT, "the services of a host mounted elsewhere cannot be asked", "run it on that host")
 _HOUR = 3600.0
@@ -216,6 +216,8 @@ class ServicesWatch(Quiet):
         needs = {unit.name: unit for unit in audit.units}
         loops = []
         for loop in audit.loops:
+            if loop.kind == "pod":
+                continue  # told by the watch of pods
             unit = needs.get(loop.name)
             delay = unit.policy.delay_seconds if unit else None
             every = _every(loop.name, live, seconds, delay)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-from zombiescope.analysis.maker import Makers, unit_maker
+from zombiescope.analysis.maker import NO_PODS, Makers, unit_maker
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import Vitals
@@ -18,6 +18,7 @@ from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 from zombiescope.probes.readers.systemd_state import read_systemd_state
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 from zombiescope.watching.cores import CoresWatch
+from zombiescope.watching.pods import names_now
 
 _LOOK_SECONDS = 0.1
 
@@ -37,7 +38,8 @@ class Subject:
             return None if self.makers or self.maker or self.below or self.zombie is not None else all_zombies(host)
         if self.zombie is not None:
             return sum(zombie.id == self.zombie for zombie in walk.zombies)
-        name = Makers().of
+        pods = names_now(host).makers if any(b"pod" in zombie.path for zombie in walk.zombies) else NO_PODS
+        name = Makers(pods).of
         return sum(self._wants(name(zombie.path), zombie.parent) for zombie in walk.zombies)
 
     def _wants(self, maker: str, parent: bytes) -> bool:

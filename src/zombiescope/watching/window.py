@@ -21,6 +21,7 @@ from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
 from zombiescope.watching.cores import LOOKS_PER_SECOND, DetailedCoresWatch
 from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.nics import NicsWatch, place_nics
+from zombiescope.watching.pods import PodsWatch
 from zombiescope.watching.pressure import WholePressureWatch
 from zombiescope.watching.services import Auditing, ServicesWatch
 from zombiescope.watching.softirq import DetailedSoftirqWatch
@@ -58,6 +59,8 @@ class Scene(NamedTuple):
     """For the lab alone: what user space wrote to the kernel's log counts as the kernel's."""
     flows: FlowsWatch | None = None
     """Births and deaths that were watched from before."""
+    pods: PodsWatch | None = None
+    """The same of pods."""
 
 
 class Looking(Filling):
@@ -118,6 +121,11 @@ SUBJECTS: tuple[Subject, ...] = (
         "services",
         lambda scene: ServicesWatch(scene.host, scene.hierarchy, scene.audit),
         lambda case, seen: case._replace(services=seen),
+    ),
+    subject(
+        "pods",
+        lambda scene: scene.pods or PodsWatch(scene.host, scene.hierarchy),
+        lambda case, seen: case._replace(pods=seen),
     ),
     subject(
         "flows",

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zombiescope.errors import UsageError
-from zombiescope.facts.names import shown
 from zombiescope.host.safe_open import open_regular
 from zombiescope.pipeline import profile_events
-from zombiescope.profiler.formats.capture_heading import LEAD, MOST_HEADING_BYTES, Span, read_span
+from zombiescope.profiler.files.beside import read_beside
+from zombiescope.profiler.files.ring import between
+from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
+from zombiescope.profiler.formats.summary_document import Reason, read_document, reasons_in
 
 Json = dict[str, Any]
 Query = Mapping[str, str]
@@ -45,7 +45,7 @@ def listed(folder: bytes | None) -> Json:
 
 
 def _row(stored: Any) -> Json:
-    about, span = stored.about, _span(stored.path)
+    about, span, reasons = stored.about, _span(stored.path), reasons_in(read_document(read_beside(stored.path) or b""))
     begin, end, samples = (span.begin, span.end, span.samples) if span else (None, None, None)
     return {
         "name": stored.name,
@@ -58,36 +58,30 @@ def _row(stored: Any) -> Json:
         "source": about.source if about else None,
         "host": about.host if about else None,
         "ring": bool(about and about.ring),
-        "triggered": about.ring if about and about.ring else None,
+        "triggered": _why(reasons) or None,
         "is_damaged": about is None,
     }
 
 
-SUFFIX = b".zscap"
-
-
 def marks(folder: bytes | None, since: float, until: float) -> list[list[object]]:
-    """Captures of that time: begin, end, name and whether something was the reason for it. Without numpy, for a time axis."""
-    found: list[list[object]] = []
-    names = []
-    if folder is not None:
-        with suppress(OSError):
-            names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
-    for name in names[-_MOST:]:
-        span = _span(os.path.join(folder or b"", name))
-        if span and span.begin is not None and span.begin <= until and (span.end or span.begin) >= since:
-            found.append([span.begin, span.end, shown(name[: -len(SUFFIX)]), bool(span.ring)])
-    return found
+    """Captures of that time: begin, end, name, whether something was the reason to keep it, and what. Without numpy, for a time
+    axis."""
+    kept = between(folder, since, until, _MOST) if folder is not None else []
+    return [[one.span.begin, one.span.end, one.name, bool(one.reasons), _why(one.reasons)] for one in kept]
+
+
+def _why(reasons: Sequence[Reason]) -> str:
+    """The weightiest, in words."""
+    best = max(reasons, key=lambda one: one.weight, default=None)
+    return "" if best is None else f"{best.kind}: {best.words}"
 
 
 def _span(path: bytes) -> Span | None:
     """None: it cannot be read, or is damaged."""
     try:
         with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
-            lead = file.read(LEAD.size)
-            _, length = LEAD.unpack(lead)
-            return read_span(lead + file.read(min(length, MOST_HEADING_BYTES)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error):
+            return span_of_file(file)
+    except DAMAGE:
         return None
 
 

@@ -42,20 +42,10 @@ def _of_time(of: Remembered, path: str) -> Question | None:
 
     def answer(query: Mapping[str, str]) -> Json:
         from zombiescope.errors import ObservationError  # noqa: PLC0415 (in a child)
-        from zombiescope.pipeline import page_cores, page_events, page_time  # noqa: PLC0415
 
         assert of.state is not None
         try:
-            if path == "series":
-                return page_time.series(of.state, of.thresholds)
-            ask = {
-                "range": page_time.range_of,
-                "events": page_events.events,
-                "compare": page_events.compare,
-                "follows": page_events.follows,
-                "cores": page_cores.cores,
-            }[path]
-            found = ask(of.state, query)
+            found = _asked(path)(of.state, query) if path != "series" else _series(of.state, of.thresholds)
             if path == "events":
                 kept = captures.marks(of.captures, found["from"], found["to"])
                 lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
@@ -66,6 +56,27 @@ def _of_time(of: Remembered, path: str) -> Question | None:
             return {"schema": f"zombiescope.{path}/1", **_EMPTY, "gaps": [gap]}
 
     return answer
+
+
+def _asked(path: str) -> Callable[[bytes, Mapping[str, str]], Json]:
+    """Each question loads what it needs alone: a zoom is answered sooner than the others could be loaded."""
+    if path == "range":
+        from zombiescope.pipeline.page_time import range_of  # noqa: PLC0415
+
+        return range_of
+    if path == "cores":
+        from zombiescope.pipeline.page_cores import cores  # noqa: PLC0415
+
+        return cores
+    from zombiescope.pipeline import page_events  # noqa: PLC0415
+
+    return {"events": page_events.events, "compare": page_events.compare, "follows": page_events.follows}[path]
+
+
+def _series(state: bytes, thresholds: Thresholds) -> Json:
+    from zombiescope.pipeline.page_time import series  # noqa: PLC0415
+
+    return series(state, thresholds)
 
 
 _NO_HISTORY = {"fact": "series", "reason": "no history is kept", "hint": "zombiescope agent keeps one"}

@@ -108,7 +108,7 @@ class Shelf:
         assert child is not None
         self._selector.unregister(child.descriptor)
         took = time.monotonic() - self._began
-        said = child.end(kill=kill)
+        said = child.hand_over(kill=kill)
         if said is None:
             self._failed(
                 f"it took longer than {_MOST_SECONDS:.0f} s" if kill else "the process that looked ended early"
@@ -123,23 +123,23 @@ class Shelf:
         self.why = why
         self._next = time.monotonic() + self._pace.least_seconds
 
-    def _lay_down(self, said: bytes) -> None:
-        head, _, rest = said.partition(b"\n")
-        about = json.loads(head)
+    def _lay_down(self, said: bytearray) -> None:
+        """Part after part from its end, each gone from there before the next is taken: an agent has no room for it twice."""
+        ends = said.index(b"\n")
+        about = json.loads(said[:ends])
         self.why = str(about.pop("why", ""))
         if self.why:
             return
-        kept: dict[str, Kept] = {}
-        stories: list[tuple[int, bytes]] = []
-        place = 0
-        for name, length, etag in about.pop("parts"):
-            body = rest[place : place + length]
-            place += length
+        self._kept, self._stories = {}, []
+        for name, length, etag in reversed(about.pop("parts")):
+            body = bytes(memoryview(said)[len(said) - length :])
+            del said[len(said) - length :]
             if name == _STORIES:
-                stories.append((int(etag), body))
+                self._stories.append((int(etag), body))
             else:
-                kept[name] = Kept(body, etag)
-        self._kept, self._stories, self.about = kept, stories, about
+                self._kept[name] = Kept(body, etag)
+        self._stories.reverse()
+        self.about = about
 
 
 def laid_out(

@@ -43,8 +43,9 @@ class Source(Protocol):
 
 
 class Site:
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, heavy: tuple[str, ...] = HEAVY) -> None:
+        """`heavy`: the documents on its shelf."""
+        self._source, self._heavy = source, heavy
 
     def drop_late(self, now: float) -> None:
         self._source.shelf.drop_late(now)
@@ -65,7 +66,7 @@ class Site:
         if name == "now":
             found = self._source.now()
             return found if isinstance(found, Apart) else self._kept(found)
-        if name in HEAVY:
+        if name in self._heavy:
             self._source.shelf.want()
             return self._kept(self._source.shelf.get(name))
         if name == "zombie":
@@ -111,7 +112,7 @@ class Site:
         shelf = self._source.shelf
         status = "making" if shelf.is_making else "refused" if shelf.why else "idle"
         heavy = {}
-        for name in HEAVY:
+        for name in self._heavy:
             kept = shelf.get(name)
             state = "ready" if kept and status != "making" else status
             heavy[name] = {

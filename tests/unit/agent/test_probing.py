@@ -127,6 +127,20 @@ def test_a_probe_that_takes_long_is_asked_less_often(host: Host, monkeypatch: py
     assert each.due == 100.0 + 1.0 / probing.MOST_SHARE
 
 
+def test_opening_a_probe_does_not_put_off_its_next_reading(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(step=0.0)
+    monkeypatch.setattr(probing, "time", clock)
+
+    def opening(_: Host) -> Scripted:
+        clock.now += 3.0  # a program that the kernel checks and compiles, once
+        return Scripted(ONE)
+
+    each, told = one(host, opening)
+    each.run(100.0)
+    assert told.runs[0][1].seconds == 3.0
+    assert each.due == 110.0
+
+
 def test_a_probe_that_had_to_wait_is_asked_in_time(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "time", Clock(step=1.0, share=0.0001))
     each, told = one(host, lambda _: Scripted(ONE))

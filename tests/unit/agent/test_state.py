@@ -238,6 +238,7 @@ def fullest_readings() -> dict[str, Reading]:
         "polls": Reading((*samples(POLL_WAIT_P999, 1), *samples(POLL_STAMPED, 1)), histograms=polls),
         "reclaim": Reading((*reclaim, *samples(MAJOR_FAULTS, 1), *samples(THROTTLED, 1), *samples(THROTTLED_SHARE, 1))),
         "sweeps": Reading(samples(SWEEPERS, 1)),
+        "pods": Reading(),
         "restarts": Reading(samples(UNIT_RESTARTS, MOST_UNITS)),
     }
 

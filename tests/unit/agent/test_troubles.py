@@ -11,7 +11,7 @@ def test_a_trouble_that_lasts_is_said_once_and_its_end_too() -> None:
     shown: dict[str, Gap | None] = {}
     troubles = Troubles(shown.__setitem__, shown.__delitem__)
     assert troubles.lasts("history", None) is None
-    assert troubles.lasts("history", Gap("history", "full")) == "history: full; the agent goes on observing"
+    assert troubles.lasts("history", Gap("history", "full")) == "history: full; the agent keeps observing"
     assert troubles.lasts("history", Gap("history", "full")) is None
     assert shown == {"history": Gap("history", "full")}
     assert troubles.lasts("history", Gap("history", "read-only")) is not None

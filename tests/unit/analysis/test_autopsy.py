@@ -7,7 +7,7 @@ from zombiescope.analysis.autopsy import derive_autopsy, instances_of
 from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy
 from zombiescope.facts.cgroups import CountSource, MemoryUse, Residuals
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 
 
 def tmpfs(path: bytes = b"/dev/shm/f") -> Pin:
@@ -54,7 +54,7 @@ def test_totals_and_agreement() -> None:
 
 
 def test_the_totals_do_not_free_by_deletion_what_a_program_still_uses() -> None:
-    used = tmpfs()._replace(holder="pid 7")
+    used = tmpfs()._replace(holder=HeldBy(7))
     found = derive_autopsy(walk(zombie(1, b"/a/x", used), zombie(2, b"/a/y", tmpfs())), None, None).totals
     assert dict(found.freed_by) == {Action.DELETE_FILE: 1}
     assert dict(found.freed_together) == {(Action.RESTART_PROCESS, Action.DELETE_FILE): 1}

@@ -16,7 +16,7 @@ from zombiescope.analysis.freeing import (
     remedies_on,
     ways_out,
 )
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
+from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Zombie
 
 
 def pin(kind: PinKind, path: bytes | None = None, *, sampled: bool = False, mapped: int = 0, dirty: int = 0) -> Pin:
@@ -77,7 +77,7 @@ def test_page_cache_and_tmpfs_take_both_levers() -> None:
 
 def test_a_file_in_memory_that_a_program_uses_goes_when_both_let_go() -> None:
     """Deleting alone frees nothing while it is open, and loses what is still written."""
-    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder="pid 7 (writer)")
+    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder=HeldBy(7, b"writer"))
     assert remedies(used) == (
         Remedy(Action.RESTART_PROCESS, "pid 7 (writer)", together=True),
         Remedy(Action.DELETE_FILE, "/dev/shm/a", together=True),
@@ -108,8 +108,8 @@ def test_nothing_seen_means_wait() -> None:
 
 @pytest.mark.parametrize("first", list(PinKind))
 @pytest.mark.parametrize("second", list(PinKind))
-@pytest.mark.parametrize("holder", [None, "pid 7 (writer)"])
-def test_the_totals_count_what_the_rows_say(first: PinKind, second: PinKind, holder: str | None) -> None:
+@pytest.mark.parametrize("holder", [None, HeldBy(7, b"writer")])
+def test_the_totals_count_what_the_rows_say(first: PinKind, second: PinKind, holder: HeldBy | None) -> None:
     pins = (pin(first, b"/file")._replace(holder=holder), pin(second, b"/other"))
     ways, row = ways_out([actions for each in pins for actions in needs_of(each)]), remedies(*pins)
     actions = {remedy.action for remedy in row}
@@ -120,7 +120,7 @@ def test_the_totals_count_what_the_rows_say(first: PinKind, second: PinKind, hol
 
 
 def test_where_the_zombie_is_not_seen_a_file_in_use_still_takes_both() -> None:
-    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder="pid 7 (writer)")
+    used = pin(PinKind.TMPFS, b"/dev/shm/a")._replace(holder=HeldBy(7, b"writer"))
     assert remedies_on(used, b"/a") == remedies(used)
 
 

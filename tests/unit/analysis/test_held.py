@@ -12,10 +12,14 @@ from zombiescope.analysis.held import (
 )
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import DeadCgroupSocket, DeletedTask, DeletedTasks, PageFreePins, SocketCandidates
-from zombiescope.facts.zombies import Holder, Pages, Pin, PinKind, References, Zombie
+from zombiescope.facts.zombies import HeldBy, Holder, Pages, Pin, PinKind, References, Zombie
 
 NAMELESS = Pin(PinKind.OTHER, None, None, None, None, None, None, sampled=False)
 FILE = Pin(PinKind.TMPFS, b"/t", b"/t", "tmpfs", "0:5", 3, 1, sampled=False)
+
+
+def said(pin: Pin) -> str | None:
+    return pin.holder and pin.holder.said
 
 
 def zombie(*pins: Pin, rest: int | None = 1) -> Zombie:
@@ -35,7 +39,7 @@ def kinds(found: Zombie) -> list[PinKind]:
 def test_a_holder_takes_the_place_of_the_nameless_reference() -> None:
     (found,) = explain([zombie(FILE, NAMELESS)], [socket()])
     assert kinds(found) == [PinKind.TMPFS, PinKind.SOCKET]
-    assert found.pins[1].holder == r"pid 4711 (x\x0ay), unix socket 5"
+    assert said(found.pins[1]) == r"pid 4711 (x\x0ay), unix socket 5"
     assert not is_unexplained(found)
 
 
@@ -58,7 +62,7 @@ def test_holders_of_others_and_pins_that_are_explained_change_nothing() -> None:
 
 def test_an_unreaped_task_says_who_should_reap_it() -> None:
     (found,) = explain([zombie(NAMELESS)], [Holder(77, PinKind.TASK, 12, b"job", 3, 0, "")])
-    assert found.pins[0].holder == "pid 12 (job), to be reaped by pid 3"
+    assert said(found.pins[0]) == "pid 12 (job), to be reaped by pid 3"
 
 
 def test_shared_memory_without_a_name_is_asked_for_and_given_its_holder() -> None:
@@ -69,8 +73,8 @@ def test_shared_memory_without_a_name_is_asked_for_and_given_its_holder() -> Non
     asked = files_in_question([zombie(memfd), zombie(FILE), zombie(unlinked), zombie(mapped), zombie(clean)])
     assert set(asked) == {("0:1", 9), ("0:5", 3), ("0:5", 8)}
     assert asked["0:5", 8] == b"libc.so"
-    named, unlinked_too = with_file_holders([zombie(memfd), zombie(unlinked)], {("0:1", 9): "pid 5 (x)"})
-    assert named.pins[0].holder == "pid 5 (x)"
+    named, unlinked_too = with_file_holders([zombie(memfd), zombie(unlinked)], {("0:1", 9): HeldBy(5, b"x")})
+    assert said(named.pins[0]) == "pid 5 (x)"
     assert unlinked_too.pins[0].holder is None
 
 
@@ -91,7 +95,7 @@ def test_without_the_kernels_lists_tasks_are_shared_out_by_former_path() -> None
 def test_without_the_kernels_lists_a_socket_proves_its_zombie_by_id() -> None:
     dead = DeadCgroupSocket(9, "tcp", "a", "b", 555, (42,))
     (found,) = explain([zombie(NAMELESS)], holders_beside_pages([zombie(NAMELESS)], beside(sockets=(dead,))))
-    assert found.pins[0].holder == "pid 42, tcp socket 555"
+    assert said(found.pins[0]) == "pid 42, tcp socket 555"
 
 
 def test_refused_readers_give_no_holders() -> None:

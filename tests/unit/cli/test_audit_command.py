@@ -75,7 +75,7 @@ def test_text_leads_with_the_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
     status, out, _ = run(capfd, "audit", "--root", str(plant(tmp_path, NODE)))
     assert status == 0
     words = " ".join(out.split())
-    assert out.startswith(f"the folder {tmp_path}: an agent is enabled that has nothing to serve: ecs.service (")
+    assert out.startswith(f"the folder {tmp_path}: an agent with nothing to serve is enabled: ecs.service (")
     assert (
         "and may be restarted for ever (critical): ecs.service: Restart=on-failure with 5 delays of 10 s (50 s) do not fit"
         in words

@@ -137,7 +137,7 @@ def test_help_is_what_the_flag_prints(command: str, capsys: Capture) -> None:
 
 def test_help_alone_inside_and_mistyped(capsys: Capture) -> None:
     assert main(["help"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("to read about one: zombiescope help COMMAND")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("to read about a command: zombiescope help COMMAND")
     assert main(["help", "lab", "zombies"]) == 0
     assert capsys.readouterr().out.startswith("Usage: zombiescope lab zombies ")
     for words, hint in (

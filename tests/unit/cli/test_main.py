@@ -181,6 +181,7 @@ def seed_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_pipeline, "observe", bug)
 
 
+@pytest.mark.seeds_a_bug
 @pytest.mark.parametrize("flags", [[], ["--debug"]])
 def test_the_last_words_of_a_bug_do_not_command_the_terminal(
     flags: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
@@ -194,6 +195,7 @@ def test_the_last_words_of_a_bug_do_not_command_the_terminal(
     assert not set("\x1b\x07") & set(capsys.readouterr().err)
 
 
+@pytest.mark.seeds_a_bug
 def test_a_bug_is_one_line_and_its_traceback_a_file(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +211,7 @@ def test_a_bug_is_one_line_and_its_traceback_a_file(
     assert "Traceback" in kept[0].read_text()
 
 
+@pytest.mark.seeds_a_bug
 def test_debug_prints_the_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     seed_a_bug(monkeypatch)
     assert main(["--debug", "scan"]) == 70

@@ -24,6 +24,7 @@ from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.prometheus_rules import render_rules
@@ -110,7 +111,7 @@ def a_cause_is_ruled_out_with_its_reason(seen: Case, found: Diagnosis) -> None:
 def whoever_is_named_is_named_once(seen: Case, found: Diagnosis) -> None:
     del seen
     if found.maker:
-        assert found.maker.removeprefix("unit:") in found.verdict, (found.maker, found.verdict)
+        assert maker_said(found.maker) in found.verdict, (found.maker, found.verdict)
 
 
 def the_stock_is_one_number(seen: Case, found: Diagnosis) -> None:

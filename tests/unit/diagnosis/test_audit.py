@@ -164,7 +164,11 @@ def test_loops_of_a_live_host(tmp_path: Path) -> None:
     }
     found = audit(
         tmp_path, {}, live=live, inner_restarts={"inside.service": 9, "quiet.service": 1}, window_restarts={"nightly.service": 1},
-        containers=(RestartingContainer("docker", "web", 12, "/x"), RestartingContainer("kubelet", "once", 1, "/y")),
+        containers=(
+            RestartingContainer("docker", "web", 12, "/x", 995.0, is_running=False),
+            RestartingContainer("kubelet", "once", 1, "/y"),
+            RestartingContainer("docker", "healed", 12, "/z", 100.0, is_running=True),
+        ), now=1000.0,
     )  # fmt: skip
     assert [(loop.name, loop.kind) for loop in found.loops] == [
         ("crash.service", "unit"),

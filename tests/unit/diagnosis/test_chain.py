@@ -57,7 +57,7 @@ def test_a_real_time_task_explains_the_shortage_it_makes() -> None:
     hog = RealTimeTask(9, "spin", "rr", 99, 9.9)
     found = diagnose(case(cores=cores(user=10.0), real_time=real_time(hog)))
     assert found.chains == (("cpu-shortage", "real-time-hog"),)
-    assert "zombies are not the cause (12)" in found.verdict
+    assert "zombies are not the cause (only 12)" in found.verdict
 
 
 def test_zombies_that_are_many_are_never_said_to_be_innocent() -> None:
@@ -130,4 +130,4 @@ def test_a_wave_beside_an_old_stock_of_another_does_not_come_before_it() -> None
     left = {"unit:spool.service": ("tmpfs", 3_000), "pod:a": ("page_cache", 30)}
     found = diagnose(case(3_030, left=left, grown=30, flows=flows(("pod:a", 30, 30, 0))))
     assert (found.origin, found.maker) == ("pinned-shared-memory", "unit:spool.service")
-    assert "grew by 30 in 10 s, made by pod:a" in found.verdict
+    assert "30 more in 10 s, made by pod a" in found.verdict

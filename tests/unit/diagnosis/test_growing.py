@@ -56,7 +56,7 @@ def test_noise_a_fall_and_a_steady_count_are_no_growth() -> None:
 def test_growth_stands_in_the_first_line_whatever_else_is_wrong() -> None:
     seen = flows(("unit:new.service", 40, 40, 0))
     found = diagnose(case(3_040, left={"unit:old.service": ("page_cache", 3_000)}, grown=40, flows=seen))
-    assert "grew by 40 in 10 s, made by unit:new.service" in found.verdict
+    assert "40 more in 10 s, made by new.service" in found.verdict
     assert "nothing was seen to make more" not in found.verdict
     assert makers_that_grow(case(40, grown=28, flows=seen)) == ("unit:new.service",)
 
@@ -107,7 +107,7 @@ def test_a_loop_that_left_a_handful_while_we_looked_is_not_said_to_leave_nothing
     found = diagnose(case(20, grown=6, flows=seen, services=services(loop("a.service", 6, every_seconds=1.5))))
     assert (found.origin, found.maker) == ("crash-looping-unit", "unit:a.service")
     assert "not a leak" not in found.verdict
-    assert "grew by 6 in 10 s, made by unit:a.service; too short to tell" in found.verdict
+    assert "6 more in 10 s, made by a.service; too short to tell" in found.verdict
 
 
 def blind_loop(every: float, *, grown: int, restarts: int = 2_300) -> Case:
@@ -138,7 +138,7 @@ def test_a_loop_out_of_step_or_with_too_few_restarts_is_not_named_for_the_count(
 
 def test_a_loop_whose_deaths_nobody_watched_is_not_said_to_release_none() -> None:
     said = diagnose(blind_loop(2.0, grown=0)).verdict
-    assert "whether its deaths are released could not be watched" in said
+    assert "whether the kernel releases its dead could not be watched" in said
     assert "seen to be released" not in said
 
 

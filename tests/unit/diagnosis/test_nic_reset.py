@@ -42,8 +42,8 @@ def test_a_starved_poll_is_critical_and_says_queue_core_and_delay() -> None:
     finding = judged(kernel_log=log((60, STARVED)), nic_counters=counters())
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
     assert finding.summary == (
-        "once in the last day, because its poll was starved of its core (1 of them); last: queue 5 of eth0, its poll on CPU 11 "
-        "not run for 6.4 s"
+        "once in the last day, because its poll was starved of its core: queue 5 of eth0, polled on CPU 11, which did not run "
+        "for 6.4 s"
     )
     assert {item.fact: item.value for item in finding.evidence}["nic_reset[eth0].napi_cpu"] == 11
     assert {item.at for item in finding.evidence if "reason" in item.fact} == {NOW - 60}

@@ -38,7 +38,7 @@ def finding(wanted: str, seen: Case) -> Finding:
 def test_a_pin_is_told_where_it_holds_enough_of_enough_zombies(wanted: str, kind: str) -> None:
     found = finding(wanted, case(3000, left={"unit:a.service": (kind, 2700), "unit:b.service": ("anon", 300)}))
     assert found.verdict is Verdict.PRESENT
-    assert "unit:a.service" in found.summary
+    assert "made by a.service" in found.summary
     assert {item.fact: item.value for item in found.evidence}[f"pinned.{kind}"] == 2700
     assert found.remedies
 

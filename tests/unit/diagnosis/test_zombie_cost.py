@@ -59,7 +59,7 @@ def test_a_slow_sweep_is_present_with_its_slowest_file_and_its_sweepers() -> Non
     seen = SweepersSeen(1_700_000_010.0, 10.0, (kubelet, Sweeper("containerd", 1, 0.0, 0.0)))
     finding = judge_costly_sweep(case(snapshot(68_440, 240, sweep=SLOW))._replace(sweepers=seen))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
-    assert "memory.numa_stat (1.90 s)" in finding.summary
+    assert "memory.numa_stat (1.9 s)" in finding.summary
     values = {item.fact: item.value for item in finding.evidence}
     assert values["sweeper[kubelet].share"] == 0.065
     assert values["pays_for_zombies"] == "reading statistics"
@@ -78,7 +78,7 @@ def test_a_walk_is_long_on_a_core_for_hardly_a_page() -> None:
     finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=WALK))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
     assert finding.summary == (
-        "reclaim (limit) ran 16 times, 0.25 s of CPU each (longest 0.40 s), took 40% of a core and gave back 0 pages, over "
+        "reclaim (limit) ran 16 times, 250 ms of CPU each (longest 400 ms), took 40% of a core and gave back 0 pages, over "
         "19,800 zombies: 12.6 us per zombie and call, for 0 pages"
     )
     long = reclaim(2, 0, 6.1, 3.2)

@@ -15,6 +15,7 @@ from tests.unit.execution.machine import build, seen, step, workshop
 
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.surprise import SurpriseError
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host import removal
 from zombiescope.host.files_in_use import InUse
 from zombiescope.remedies import plan
@@ -70,7 +71,9 @@ def test_without_leases_an_unread_process_may_have_it(
     monkeypatch.setattr(removal, "_lease", lambda *_: False)
     first = (root / "dev/shm/5").stat()
     key = (f"{os.major(first.st_dev)}:{os.minor(first.st_dev)}", first.st_ino)
-    monkeypatch.setattr("zombiescope.execution.grip.files_in_use", lambda _: InUse({key: "pid 7 (program)"}, unread))
+    monkeypatch.setattr(
+        "zombiescope.execution.grip.files_in_use", lambda _: InUse({key: HeldBy(7, b"program")}, unread)
+    )
     _, executor = workshop(root, tmp_path / "state")
     assert "in use by pid 7 (program)" in executor.run(seen(root, DELETE)).note
     assert sorted(path.name for path in (root / "dev/shm").iterdir()) == left

@@ -84,7 +84,7 @@ def test_what_is_lost_is_said_and_has_another_exit_code(tmp_path: Path) -> None:
     root = build(tmp_path / "root")
     error = fails(root, tmp_path / "state", FileMachine, MASK, seen(root, DELETE), VANISHED)
     assert error.exit_code == 5
-    assert "delete files 1 files" in error.why
+    assert "delete 1 file" in error.why
     assert "zombiescope undo one --yes" in error.hint
     assert not (root / "etc/systemd/system/a.service").is_symlink(), "what can come back came back"
 

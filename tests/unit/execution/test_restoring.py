@@ -101,7 +101,7 @@ def test_the_command_says_what_is_lost_and_exits_with_5_until_it_is_back(tmp_pat
     restore = f"zombiescope undo one --restore --yes --state {state}"
     assert main(words) == 0
     dry = capsys.readouterr().out.splitlines()
-    assert dry[0] == "dry run: nothing was changed; 2 changes of one would be taken back"
+    assert dry[0] == "dry run: nothing was changed; 1 change of one would be taken back; 1 change cannot be undone"
     assert dry[-1] == f"to do it: zombiescope undo one --yes --state {state}"
     assert f"  /dev/shm/5   copy: {state}/actions/one/kept/01-000000" in dry
     assert main([*words, "--yes"]) == 5
@@ -133,7 +133,7 @@ def test_what_has_no_copy_stays_lost(tmp_path: Path, capsys: Capture) -> None:
     deleted(root, state)
     assert main(["undo", "--state", str(state), "--restore", "--yes"]) == 5
     out = capsys.readouterr().out
-    assert "cannot-be-undone delete files 1 files   no copy was kept" in out
+    assert "cannot be undone delete 1 file   no copy was kept" in out
     assert (root / "dev/shm/5").exists()
 
 
@@ -141,7 +141,7 @@ def test_cached_memory_that_was_let_go_is_no_loss(tmp_path: Path, capsys: Captur
     root, state = build(tmp_path / "root"), tmp_path / "state"
     deleted(root, state, DROP)
     assert main(["undo", "--state", str(state), "--yes"]) == 0
-    assert "nothing-to-do    drop files 1 files   only cached memory was let go" in capsys.readouterr().out
+    assert "nothing to do    drop 1 file   only cached memory was let go" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path, capsys: Capture) 
     state = tmp_path / "state"
     deleted(build(tmp_path / "root"), state).journal.add("later", v=2)
     assert main(["actions", "--state", str(state)]) == 0
-    assert "it is of version 2" in capsys.readouterr().out
+    assert "its format is version 2" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.facts.names import quiet, quiet_lines, shown, unshown, zombies_said
+from zombiescope.facts.names import quiet, quiet_lines, raw, shown, shown_text, unshown, zombies_said
 
 HOSTILE = (
     b"\x1b[31mred\x1b[0m",
@@ -83,3 +83,9 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
 
 def test_lines_stay_lines() -> None:
     assert quiet_lines("a\tb\nc\u00a0d \x1b[2J") == "a\tb\nc\u00a0d \\x1b[2J"
+
+
+def test_half_a_pair_of_utf_16_from_a_stranger_s_json_is_shown_and_comes_back() -> None:
+    text = "a\ud800b\udcff\n"
+    assert shown_text(text) == r"a\xed\xa0\x80b\xff\x0a"
+    assert unshown(shown_text(text)) == raw(text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.plain import of_plain, to_plain
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 
 
 class Both(NamedTuple):
@@ -22,9 +22,10 @@ class Both(NamedTuple):
 
 
 _COUNT = st.none() | st.integers(0, 1 << 62)
+_HOLDERS = st.builds(HeldBy, _COUNT, st.binary(), _COUNT, st.none() | st.binary(), _COUNT, _COUNT, st.text("abc"))
 _PINS = st.builds(
     Pin, st.sampled_from(PinKind), st.none() | st.binary(), st.none() | st.binary(), st.none() | st.text("abc"),
-    st.none() | st.just("0:23"), _COUNT, _COUNT, st.booleans(), _COUNT, _COUNT, st.none() | st.just("pid 1"),
+    st.none() | st.just("0:23"), _COUNT, _COUNT, st.booleans(), _COUNT, _COUNT, st.none() | _HOLDERS,
 )  # fmt: skip
 _PAGES = st.builds(Pages, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT)
 _REFERENCES = st.builds(References, _COUNT, _COUNT, st.integers(0, 9), _COUNT, _COUNT)
@@ -48,9 +49,30 @@ def test_what_goes_through_json_comes_back(both: Both) -> None:
 
 
 def test_every_name_is_cleaned_and_nothing_else() -> None:
-    pin = Pin(PinKind.TMPFS, b"/home/tmpfs/x", None, "tmpfs", "0:1", 7, 1, sampled=False, holder="tmpfs")
+    pin = Pin(PinKind.TMPFS, b"/home/tmpfs/x", None, "tmpfs", "0:1", 7, 1, sampled=False, holder=HeldBy(7, b"tmpfs"))
     kept = to_plain(pin, Pin, lambda name: name.replace(b"tmpfs", b"user1"))
-    assert kept == ["tmpfs", "/home/user1/x", None, "user1", "0:1", 7, 1, False, None, None, "user1"]
+    holder = [7, "user1", None, None, None, None, ""]
+    assert kept == ["tmpfs", "/home/user1/x", None, "user1", "0:1", 7, 1, False, None, None, holder]
+
+
+@pytest.mark.parametrize(
+    ("text", "holder"),
+    [
+        ("pid 12, to be reaped by pid 1", HeldBy(12, reaper=1)),
+        ("pid 13", HeldBy(13)),
+        ("nobody that is known, unix socket 5", HeldBy(None, socket=5, family="unix")),
+        ("pid 4 (a) b), tcp or udp socket 7", HeldBy(4, socket=7, family="tcp or udp")),
+    ],
+)
+def test_a_holder_that_was_kept_as_a_sentence_is_read(text: str, holder: HeldBy) -> None:
+    assert of_plain(text, HeldBy) == holder
+    assert of_plain(None, HeldBy | None) is None
+
+
+@pytest.mark.parametrize("text", ["", "pid x", "pid 1" * 99, 7, {}, "pid 99999999999999999999999"])
+def test_what_was_never_kept_as_a_holder_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="holder"):
+        of_plain(text, HeldBy)
 
 
 _GAP = {"Gap": ["zombies", "refused", ""]}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import product
 from math import comb
 
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fleets.worlds import world
 
-from zombiescope.analysis.cohorts import compare
+from zombiescope.analysis.cohorts import MOST_COHORTS, PAIRS, compare
 from zombiescope.analysis.exact_test import Table, false_discovery, fisher_p, odds_ratio, stratified
+from zombiescope.diagnosis.fleet_health import say_verdict
 
 
 def by_counting(table: Table) -> float:
@@ -85,10 +87,43 @@ def test_labels_with_the_same_nodes_cannot_be_told_apart() -> None:
 def test_small_cohorts_say_too_few() -> None:
     nodes = [{"zone": "rare" if number < 3 else "usual"} for number in range(100)]
     found = compare(nodes, [number < 3 for number in range(100)])
-    assert (((("zone", "rare"),), 3)) in found.too_small
+    assert ((("zone", "rare"),), 3, 3) in found.too_small
     assert not any(cause.cohort.labels == (("zone", "rare"),) for cause in found.causes)
 
 
 @pytest.mark.parametrize("sick", [[], [False] * 20, [True] * 20])
 def test_nothing_to_compare_is_no_cause(sick: list[bool]) -> None:
     assert not compare([{"zone": "ab"[number % 2]} for number in range(len(sick))], sick).causes
+
+
+def test_of_few_nodes_it_is_said_that_nothing_can_be_told() -> None:
+    nodes = [{"zone": zone, "kind": kind} for zone, kind in (("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"))]
+    found = compare(nodes, [True, True, False, False])
+    assert found.only_sick == ((("kind", "x"),),)
+    assert found.best_p > 0.01
+    said = say_verdict(found)
+    assert said.startswith("2 of 4 nodes are sick: too few nodes to tell what sets them apart")
+    assert said.endswith("all sick nodes and no others have kind x, which may be chance")
+    assert "no label is shared" in say_verdict(compare(nodes, [True, False, False, True]))
+
+
+def test_of_enough_nodes_no_difference_is_told_as_such() -> None:
+    one = world(2, 1000, "null")
+    found = compare([node.labels for node in one.nodes], [(node.zombies or 0) >= 1000 for node in one.nodes])
+    assert found.best_p < 0.01
+    assert "no label sets them apart" in say_verdict(found)
+
+
+def test_an_explosion_of_labels_is_bounded_and_the_cause_is_still_found() -> None:
+    chance = random.Random(5)
+    nodes = [{f"label_{number}": str(chance.randrange(6)) for number in range(150)} for _ in range(600)]
+    for node in nodes:
+        node["serial"] = str(chance.random())
+    sick = [chance.random() < (0.9 if node["label_7"] == "1" and node["label_9"] == "2" else 0.02) for node in nodes]
+    found = compare(nodes, sick)
+    assert found.tested < 2 * MOST_COHORTS
+    assert PAIRS in found.left_out
+    assert "serial" in found.left_out
+    assert [frozenset(cause.cohort.labels) for cause in found.causes] == [
+        frozenset({("label_7", "1"), ("label_9", "2")})
+    ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -11,15 +12,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from zombiescope.cli.answer import JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.commands.fleet import fleet
+from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.fleet_health import judge_nodes
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.fleet import Fleet, FleetNode
+from zombiescope.presenters.doctor_report import told_remedy
+from zombiescope.presenters.fleet_json import render_csv
 from zombiescope.presenters.fleet_plan import render_ansible, render_kubernetes
-from zombiescope.remedies.rollout import CohortPlan, waves_of
+from zombiescope.presenters.fleet_text import render_nodes_text
+from zombiescope.remedies.rollout import REMEDIES, CohortPlan, waves_of
 
 RECORDED = Path(__file__).resolve().parents[2] / "machines/recorded"
 
@@ -93,6 +99,44 @@ def test_a_wrong_source_is_an_error_with_a_hint(arguments: list[str], code: int)
         run("nodes", *arguments)
     assert caught.value.exit_code == code
     assert caught.value.hint
+
+
+def test_a_document_of_another_version_is_refused_and_named(tmp_path: Path) -> None:
+    newer = {**scan("b", 2), "schema": "zombiescope.scan/2"}
+    body = run("nodes", "--from", send(tmp_path, scan("a", 1), newer), "--json").document
+    assert [node["node"] for node in body["nodes"]] == ["a"]
+    assert "zombiescope.scan/2" in next(gap["reason"] for gap in body["gaps"] if gap["fact"] == "nodes")
+
+
+def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "sent.json"
+    text = json.dumps(scan("a", 1, growth={"per_hour": "HUGE"})).replace('"HUGE"', "1e999")
+    path.write_text(text.replace('"live": 40', '"live": 1' + "0" * 400), encoding="utf-8")
+    (node,) = run("nodes", "--from", str(path), "--json").document["nodes"]
+    assert (node["growth_per_hour"], node["live"]) == (None, None)
+
+
+def test_every_number_of_a_node_is_in_text_and_table() -> None:
+    node = FleetNode("n", {"zone": "a"}, 20_000, 40, 20_040, 5.0, None, {"nic-reset": "critical"}, 61.5, 3.0, 12.0)
+    other = FleetNode("m", {"zone": "b"}, 3, 40, 43, 0.0)
+    judged = judge_nodes(Fleet(0.0, "", (node, other)), Thresholds())
+    rows = {row["node"]: row for row in csv.DictReader(render_csv(judged).splitlines())}
+    numbers = [rows["n"][name] for name in ("zombies", "live", "counted", "saturated_seconds", "resets", "restarts")]
+    assert numbers == ["20000", "40", "20040", "61.5", "3.0", "12.0"]
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(*render_nodes_text(judged, (), "--from x", 0.0), sep="\n")
+    text = console.export_text()
+    for words in ("nic-reset", "12 restarts", "3 resets", "62 s saturated"):
+        assert words in " ".join(text.split()), text
+
+
+def test_every_remedy_of_a_rollout_is_one_that_the_doctor_names() -> None:
+    assert all(told_remedy(remedy) for remedy in REMEDIES.values())
+    known = {rule.__module__.rpartition(".")[2].replace("_", "-") for rule in RULES}
+    assert {name for name in REMEDIES if not name.startswith("pinned-")} <= known
+    plan = CohortPlan((), (("unneeded-agent", 4), ("crash-looping-unit", 4), ("zombie-growth", 2)), waves_of(["a"]))
+    assert plan.remedies == ("stop-unit", "stop-maker")
+    assert "Remedy: stop-unit" in render_ansible((plan,), 60)
 
 
 def test_nothing_sent_is_no_healthy_fleet(tmp_path: Path) -> None:

@@ -65,3 +65,24 @@ def test_it_is_ended_when_it_takes_too_long_and_when_somebody_else_ends_it() -> 
     os.kill(killed.process, signal.SIGKILL)
     assert killed.end() is None
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_it_ends_with_whoever_started_it() -> None:
+    """Killed, that one cannot end it: it would go on, and hold the socket that others ask."""
+    reading, writing = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        try:
+            os.write(writing, b"%d\n" % ShortLived(asleep).process)
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    child = int(os.read(reading, 20))
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    # The pipe ends when the last one that holds it is gone.
+    assert select.select([reading], [], [], 30)[0]
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    assert child > 0

@@ -8,7 +8,7 @@ from tests.unit.kernel.raw_records import FILE, HIDDEN, SHARED, live, memcg, pin
 
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.kernel.assemble import assemble
-from zombiescope.kernel.mount_paths import Mount, MountPaths
+from zombiescope.kernel.mount_paths import Mount, MountPaths, parse_mounts
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, PinFlag, RawMemcg, RawPin
 
 _MOUNTS = MountPaths([Mount("254:0", b"/", b"/"), Mount("0:30", b"/", b"/dev/shm")])
@@ -126,7 +126,22 @@ def test_pins_of_one_file_are_added_up_and_a_partial_look_says_so() -> None:
 def test_block_devices_own_cache_is_named_by_its_device() -> None:
     cache = pin(flags=int(PinFlag.INODE), device=99, rdevice=_DISK, fstype=b"bdev")
     (named,) = only(memcg(css=2, parent=1, folios=1, lru_file=1, file=1, pins=(cache,))).pins
-    assert (named.kind, named.device, named.path_in_fs, named.fstype) == (PinKind.PAGE_CACHE, "254:0", None, "bdev")
+    assert (named.kind, named.device, named.path, named.fstype) == (PinKind.PAGE_CACHE, "254:0", None, "bdev")
+    assert (named.path_in_fs or b"").startswith(b"/dev/"), (
+        "by its name, else by its number; never as the root of a file system"
+    )
+
+
+def test_a_host_mounted_elsewhere_has_the_hosts_own_paths() -> None:
+    """With hostPath `/` at /host a file was called /host/..., which nobody finds on the node."""
+    table = b"1 0 254:0 / / rw - overlay o rw\n"
+    table += b"2 1 8:1 / /host rw - ext4 /dev/sda1 rw\n3 2 8:2 /deep /host/data rw - ext4 /dev/sdb rw\n"
+    paths = MountPaths(parse_mounts(table), b"/host")
+    assert paths.folder("8:1", b"/var/lib/kubelet") == b"/var/lib/kubelet"
+    assert paths.folder("8:2", b"/deep/x") == b"/data/x"
+    assert paths.folder("254:0", b"/etc") is None, "what is the container's own is nothing of the host's"
+    assert paths.folder("8:1", b"/data/hidden") is None
+    assert MountPaths(parse_mounts(table)).folder("8:1", b"/var") == b"/host/var"
 
 
 def test_pins_that_are_no_folios() -> None:

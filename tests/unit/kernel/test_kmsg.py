@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.kmsg import KmsgRecord, parse_record
+from zombiescope.kernel.kmsg import Dating, KmsgRecord, parse_record
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,18 @@ from zombiescope.kernel.kmsg import KmsgRecord, parse_record
     ],
 )
 def test_a_record_of_the_kernels_log(raw: bytes, record: KmsgRecord | None) -> None:
-    assert parse_record(raw, 100.0) == record
+    assert parse_record(raw, Dating(100.0)) == record
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_record_or_nothing(raw: bytes) -> None:
-    record = parse_record(raw, 0.0)
+    record = parse_record(raw, Dating(0.0))
     assert record is None or record.sequence >= 0
+
+
+def test_a_line_is_dated_by_the_drift_of_its_clock() -> None:
+    """2 s behind after 1,000,000 s: a line of now by all of it, one of the middle by half."""
+    dating = Dating(1_700_000_000.0, 2.0 / 999_998.0)
+    assert dating.on_wall(999_998.0) == pytest.approx(1_700_000_000.0 + 1_000_000.0, abs=1e-3)
+    assert dating.on_wall(499_999.0) == pytest.approx(1_700_000_000.0 + 500_000.0, abs=1e-3)
+    assert dating.on_wall(0.0) == 1_700_000_000.0

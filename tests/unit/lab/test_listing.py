@@ -81,6 +81,6 @@ def test_without_root_the_kinds_are_listed_and_the_runs_are_a_gap(capsys: Captur
     capsys.readouterr()
     code, out, err = as_nobody(lambda: main(["lab", "list"]))
     assert (code, err) == (0, "")
-    assert out.startswith("runs: not known: the lab's folders are root's\n")
+    assert out.startswith("runs: unknown: the lab's folders are root's\n")
     assert "page-cache" in out
     assert out.splitlines()[-1] == "to see the runs: sudo zombiescope lab list"

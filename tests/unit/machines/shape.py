@@ -24,7 +24,7 @@ ONE_SCREEN = 40
 _WIDE = 20_000
 _MARGIN = 16
 _JOINTS = re.compile(r"[\s/._:@=,|\\'\"-]+")
-_NEXT = re.compile(r"(?:sudo )?zombiescope [a-z]")
+NEXT = re.compile(r"(?:sudo )?zombiescope [a-z]")
 
 
 def parts_of(*arguments: str) -> Sequence[RenderableType]:
@@ -55,7 +55,7 @@ def check_shape(parts: Sequence[RenderableType], what: object) -> None:
             missing = pieces - Counter(_pieces(text))
             is_picture = isinstance(part, Row)
             assert is_picture or all(cell_len(each) > width - _MARGIN for each in missing), (what, width, missing)
-    _check_last(parts, what)
+    check_last(parts, what)
 
 
 def _pieces(text: str) -> list[str]:
@@ -63,10 +63,11 @@ def _pieces(text: str) -> list[str]:
     return [piece for piece in _JOINTS.split(text) if piece]
 
 
-def _check_last(parts: Sequence[RenderableType], what: object) -> None:
+def check_last(parts: Sequence[RenderableType], what: object) -> None:
+    """A command line that we take, whole at every width."""
     last = parts[-1]
     assert isinstance(last, Command), (what, str(last))
-    assert _NEXT.match(last.command), (what, last.command)
+    assert NEXT.match(last.command), (what, last.command)
     for width in WIDTHS:
         told = shlex.split(drawn([last], width).removeprefix(_why(last, width)).replace("\\\n", ""))
         assert told == shlex.split(last.command), (what, width, told)
@@ -84,8 +85,12 @@ def _why(last: Command, width: int) -> str:
 def check_typed(line: str) -> None:
     """What is said to be typed is a command line that we take."""
     words = shlex.split(line)
+    words = words[: words.index(">")] if ">" in words else words
     _, name, *rest = words[1:] if words[0] == "sudo" else words
     assert name in COMMANDS, line
     command = commands.get_command(click.Context(commands), name)
-    assert command is not None
+    while isinstance(command, click.Group):
+        name, *rest = rest
+        command = command.get_command(click.Context(command), name)
+    assert command is not None, line
     command.make_context(name, rest, resilient_parsing=False)

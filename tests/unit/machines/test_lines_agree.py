@@ -214,7 +214,8 @@ def groups_sum_to_the_totals(said: Answers) -> None:
             assert sum(counts) == totals["zombies"], group
             assert sum(pages or 0 for _, pages in rows) == totals["pages"], group
         else:
-            assert sum(counts) >= totals["zombies"], group
+            is_cut = len(counts) == MOST_GROUPS
+            assert is_cut or sum(counts) >= totals["zombies"], group
             swapped = re.search(r" and ([0-9,]+) in swap", said.texts["autopsy"])
             most = totals["pages"] + (_number(swapped[1]) if swapped else 0)
             assert sum(pages or 0 for _, pages in rows) <= most, group
@@ -222,6 +223,7 @@ def groups_sum_to_the_totals(said: Answers) -> None:
             assert set(totals["by_pin"].values()) <= set(counts)
 
 
+MOST_GROUPS = 20
 _TITLES = {"maker": "maker", "pin": "held by", "file": "file", "parent": "nearest live parent"}
 
 
@@ -256,7 +258,7 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
     assert all(f"{step['n']}. {step['title']}" in text for step in steps)
     if document["zombies"] is None:
         assert not known
-        assert "nothing to do" not in text
+        assert "nothing to propose" not in text
         return
     there = said.documents["autopsy"]["totals"]["zombies"]
     assert document["zombies"] <= there, "below the limits a plan is about those that still grow, or none"
@@ -264,7 +266,7 @@ def a_plan_frees_no_more_than_there_are(said: Answers) -> None:
     assert freed + document["out_of_reach"] <= document["zombies"]
     assert sum(each["up_to"] for each in known) <= document["zombies"]
     if freed:
-        assert f"which free {freed:,} of {document['zombies']:,} zombie" in text
+        assert re.search(rf"which frees? {freed:,} of {document['zombies']:,} zombie", text)
     own = [step for step in steps if step["change"]["kind"] != "ask_human" and not step["instead_of"]]
     perhaps = sum(step["expected"]["up_to"] for step in own if step["expected"] and _is_open(step["expected"]))
     headline = text.partition(" 1. ")[0]
@@ -330,7 +332,7 @@ def the_time_of_the_cores_adds_up_or_is_said_to_be_unknown(said: Answers) -> Non
     assert abs(sum(saturated["by_mode"].values()) - saturated["seconds"]) < 0.01
     assert document["window"]["cores"] == len(document["cores"])
     if lost >= 0.05 + _ROUNDING and not stretches:
-        assert "has no account" in text
+        assert "is unaccounted for" in text
 
 
 def the_doctor_does_not_contradict_itself(said: Answers) -> None:

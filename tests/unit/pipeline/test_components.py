@@ -39,9 +39,9 @@ def test_the_one_file_lists_what_was_packed(capsys: Capture) -> None:
     assert main(["licenses"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 parts are in this build"
-    assert lines[1].split() == ["zombiescope", "0.1.0", "Apache-2.0"]
+    assert lines[2].split() == ["zombiescope", "0.1.0", "Apache-2.0"]
     assert any(line.startswith("unknown: no licence text came with silent") for line in lines)
-    assert lines[-1] == "to read one: zombiescope licenses zlib"
+    assert lines[-1] == "to read a licence: zombiescope licenses zlib"
 
 
 @pytest.mark.usefixtures("packed")

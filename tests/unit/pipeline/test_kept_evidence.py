@@ -33,7 +33,7 @@ from zombiescope.facts.page_pins import (
     Proof,
     SocketCandidates,
 )
-from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
+from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.host.bundle import open_bundle, write_bundle
 from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recorder import RecordingHost
@@ -45,10 +45,9 @@ from zombiescope.pipeline.record import record
 from zombiescope.presenters.autopsy_text import render_autopsy_text
 
 FILE = Pin(PinKind.TMPFS, b"/home/alice/x\n", b"/x\n", "tmpfs", "0:23", 7, 1, sampled=False, mapped=0, dirty=0)
-TASK = Pin(
-    PinKind.TASK, None, None, None, None, None, None, sampled=False, holder="pid 12 (s3cret (x)), to be reaped by pid 1"
-)
-HELD = Pin(PinKind.MEMFD, None, b"/memfd:m", "tmpfs", "0:1", 9, 1, sampled=False, holder="pid 13 (s3cret)")
+REAPED = HeldBy(12, b"s3cret (x)", 44, b"/s3cret.service", reaper=1)
+TASK = Pin(PinKind.TASK, None, None, None, None, None, None, sampled=False, holder=REAPED)
+HELD = Pin(PinKind.MEMFD, None, b"/memfd:m", "tmpfs", "0:1", 9, 1, sampled=False, holder=HeldBy(13, b"s3cret"))
 NONE = Gap("zombies[].pins", "not looked for")
 
 
@@ -113,7 +112,7 @@ def test_who_and_where_are_left_out() -> None:
     kept = keep(_evidence(), Scrubber(KnownNames(hosts=(b"s3cret-host",), users=(b"alice",))).path)
     text = json.dumps(kept)
     assert not [word for word in ("alice", "s3cret", "10.1.2.3", "10.9.9.9") if word in text]
-    assert "pid 12, to be reaped by pid 1" in text
+    assert '[12, "", 44, null, 1' in text
     assert "/home/user1/x" in text
 
 

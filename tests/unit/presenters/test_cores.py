@@ -129,5 +129,5 @@ def test_time_without_an_account_is_neither_idle_nor_watched() -> None:
     time = CoreTime(user=1.0, system=1.0, idle=0.0, lost=8.0)
     found = CoresSeen(START, 10.0, 0.1, 1, (), (CoreUse(0, time, (CoreWindow(START, 10.0, time),)),))
     told = text(found)
-    assert told.startswith("whether a core was saturated is not known: 80% of 10 s on 1 core has no account")
-    assert "user  50%  kernel  50%  no account  80%" in told
+    assert told.startswith("whether a core was saturated is not known: 80% of 10 s on 1 core is unaccounted")
+    assert "user  50%  kernel  50%  unaccounted  80%" in told

@@ -27,6 +27,7 @@ from zombiescope.presenters.doctor_json import render_report
 from zombiescope.presenters.doctor_markdown import code, render_doctor_markdown
 from zombiescope.presenters.doctor_report import Report, told_first
 from zombiescope.presenters.document import null_fields
+from zombiescope.presenters.now_json import render_first
 from zombiescope.remedies.plan import AskHuman, Expected, Plan, Risk, Step, StopUnit, Undo
 from zombiescope.web.report import doctor_page
 
@@ -98,6 +99,17 @@ def test_what_runs_in_a_file_is_named_by_its_hash_and_nothing_else_may() -> None
         begin = page.rindex(tag) + len(tag)
         text = page[begin : page.index(tag.replace("<", "</"), begin)]
         assert f"{kind} 'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in policy
+
+
+def test_where_people_must_stop_who_makes_them_that_comes_first_with_its_command() -> None:
+    by_hand = STOP._replace(
+        name="stop-maker:unit:a.service", change=AskHuman(("systemctl stop a.service",)), expected=None
+    )
+    freeing = STOP._replace(n=2, name="drop-files", finding="pinned-page-cache")
+    seen = BUILT["incident"]()
+    found = render_first(diagnose(seen), Plan("abc", ("crash-looping-unit",), (by_hand, freeing), 40, 0))
+    assert found is not None
+    assert (found["name"], found["look_first"], found["do_it"]) == (by_hand.name, None, "systemctl stop a.service")
 
 
 def test_the_file_has_the_chain_the_first_step_what_happened_and_words_for_who_runs_no_scripts() -> None:

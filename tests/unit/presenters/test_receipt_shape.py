@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.unit.machines.shape import check_shape, drawn
@@ -81,6 +81,7 @@ class Action(NamedTuple):
     restore_line: str
     journal: str
     gap: str = ""
+    checks: tuple[dict[str, Any], ...] = ()
 
 
 STEPS = (Receipt(DELETE, "done", 40), Receipt(HAND, "for-people", None, "printed, never done here"))
@@ -130,7 +131,7 @@ def test_what_was_taken_back(outcomes: tuple[str, ...], kept: tuple[Copy, ...]) 
     assert first.startswith(
         "not everything" if "cannot-be-undone" in outcomes else "taken back" if "restored" in outcomes else "nothing"
     )
-    dry = render_undo_dry_run(ACTION, list(outcomes), kept, (LINES[1], LINES[0]), also_files=False)
+    dry = render_undo_dry_run(ACTION, list(outcomes), [], kept, (LINES[1], LINES[0]), also_files=False)
     check_shape(dry, outcomes)
     assert drawn(dry, 300).startswith("dry run: nothing was changed" if outcomes or kept else "nothing is left")
 
@@ -139,4 +140,7 @@ def test_what_was_taken_back(outcomes: tuple[str, ...], kept: tuple[Copy, ...]) 
 def test_the_list_of_actions(undo: str) -> None:
     action = Action(ACTION, 1.7e9, 1.7e9, "", STEPS, undo, LINES[0], KEPT, LINES[1], f"{FOLDER}/journal.jsonl")
     check_shape(render_actions_text("/srv/state of mine", 1, [action]), undo)
+    check = {"at": 1.7e9, "verdict": "not-held", "why": "12 new zombies in 600 s", "rows": []}
+    told = drawn(render_actions_text("/srv/state of mine", 1, [action._replace(checks=(check,))]), 120)
+    assert "did not hold, checked 2023-11-14 22:13 UTC: 12 new zombies in 600 s" in told
     check_shape(render_actions_text("/srv/state of mine", 0, []), "none")

@@ -38,7 +38,9 @@ def test_a_scan_for_a_person() -> None:
     assert lines[4].split() == ["/g1", "?", "4", "KiB", "8", "KiB", "0", "B", "0", "B"]
     assert any(line.startswith("cost      kernel memory held: about") for line in lines)
     assert any("one statistics sweep: 12 ms over 100 live cgroups" in line for line in lines)
-    assert any(line.startswith("unknown   zombies by parent: v1") for line in lines)
+    assert any(
+        line.startswith("unknown   zombies by parent: plain files give only the total on cgroup v1") for line in lines
+    )
     assert lines[-2] == "to see the cause and what to do: zombiescope doctor"
 
 

@@ -39,10 +39,10 @@ def stat(own: int, below: int) -> bytes:
 
 
 def test_a_parent_that_owns_none_has_zombies_pages_only(window: ResidentWindow) -> None:
-    host = ScriptedHost({STAT: ALL_OWN_NONE, b"/proc/9/comm": b"bad\x1bname\n", **EXACT})
+    host = ScriptedHost({STAT: ALL_OWN_NONE, b"/proc/9/stat": b"9 (bad\x1bname) S 1", **EXACT})
     (file,), undecided = Jury(host, V1, window).decide([hit(b"/x")])
     assert (file.parent, file.proof, file.pin.pages, file.holders) == (b"/a", Proof.PARENT_OWNS_NONE, 1, (9,))
-    assert file.pin.holder == "pid 9 (bad\\x1bname)"
+    assert file.pin.holder is not None and file.pin.holder.said == "pid 9 (bad\\x1bname)"
     assert file.pin.path is None and file.pin.path_in_fs == b"/f"
     assert not undecided
     assert host.waited > 2

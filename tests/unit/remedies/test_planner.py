@@ -14,7 +14,7 @@ from zombiescope.diagnosis.audit import Subject
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.levers import Levers, SwapArea
-from zombiescope.facts.zombies import PinKind
+from zombiescope.facts.zombies import HeldBy, PinKind
 from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
@@ -65,7 +65,9 @@ def test_zombies_that_could_not_be_looked_at_are_no_zero(seen: Autopsy | None) -
     plan = propose(diagnosis(), seen, audit(loops=()), levers())
     assert (plan.zombies, plan.out_of_reach) == (None, None)
     assert {gap.fact for gap in plan_gaps(plan, "plan.")} == {"plan.zombies", "plan.out_of_reach"}
-    assert headline(plan) != headline(propose(diagnosis(), autopsy(), audit(loops=()), levers())) == "nothing to do"
+    assert (
+        headline(plan) != headline(propose(diagnosis(), autopsy(), audit(loops=()), levers())) == "nothing to propose"
+    )
 
 
 def test_a_few_zombies_of_a_looping_unit_are_freed_and_those_of_others_left() -> None:
@@ -266,7 +268,12 @@ def test_what_to_type_next_does_what_was_planned_and_no_more() -> None:
 
 
 def test_every_null_of_the_document_has_a_gap_and_the_text_names_every_step() -> None:
-    bodies = [body(CACHE), body(MAPPED), body(pin(PinKind.OTHER)), body(pin(PinKind.SOCKET, holder="pid 7 (\x1b[31m)"))]
+    bodies = [
+        body(CACHE),
+        body(MAPPED),
+        body(pin(PinKind.OTHER)),
+        body(pin(PinKind.SOCKET, holder=HeldBy(7, b"\x1b[31m"))),
+    ]
     plan = propose(diagnosis("zombie-population"), autopsy(*bodies), audit(unit(need=Need.UNNEEDED)), levers())
     document = json.loads(json.dumps(render_plan(plan)))
     assert set(null_fields(document)) == {gap.fact for gap in plan_gaps(plan)}
@@ -324,7 +331,7 @@ def test_a_gap_of_a_recording_is_no_reason_to_drop_all_caches() -> None:
 
 
 def test_a_file_that_a_process_has_open_is_left_alone_and_its_user_named() -> None:
-    used = pin(PinKind.TMPFS, b"/dev/shm/queue", inode=8, holder="pid 12 (broker)")
+    used = pin(PinKind.TMPFS, b"/dev/shm/queue", inode=8, holder=HeldBy(12, b"broker"))
     plan = propose(diagnosis("zombie-population"), autopsy(body(used), body(TMPFS)), None, levers())
     assert deleted(plan) == [b"/dev/shm/x"]
     (step,) = [step for step in plan.steps if step.name == "leave-files"]

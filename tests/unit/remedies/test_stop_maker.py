@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.remedies.situations import audit, autopsy, body, diagnosis, levers, pin
+from tests.unit.remedies.situations import UNIT, audit, autopsy, body, diagnosis, levers, pin, unit
 
+from zombiescope.diagnosis.audit import Audit
+from zombiescope.diagnosis.need import Need
 from zombiescope.facts.zombies import PinKind
 from zombiescope.remedies.plan import AskHuman
 from zombiescope.remedies.planner import propose
@@ -45,7 +47,7 @@ def test_one_thing_is_named_and_stopped(maker: str, title: str, command: str) ->
     [
         "pod:*", "session:*", "container:docker", "container:containerd", "container:cri-o", "path:/batch/job-*",
         "unit:job@.service", "unit:user@.service", "unit:job-*.service", "unit:run-u*.service", "unit:system.slice",
-        "unit:init.scope", "workload:batch/CronJob/etl", "other",
+        "unit:init.scope", "other",
     ],
 )  # fmt: skip
 def test_where_it_is_many_a_person_is_told_what_to_find_out(maker: str) -> None:
@@ -65,3 +67,22 @@ def test_a_timer_is_stopped_whatever_it_starts() -> None:
     assert told("unit:job.service", "job.timer")[1] == (
         "systemctl stop job.timer   # then: job.service ends by itself, or systemctl stop job.service",
     )
+
+
+@pytest.mark.parametrize("judged", [None, audit(loops=())])
+def test_a_unit_that_loops_and_whose_files_nobody_could_judge_is_still_the_first_step(judged: Audit | None) -> None:
+    """As in a recording, which keeps no unit files."""
+    activity = Activity(growing=(("unit:other.service", None),), looping=("unit:leaky.service",))
+    held = autopsy(body(pin(PinKind.TMPFS, b"/dev/shm/x")))
+    plan = propose(diagnosis("zombie-population", "crash-looping-unit"), held, judged, levers(), activity=activity)
+    why = {step.name: step.why for step in plan.steps[:2]}
+    assert set(why) == {"stop-maker:unit:leaky.service", "stop-maker:unit:other.service"}
+    assert why["stop-maker:unit:leaky.service"].startswith("leaky.service is restarted over and over")
+
+
+def test_a_unit_that_loops_and_is_judged_has_its_own_steps_alone() -> None:
+    activity = Activity(looping=(f"unit:{UNIT}",))
+    held = autopsy(body(pin(PinKind.TMPFS, b"/dev/shm/x")))
+    judged = audit(unit(need=Need.UNNEEDED))
+    plan = propose(diagnosis("zombie-population"), held, judged, levers(), activity=activity)
+    assert [step.name for step in plan.steps][:2] == [f"stop:{UNIT}", f"mask:{UNIT}"]

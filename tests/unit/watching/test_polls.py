@@ -12,7 +12,7 @@ from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import Reading
-from zombiescope.facts.poll_latency import PollCore, PollLook
+from zombiescope.facts.poll_latency import PollCore, PollLook, ThreadRuns
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.watching import polls
 from zombiescope.watching.polls import PollsTeller, PollsWatch
@@ -28,6 +28,7 @@ class Script:
         self.slices = 0
         self.open_seconds = 0.0
         self.looks = 0
+        self.threads = (0, 0)
 
     def pass_time(self, seconds: float, runs: int = 100, waits: dict[int, float] | None = None) -> None:
         """`waits`: by bucket of powers of two of microseconds, the length of one."""
@@ -46,7 +47,9 @@ class Script:
             open_seconds=self.open_seconds,
         )
         quiet: PollCore = core(0, 500)
-        return PollLook(self.at, self.at, (quiet, plain._replace(waits=waits)), self.looks, 0.01, True, 0.0)
+        return PollLook(
+            self.at, self.at, (quiet, plain._replace(waits=waits)), self.looks, 0.01, True, 0.0, *self.threads
+        )
 
     def stamp(self) -> None:
         self.is_stamping = True
@@ -157,4 +160,33 @@ def test_the_agent_tells_histograms_of_all_and_of_the_worst_core(monkeypatch: py
     assert reading.remembered["poll_waits_long"] == 1
     assert [each.what for each in reading.happened] == ["poll-late"]
     assert "core 1: the network waited once, 0.4 s at most" in reading.happened[0].detail
+    teller.close()
+
+
+def test_threads_that_poll_are_counted_by_the_schedulers_account_and_too_many_are_a_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Threaded(Script):
+        waited = ThreadRuns()
+
+        def read(self) -> PollLook:
+            look = super().read()
+            quiet, busy = look.cores
+            return look._replace(cores=(quiet, busy._replace(threads=self.waited)))
+
+    script = Threaded()
+    monkeypatch.setattr(polls, "open_poll_latency", lambda _: script)
+    teller = PollsTeller(ScriptedHost({}))
+    teller.read()
+    script.waited, script.threads = ThreadRuns(runs=100, seconds=2.0, longs=1), (256, 300)
+    script.pass_time(5, runs=50, waits={19: 0.4})
+    reading = teller.read()
+    waits = next(each for each in reading.histograms if each.labels == ("all",))
+    assert waits.all == 151
+    assert waits.at_most == (50.0, 150.0, 151.0), "short softirqs; 20 ms on average; the long one"
+    assert waits.seconds == pytest.approx(2.4, abs=0.01)
+    assert reading.gap is not None
+    assert not script.is_stamping, "how often threads poll is not known: a slice of the time at most"
+    assert script.slices == 1
+    assert reading.gap.reason == "300 threads poll the network, of which 256 are followed"
     teller.close()

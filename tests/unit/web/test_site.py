@@ -17,7 +17,8 @@ from tests.browser import worlds
 
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
-from zombiescope.pipeline.page_look import Subject, places
+from zombiescope.pipeline.carrying import places
+from zombiescope.pipeline.page_look import Subject
 from zombiescope.presenters.columns import render_column, render_numbers
 from zombiescope.web.http import Request, Response
 from zombiescope.web.server import Apart

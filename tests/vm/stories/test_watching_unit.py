@@ -42,6 +42,9 @@ def test_the_unit_starts_watches_reloads_and_ends(unit: ExportedUnit) -> None:
     if "5.10" not in os.uname().release:
         began = next(each.detail for each in history().happenings if each.what == "agent-began")
         assert began == "events by bpf", "in its sandbox it may load the ledger"
+        assert wait_for(lambda: any("poll_wait_p999_seconds" in each.values for each in history().samples)), (
+            f"in its sandbox it may follow the network's polls, with a clock of perf_event_open: {unit.said()}"
+        )
     unit.configure(SETTINGS.format(1))
     unit.systemctl("reload", unit.name)
     assert wait_for(lambda: "configuration-read" in events()), unit.said()

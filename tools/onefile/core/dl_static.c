@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/klog.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/swap.h>
@@ -30,7 +31,7 @@ struct entry {
 #define ENTRY(name) {#name, (void *)name}
 
 static const struct entry of_c[] = {
-    ENTRY(syscall), ENTRY(prctl),   ENTRY(setns),   ENTRY(shmat),  ENTRY(shmdt),  ENTRY(shmget), ENTRY(shmctl),
+    ENTRY(klogctl), ENTRY(syscall), ENTRY(prctl),   ENTRY(setns),   ENTRY(shmat),  ENTRY(shmdt),  ENTRY(shmget), ENTRY(shmctl),
     ENTRY(mmap),    ENTRY(munmap),  ENTRY(mincore), ENTRY(madvise), ENTRY(writev), ENTRY(syncfs), ENTRY(swapon),
     ENTRY(swapoff), ENTRY(malloc),  ENTRY(free),    ENTRY(fstatfs), ENTRY(renameat2), {NULL, NULL},
 };

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from shlex import quote
+from typing import TYPE_CHECKING
+
 import click
 
 from zombiescope.cli.answer import PlainAnswer
 from zombiescope.cli.options import root_option
-from zombiescope.config import load_config
+from zombiescope.cli.progress import tell
+from zombiescope.config import load_config, load_profile_config
+
+if TYPE_CHECKING:
+    from zombiescope.host.kept_child import KeptChild
 
 EPILOG = """\b
 Examples:
@@ -18,6 +25,7 @@ Examples:
   zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
   zombiescope agent --listen unix:/run/zombiescope-agent/http.sock    for its owner alone
   curl -s 127.0.0.1:9753/metrics
+  zombiescope history                                  what it remembers
 """
 
 
@@ -50,15 +58,30 @@ def agent(
     Reads only; listens on the loopback address unless told otherwise. Runs until SIGTERM; SIGHUP reads the configuration again.
     """
     flags = {"listen": listen, "token_file": token_file, "state": state, "textfile": textfile}
+    profile = load_profile_config(file, {})
     if show_config:
         from zombiescope.presenters.systemd_unit import render_config  # noqa: PLC0415
 
         config = load_config(file, flags)
-        return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins))
+        return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins, profile))
     import gc  # noqa: PLC0415
 
     gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 
-    serve(root, load_config(file, flags), lambda: load_config(file, flags))
+    config = load_config(file, flags)
+    recorder = _recorder(file) if profile.values["record"] else None
+    serve(root, config, lambda: load_config(file, flags), recorder)
+    if folder := config.text("state"):
+        tell(f"\nended; to read what it remembers: zombiescope history --state {quote(folder)}", only_watched=True)
     return None
+
+
+def _recorder(file: str | None) -> KeptChild:
+    """In a process of its own, with a budget and a memory of its own."""
+    import sys  # noqa: PLC0415
+
+    from zombiescope.host.kept_child import KeptChild  # noqa: PLC0415
+
+    words = [sys.executable, "-P", "-m", "zombiescope", "profile", "record", "--service"]
+    return KeptChild([*words, *(["--config", file] if file else [])])

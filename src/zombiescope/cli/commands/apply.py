@@ -41,7 +41,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @scope_options
-@click.option("--yes", is_flag=True, help="Make the changes. Without it: a dry run.")
+@click.option("--yes", is_flag=True, help="Make the changes; see --before. Without it: a dry run.")
 @click.option(
     "--consent", "consents", multiple=True, metavar="NAME", help="Allow one step that needs consent, by name."
 )
@@ -114,10 +114,14 @@ def _do(order: Order, window: float, *, as_json: bool) -> Answer:
     from zombiescope.pipeline.verify import Asked, verify  # noqa: PLC0415
 
     if order.root is not None and not act.is_folder(order.root):
-        raise UsageError("cannot apply there", "only this host and the root folder of an image can be changed", "")
+        raise UsageError(
+            "cannot apply there",
+            "only this host and the root folder of an image can be changed",
+            "leave --root out, on the host itself",
+        )
     with Attention() as attention:
         with stage_shown() as stage:
-            applied = act.apply(order, act.Talk(lambda step: _ask(step, stage), stage, attention))
+            applied = act.apply(order, act.Talk(lambda step: _ask(step, stage), stage, attention, stage.aside))
         if window <= 0 or order.root is not None:
             return _answer(applied, None, EXIT_FINE, as_json=as_json)
         _say_done(applied, f"watching for {window:g} s whether it holds")

@@ -24,6 +24,10 @@ def completion(context: click.Context, shell: str) -> Answer:
     """Print the completion script of a shell."""
     maker = get_completion_class(shell)
     if maker is None:
-        raise UsageError(f"cannot complete for {shell}", "the command line library does not know this shell")
+        raise UsageError(
+            f"cannot complete for {shell}",
+            "the command line library does not know this shell",
+            "zombiescope completion bash",
+        )
     whole = context.find_root().command
     return PlainAnswer(maker(whole, {}, "zombiescope", "_ZOMBIESCOPE_COMPLETE").source())

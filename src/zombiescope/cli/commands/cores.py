@@ -10,6 +10,7 @@ from zombiescope.cli.options import json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.pipeline.cores import watch_cores
 from zombiescope.pipeline.opening import open_host
 
@@ -49,4 +50,4 @@ def cores(*, seconds: float, no_blame: bool, as_json: bool, root: bytes | None) 
         return JsonAnswer(render_cores(answer, answer.seen), exit_code)
     from zombiescope.presenters.cores_text import render_cores_text  # noqa: PLC0415
 
-    return TextAnswer(render_cores_text(answer.seen), exit_code)
+    return TextAnswer(render_cores_text(answer.seen, None if root is None else shown(root)), exit_code)

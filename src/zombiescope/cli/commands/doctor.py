@@ -10,7 +10,7 @@ import click
 
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, json_option, root_option
+from zombiescope.cli.options import asking_options, config_option, json_option, root_option
 from zombiescope.cli.planning import tell_unfinished
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import load_config, thresholds_for
@@ -20,11 +20,14 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
+from zombiescope.pipeline.asking_pods import pod_sources, watch_pods
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.opening import open_host
 
 if TYPE_CHECKING:
+    from zombiescope.facts.gap import Gap
     from zombiescope.host.access import Host
+    from zombiescope.pipeline.page_look import Subject
     from zombiescope.presenters.doctor_report import Report
 
 EPILOG = """\b
@@ -55,7 +58,8 @@ _THEN = "looking at each zombie, judging, making a plan"
     "--events",
     type=click.Path(path_type=bytes),
     metavar="SOURCE",
-    help="Job failures: a FILE (a time and words per line, the journal, Ray's logs), journal, or a Ray dashboard's address.",
+    help="Job failures: a FILE (a time and words per line, the journal, Ray's logs, kubectl get events -o json), journal, "
+    "kubernetes or kubernetes:NODE (the cluster's events), or a Ray dashboard's address.",
 )
 @click.option("--since", metavar="AGE", help="Take events and growth from the agent's history too: 90s, 15m, 2h, 3d.")
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
@@ -66,6 +70,7 @@ _THEN = "looking at each zombie, judging, making a plan"
 )
 @click.option("--explain", is_flag=True, help="Every check with its evidence, where it came from and when.")
 @click.option("--believe-lab", is_flag=True, help="For the lab: believe what user space wrote to the kernel's log.")
+@asking_options
 @config_option
 @json_option
 @root_option
@@ -88,6 +93,8 @@ def _answer(
     fail_on: str | None,
     explain: bool,
     believe_lab: bool,
+    cri_socket: str | None,
+    kube_api: bool,
     config: str | None,
     as_json: bool,
     root: bytes | None,
@@ -101,17 +108,16 @@ def _answer(
     host = open_host(root)
     thresholds = thresholds_for(config, is_live=host.is_live)
     with window_shown(seconds if host.is_live else 0, "watching this host", _THEN) as progress:
-        examined = examine(host, seconds, progress, folder, believe_lab=believe_lab, thresholds=thresholds)
-        report = _report(host, examined, (events, folder, age or 0.0))
+        pods = watch_pods(host, pod_sources(cri_socket, config, kube_api=kube_api))
+        examined = examine(host, seconds, progress, folder, believe_lab=believe_lab, thresholds=thresholds, pods=pods)
+        report = _report(host, examined, (events, folder, age or 0.0), pods.gaps if pods else ())
     exit_code = _exit_code(examined.diagnosis, fail_on)
     if html is not None:
-        from zombiescope.pipeline.page_look import Subject, file_documents, places  # noqa: PLC0415
-        from zombiescope.web.report import doctor_page  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
 
         usual = None if root is not None else _state(state, config)
-        subject = Subject(host, root, thresholds, places(root, folder, None, usual).state, seconds)
-        more, day = file_documents(subject, examined, report.plan)
-        _write(html, doctor_page(report, more, day))
+        subject = Subject(host, root, thresholds, folder, seconds)
+        _write(html, _html(subject, usual, examined, report))
     if as_json:
         from zombiescope.presenters.doctor_json import render_report  # noqa: PLC0415
 
@@ -127,14 +133,28 @@ def _answer(
     return TextAnswer(render_report_text(report, asked), exit_code)
 
 
-def _report(host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float]) -> Report:
+def _html(subject: Subject, usual: bytes | None, examined: Examined, report: Report) -> str:
+    """With the history of this host, or with the one that a recording carries."""
+    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (each form loads only what it needs)
+    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
+    from zombiescope.pipeline.page_look import file_documents  # noqa: PLC0415
+    from zombiescope.web.report import doctor_page  # noqa: PLC0415
+
+    with opened_places(subject.root, Places(subject.state, None), usual, lay_down_captures) as found:
+        more, day = file_documents(subject._replace(state=found.state), examined, report.plan)
+    return doctor_page(report, more, day)
+
+
+def _report(
+    host: Host, examined: Examined, past: tuple[bytes | None, bytes | None, float], gaps: tuple[Gap, ...]
+) -> Report:
     from zombiescope.pipeline.plan import plan_for  # noqa: PLC0415
     from zombiescope.pipeline.timeline import Past, tell  # noqa: PLC0415
     from zombiescope.presenters.doctor_report import Report  # noqa: PLC0415
 
     told = tell(host, examined.case, Past(*past))
     plan = plan_for(host, examined)
-    return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, told.gaps)
+    return Report(examined.case, examined.diagnosis, told.timeline, told.correlations, plan, (*told.gaps, *gaps))
 
 
 def _state(given: str | None, config: str | None) -> bytes:

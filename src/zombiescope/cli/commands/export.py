@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.exports.agent_files import dashboard, rules, unit
+from zombiescope.cli.exports.agent_files import (
+    dashboard,
+    fleet_dashboard,
+    fleet_rules,
+    profile_unit,
+    rules,
+    stream_aggregation,
+    unit,
+)
 from zombiescope.cli.exports.shipped import audit_schedule, kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
 from zombiescope.cli.options import Listed
 
@@ -13,7 +21,9 @@ EPILOG = """\b
 Examples:
   zombiescope export rules > /etc/prometheus/rules/zombiescope.yml
   zombiescope export dashboard > zombiescope.json
+  zombiescope export fleet-rules --by zone --by image > /etc/prometheus/rules/zombiescope-fleet.yml
   zombiescope export unit > /etc/systemd/system/zombiescope.service
+  zombiescope export profile-unit > /etc/systemd/system/zombiescope-profile.service
   zombiescope export policy --image disk.raw > AGENTS.md
   zombiescope export npd > /etc/node-problem-detector/zombiescope.json
   zombiescope export sh | ssh node sh
@@ -27,5 +37,21 @@ def export() -> None:
     """Print a file to use elsewhere: alert rules, a dashboard, units, drop-ins, a policy, a plugin, a kubelet fragment, scripts."""
 
 
-for kind in (rules, dashboard, unit, policy, npd, kubelet, sh, slice_, stop_hook, reap_unit, audit_schedule):
+for kind in (
+    rules,
+    dashboard,
+    fleet_rules,
+    fleet_dashboard,
+    stream_aggregation,
+    unit,
+    policy,
+    npd,
+    kubelet,
+    sh,
+    slice_,
+    stop_hook,
+    reap_unit,
+    profile_unit,
+    audit_schedule,
+):
     export.add_command(kind)

@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Any
 
 import click
 
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, json_option
+from zombiescope.cli.options import config_option, examples, json_option, listen_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
-from zombiescope.diagnosis.fleet_health import SICK_BY, say_verdict
-from zombiescope.errors import ObservationError, UsageError
-from zombiescope.fleet.server import Access
+from zombiescope.diagnosis.fleet_health import SICK_BY
+from zombiescope.errors import UsageError
+from zombiescope.fleet.server import Access, MetricsServer
 from zombiescope.pipeline import fleet as many
 from zombiescope.pipeline.opening import open_host
-from zombiescope.presenters.document import document, rfc3339
+from zombiescope.presenters.document import document
 
 EPILOG = """\b
 Examples:
@@ -26,13 +27,15 @@ Examples:
   zombiescope fleet nodes --prometheus http://prometheus:9090       the sick ones first
   zombiescope fleet cohorts --prometheus http://prometheus:9090     what the sick ones share, since when
   zombiescope fleet plan --from documents --format ansible          where to begin, as a playbook to review
+  zombiescope fleet serve --prometheus http://prometheus:9090       the same on a page: every node a cell
+
+\b
+Documents of many nodes, without a server:
   for h in $(cat hosts); do ssh $h sudo zombiescope scan --json; done | zombiescope fleet nodes --from -
+  ansible all -b -m command --tree documents/ -a 'zombiescope scan --json ' && zombiescope fleet nodes --from documents/
+  kubectl -n zombiescope get pods -o name | xargs -I{} kubectl -n zombiescope exec {} -- \\
+    zombiescope scan --root /host --json | zombiescope fleet nodes --from -
 """
-_WITHOUT_NODES = (
-    "no node was found",
-    "the server has none of our series and no node_cgroups",
-    "zombiescope fleet doctor",
-)
 
 
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,8 +77,21 @@ def _source(*, needs_server: bool = False, **asked: Any) -> many.Source:
 
 
 def _said(asked: dict[str, Any]) -> str:
-    """The source again, for the line to type next."""
-    return f"--prometheus {asked['server']}" if asked["server"] else f"--from {asked['files']}"
+    """The source again, with all that finds its nodes, for the line to type next."""
+    named = ("prometheus", "server"), ("from", "files"), ("labels", "labels"), ("node-label", "node_label")
+    words = [f"--{flag} {quote(asked[name])}" for flag, name in named if asked[name]]
+    words += [f"--info {quote(series)}" for series in asked["information"]]
+    access = ("token-file", "token_file"), ("tenant", "tenant"), ("ca-file", "ca_file")
+    words += [f"--{flag} {quote(asked[name])}" for flag, name in access if asked[name]]
+    return " ".join(words)
+
+
+_sick_option = click.option(
+    "--sick", "by", default="severity", show_default=True, metavar="RULE", help=f"{', '.join(SICK_BY)}, or a finding."
+)
+_since_option = click.option(
+    "--since", "lookback", default="7d", show_default=True, metavar="AGE", help="How far back to look for the change."
+)
 
 
 @click.group(epilog=EPILOG)
@@ -87,7 +103,7 @@ def fleet() -> None:
     """
 
 
-@fleet.command()
+@fleet.command(epilog=examples("zombiescope fleet doctor --prometheus http://prometheus:9090"))
 @_source_options
 @json_option
 def doctor(*, as_json: bool, **asked: Any) -> Answer:
@@ -104,7 +120,12 @@ def doctor(*, as_json: bool, **asked: Any) -> Answer:
     return TextAnswer(fleet_text.render_series_text(seen.series, seen.gaps, _said(asked)))
 
 
-@fleet.command()
+@fleet.command(
+    epilog=examples(
+        "zombiescope fleet nodes --prometheus http://prometheus:9090",
+        "zombiescope fleet nodes --from documents --csv > nodes.csv",
+    )
+)
 @_source_options
 @click.option("--csv", "as_csv", is_flag=True, help="One line per node, every label a column.")
 @config_option
@@ -127,14 +148,10 @@ def nodes(*, as_csv: bool, as_json: bool, config: str | None, **asked: Any) -> A
     return TextAnswer(fleet_text.render_nodes_text(found.judged, found.fleet.gaps, _said(asked), found.taken_at))
 
 
-@fleet.command()
+@fleet.command(epilog=examples("zombiescope fleet cohorts --prometheus http://prometheus:9090 --since 30d"))
 @_source_options
-@click.option(
-    "--sick", "by", default="severity", show_default=True, metavar="RULE", help=f"{', '.join(SICK_BY)}, or a finding."
-)
-@click.option(
-    "--since", "lookback", default="7d", show_default=True, metavar="AGE", help="How far back to look for the change."
-)
+@_sick_option
+@_since_option
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Cohorts in the document; 0: all.")
 @config_option
 @json_option
@@ -143,25 +160,26 @@ def cohorts(*, by: str, lookback: str, limit: int, as_json: bool, config: str | 
     from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415
 
     found = _compared(config, by, lookback, asked)
-    compared, gaps = found.comparison, [*found.gathered.fleet.gaps, *found.gaps, *_untold(found)]
-    first = compared.causes[0].cohort.labels if compared.causes else ()
-    since = found.since.get(first)
-    verdict = say_verdict(compared, None if since is None else f" since {rfc3339(since)[:16].replace('T', ' ')} UTC")
+    compared, gaps = found.comparison, [*found.gathered.fleet.gaps, *found.gaps]
+    verdict = fleet_json.verdict_of(compared, found.since)
     sick = found.sickness.rule
     if as_json:
         body = fleet_json.render_cohorts(compared, sick, found.since, verdict, limit)
         gaps += fleet_json.null_gaps(body)
         return JsonAnswer(document("fleet-cohorts/1", found.gathered, body, gaps))
     parts = fleet_text.render_cohorts_text(compared, verdict, sick, found.since, gaps)
-    following = "plan" if compared.sick else "nodes"
-    return TextAnswer([*parts, *_next(f"zombiescope fleet {following} {_said(asked)}")])
+    why, following = ("to see where to begin", "plan") if compared.sick else ("to see every node", "nodes")
+    return TextAnswer([*parts, *_next(why, f"zombiescope fleet {following} {_said(asked)}")])
 
 
-@fleet.command()
-@_source_options
-@click.option(
-    "--sick", "by", default="severity", show_default=True, metavar="RULE", help=f"{', '.join(SICK_BY)}, or a finding."
+@fleet.command(
+    epilog=examples(
+        "zombiescope fleet plan --from documents",
+        "zombiescope fleet plan --from documents --format ansible > rollout.yml",
+    )
 )
+@_source_options
+@_sick_option
 @click.option(
     "--format", "form", type=click.Choice(("text", "json", "ansible", "kubernetes")), default="text", help="How."
 )
@@ -179,7 +197,7 @@ def plan(*, by: str, form: str, window: float, image: str, as_json: bool, config
     found = _compared(config, by, "7d", asked, dated=False)
     plans = propose_rollout(found.sickness, found.comparison)
     if as_json or form == "json":
-        gaps = [*found.gathered.fleet.gaps, *_untold(found)]
+        gaps = [*found.gathered.fleet.gaps, *found.gaps]
         return JsonAnswer(document("fleet-plan/1", found.gathered, fleet_plan.render_plan(plans), gaps))
     if form == "ansible":
         return PlainAnswer(fleet_plan.render_ansible(plans, window))
@@ -188,45 +206,78 @@ def plan(*, by: str, form: str, window: float, image: str, as_json: bool, config
     return TextAnswer(fleet_plan.render_plan_text(plans, _said(asked)))
 
 
+@fleet.command(epilog=examples("zombiescope fleet serve --prometheus http://prometheus:9090"))
+@_source_options
+@_sick_option
+@_since_option
+@click.option(
+    "--node-page",
+    metavar="URL",
+    help="Where a node's own page is: {node}, {instance} or any label stands for the node's. "
+    "Of a server: http://{instance}/, where its agent is scraped.",
+)
+@listen_option(8099)
+@click.option("--page-token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
+@config_option
+def serve(
+    *,
+    by: str,
+    lookback: str,
+    node_page: str | None,
+    listen: str,
+    page_token_file: str | None,
+    config: str | None,
+    **asked: Any,
+) -> Answer | None:
+    """A page about all nodes: every node a cell, what the sick ones share, since when. Ends on Ctrl-C.
+
+    Reads only. The server is asked at most once per minute, and only while somebody looks. Every user of this machine can reach a
+    port on loopback; where they must not look, use --listen unix:PATH or --page-token-file FILE.
+    """
+    from zombiescope.cli.serving import serve_page  # noqa: PLC0415 (--help does not pay for them)
+    from zombiescope.presenters.node_link import INSTANCE_PAGE, NodeLinks  # noqa: PLC0415
+    from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes  # noqa: PLC0415
+    from zombiescope.web.site import Site  # noqa: PLC0415
+
+    source = _source(**asked)
+    if source.server is not None:
+        MetricsServer(source.server)  # a wrong address is told here, not on the page
+    template = node_page or (INSTANCE_PAGE if source.server is not None else None)
+    links = NodeLinks(template) if template else None
+    about = Asked(open_host(None), source, by, _seconds(lookback), thresholds_for(config, is_live=True), links)
+    next_step = f"to read the same as text: zombiescope fleet cohorts {_said(asked)}"
+    serve_page(listen, page_token_file, lambda selector: Site(ManyNodes(about, selector), DOCUMENTS), next_step)
+    return None
+
+
 def _gathered(config: str | None, asked: dict[str, Any]) -> many.Gathered:
     source = _source(**asked)
     with stage_shown() as stage:
         found = many.gather(open_host(None), source, thresholds_for(config, is_live=True), stage)
-    if not found.fleet.nodes:
-        what, why, hint = _WITHOUT_NODES
-        if source.files is not None:
-            why, hint = (
-                "; ".join(gap.reason for gap in found.fleet.gaps) or "nothing was sent",
-                "zombiescope scan --json",
-            )
-        raise ObservationError(what, why, hint)
+    many.require_nodes(found, source)
     return found
 
 
 def _compared(
     config: str | None, by: str, lookback: str, asked: dict[str, Any], *, dated: bool = True
 ) -> many.Compared:
-    seconds = parse_time_span(lookback)
-    if seconds is None or not 60 <= seconds <= 366 * 86400:
-        raise UsageError("cannot use --since", f"{lookback!r} is not a time", "--since 30d")
+    seconds = _seconds(lookback)
     found = _gathered(config, asked)
     thresholds = thresholds_for(config, is_live=True)
     with stage_shown() as stage:
         return many.compare_cohorts(found, by, thresholds, seconds if dated else 0.0, stage)
 
 
-def _untold(found: many.Compared) -> list[Any]:
-    from zombiescope.facts.gap import Gap  # noqa: PLC0415
-
-    if not found.sickness.untold:
-        return []
-    why = f"{found.sickness.untold:,} nodes could not be judged and are left out"
-    return [Gap("cohorts", why, "zombiescope fleet nodes")]
+def _seconds(lookback: str) -> float:
+    seconds = parse_time_span(lookback)
+    if seconds is None or not 60 <= seconds <= 366 * 86400:
+        raise UsageError("cannot use --since", f"{lookback!r} is not a time", "--since 30d")
+    return seconds
 
 
-def _next(line: str) -> list[Any]:
+def _next(why: str, line: str) -> list[Any]:
     from rich.text import Text  # noqa: PLC0415
 
     from zombiescope.presenters.layout import Command  # noqa: PLC0415
 
-    return [Text(), Command("next", line)]
+    return [Text(), Command(why, line)]

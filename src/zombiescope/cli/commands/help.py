@@ -17,7 +17,7 @@ Examples:
   zombiescope help apply
   zombiescope help lab zombies
 """
-_NEXT = "to read about one: zombiescope help COMMAND; about a word in a report: zombiescope explain WORD"
+_NEXT = "to read about a word in a report: zombiescope explain WORD\nto read about a command: zombiescope help COMMAND"
 
 
 def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:

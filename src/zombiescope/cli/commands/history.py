@@ -8,9 +8,10 @@ import os
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import AGE, SECONDS_PER, config_option, json_option, moment_of
+from zombiescope.cli.options import AGE, SECONDS_PER, config_option, json_option, moment_of, root_option
+from zombiescope.cli.profiles.of_time import captures_between, captures_of
 from zombiescope.config import load_config
-from zombiescope.errors import UsageError
+from zombiescope.errors import ObservationError, UsageError
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
 
@@ -20,18 +21,27 @@ Examples:
   zombiescope history --last 30d            how it came to this, over reboots
   zombiescope history --at 2026-01-31T14:02 as it was then (UTC, or with +01:00)
   zombiescope history --csv > zombies.csv
+  zombiescope history --root node.tar.gz    what a recording carries of it
 """
 
 
 @click.command(epilog=EPILOG)
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
 @click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
-@click.option("--at", "moment", metavar="TIME", help="That moment (or 2h: so long ago), by the last sample before it.")
+@click.option("--at", "moment", metavar="TIME", help="That moment, or an age (2h), by the last sample before it.")
 @click.option("--csv", "as_csv", is_flag=True, help="One line per sample, for a spreadsheet.")
 @config_option
 @json_option
+@root_option
 def history(
-    *, state: str | None, last: str, moment: str | None, as_csv: bool, config: str | None, as_json: bool
+    *,
+    state: str | None,
+    last: str,
+    moment: str | None,
+    as_csv: bool,
+    config: str | None,
+    as_json: bool,
+    root: bytes | None,
 ) -> Answer:
     """Series, events, growth and forecast from the history that the agent keeps; any past moment.
 
@@ -39,21 +49,36 @@ def history(
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
-    configured, host = load_config(config, {}), open_host(None)
-    folder = state if state is not None else configured.text("state")
+    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (--help does not pay for them)
+    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
+
+    configured, host = load_config(config, {}), open_host(root)
     at = None if moment is None else moment_of(moment, host.wall_clock())
-    found = recall(host, os.fsencode(folder), _seconds(last), at, configured.thresholds)
+    said, usual = None if state is None else os.fsencode(state), os.fsencode(configured.text("state"))
+    with opened_places(root, Places(said, None), usual, lay_down_captures) as places:
+        if places.state is None:
+            raise ObservationError("cannot read a history", "there is none in what --root names", _NO_HISTORY)
+        seconds = _seconds(last)
+        found = recall(host, places.state, seconds, at, configured.thresholds)
+        until = host.wall_clock() if at is None else at
+        since = 0.0 if seconds is None else until - seconds
+        kept = captures_between(places.captures or captures_of(config, state), since, until)
     if as_json:
         from zombiescope.presenters.history_json import render_history  # noqa: PLC0415 (each form loads only what it needs)
 
-        return JsonAnswer(render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps))
+        return JsonAnswer(
+            render_history(found.snapshot, found.recall, found.happenings, found.moment, found.gaps, kept)
+        )
     if as_csv:
         from zombiescope.presenters.history_json import render_history_csv  # noqa: PLC0415
 
         return PlainAnswer(render_history_csv(found.samples))
     from zombiescope.presenters.history_text import render_history_text  # noqa: PLC0415
 
-    return TextAnswer(render_history_text(found.recall, found.happenings, found.moment, found.gaps))
+    return TextAnswer(render_history_text(found.recall, found.happenings, found.moment, found.gaps, kept, at=at))
+
+
+_NO_HISTORY = "record again on a host where the agent keeps one: zombiescope record FILE"
 
 
 def _seconds(age: str) -> float | None:

@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.labs.incident import complain, incident, signals_interrupt
 from zombiescope.cli.labs.listing import list_command
-from zombiescope.cli.options import Listed, json_option
+from zombiescope.cli.options import Listed, examples, json_option
 from zombiescope.cli.progress import count_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError
+from zombiescope.facts.names import counted
 from zombiescope.lab import runs
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.leak import LEAKING_PINS, STYLES, LeakOrder, checked_maker
@@ -24,6 +26,9 @@ from zombiescope.lab.leak import churn as churn_run
 from zombiescope.lab.leak import leak as leak_run
 from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.truth import Truth, stamp, truth_document
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 EPILOG = """\b
 Examples:
@@ -36,6 +41,7 @@ Examples:
   zombiescope lab list
   zombiescope lab clean
 """
+_NOUNS = {"processes": ("process", "processes"), "cgroups": ("cgroup",), "files": ("file",), "segments": ("segment",)}
 name_option = click.option("--name", metavar="ID", help="Name of the run; without it one is made up.")
 
 
@@ -48,14 +54,18 @@ def lab() -> None:
     """
 
 
-@lab.command(epilog="Kinds: " + " ".join(KINDS))
+@lab.command(
+    epilog=examples(
+        "zombiescope lab zombies --count 50 --pin tmpfs", "zombiescope lab zombies --count 2000 --pin memfd --hold"
+    )
+)
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many.")
 @click.option("--pin", "kind", type=click.Choice(KINDS), required=True, metavar="KIND", help="What keeps them.")
 @click.option("--hold", is_flag=True, help="Keep them until Enter or a signal, then clean.")
 @name_option
 @json_option
 def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: bool) -> Answer | None:
-    """Make COUNT zombies pinned by KIND and print what was made. They stay until `lab clean`."""
+    """Make COUNT zombies pinned by KIND and print what was made. They stay until `lab clean`; `lab list` names the kinds."""
     with signals_interrupt():
         run = runs.begin(name)
 
@@ -67,7 +77,7 @@ def zombies(*, count: int, kind: str, hold: bool, name: str | None, as_json: boo
         return _finish(run, truth, as_json=as_json, hold=hold)
 
 
-@lab.command()
+@lab.command(epilog=examples("zombiescope lab churn --rate 200 --seconds 10"))
 @click.option(
     "--rate", type=click.FloatRange(0.01, 100_000), default=100.0, show_default=True, help="Births per second."
 )
@@ -86,12 +96,16 @@ def churn(*, rate: float, seconds: float, name: str | None, as_json: bool) -> An
         truth = runs.guarded(run, work)
         complain(run.undo())
     figures = truth.more["churn"]
-    rate_line = f"{figures['achieved_per_second']:,} per second"
-    text = f"{figures['births']:,} births and {figures['deaths']:,} deaths in {truth.seconds:.1f} s: {rate_line}"
-    return JsonAnswer(truth_document(truth)) if as_json else PlainAnswer(text)
+    if as_json:
+        return JsonAnswer(truth_document(truth))
+    rate_line = f"{figures['achieved_per_second']:,.1f} per second"
+    flows = f"{counted(figures['births'], 'birth')} and {counted(figures['deaths'], 'death')}"
+    return _told(
+        [f"{flows} in {truth.seconds:.1f} s: {rate_line}"], "to see that no zombie is left", "zombiescope scan"
+    )
 
 
-@lab.command()
+@lab.command(epilog=examples("zombiescope lab leak --maker crashy-agent --per-minute 60 --seconds 120"))
 @click.option("--maker", required=True, metavar="NAME", help="Who will appear to have made them.")
 @click.option("--per-minute", type=click.FloatRange(0.01, 60_000), required=True, help="How many per minute.")
 @click.option("--seconds", type=click.FloatRange(0.1, 864_000), help="For how long; then they stay until `lab clean`.")
@@ -118,11 +132,15 @@ def leak(*, name: str | None, as_json: bool, **order: Any) -> Answer | None:
             if asked.expected is not None:
                 raise
             document = {**stamp(), "action": "leak", "run": run.name, "stopped": True, "made": []}
-            return JsonAnswer(document) if as_json else PlainAnswer(f"stopped; run {run.name} is removed")
+            if as_json:
+                return JsonAnswer(document)
+            return _told(
+                [f"stopped; run {run.name} is removed"], "to see what is left of the lab", "zombiescope lab list"
+            )
         return _finish(run, truth, as_json=as_json, hold=False)
 
 
-@lab.command()
+@lab.command(epilog=examples("zombiescope lab clean", "zombiescope lab clean --name mine"))
 @click.option("--name", metavar="ID", help="Only this run. Without it: every run that no command is working on.")
 @json_option
 def clean(*, name: str | None, as_json: bool) -> Answer:
@@ -137,49 +155,62 @@ def clean(*, name: str | None, as_json: bool) -> Answer:
         body: dict[str, Any] = {"action": "clean", "note": note or None}
         body["runs"] = [each.as_document() for each in cleaned]
         return JsonAnswer({**stamp(), **body}, exit_code)
-    lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])]
-    return PlainAnswer("\n".join(lines) or "no run of the lab is here", exit_code)
+    lines = [*_clean_lines(cleaned), *([f"note: {note}"] if note else [])] or ["no run of the lab is here"]
+    why, line = ("to try again", "clean") if is_left else ("to see what is left of the lab", "list")
+    return _told(lines, why, f"zombiescope lab {line}", exit_code)
+
+
+def _told(lines: Iterable[str], why: str, line: str, exit_code: int = EXIT_FINE) -> TextAnswer:
+    """What happened, and what to type next."""
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    parts: list[RenderableType] = [*lines, Command(why, line)]
+    return TextAnswer(parts, exit_code)
 
 
 def _finish(run: runs.Run, truth: Truth, *, as_json: bool, hold: bool) -> Answer | None:
     document = truth_document(truth)
     run.journal.keep_truth(json.dumps(document))
-    text = "\n".join(_truth_lines(truth, document["counts"], hold=hold))
+    lines = [*_truth_lines(truth, document["counts"]), "to look at them: zombiescope autopsy"]
     if not hold:
         run.end()
-        return JsonAnswer(document) if as_json else PlainAnswer(text)
+        if as_json:
+            return JsonAnswer(document)
+        return _told(lines, "to remove them", f"zombiescope lab clean --name {truth.run}")
     try:
-        click.echo(json.dumps(document, indent=2) if as_json else text)
+        click.echo(json.dumps(document, indent=2) if as_json else "\n".join([*lines, "to remove them: press Enter"]))
         _wait_for_the_end()
     finally:
         complain(run.undo())
     return None
 
 
-def _truth_lines(truth: Truth, counts: dict[str, Any], *, hold: bool) -> Iterator[str]:
-    what = "directories left behind" if truth.visible else "zombies"
+def _truth_lines(truth: Truth, counts: dict[str, Any]) -> Iterator[str]:
+    from zombiescope.presenters.figures import duration  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    nouns = ("directory left behind", "directories left behind") if truth.visible else ("zombie", "")
     by_pin = ", ".join(f"{number:,} {kind}" for kind, number in counts["by_pin"].items())
-    yield f"{counts['made']:,} {what} in {truth.seconds:.1f} s below {truth.subtree} ({by_pin})"
+    yield f"{counted(counts['made'], *nouns)} made in {duration(truth.seconds)} below {truth.subtree} ({by_pin})"
     if truth.note:
         yield f"note: {truth.note}"
-    yield "look:   zombiescope scan"
-    yield "remove: press Enter" if hold else f"remove: zombiescope lab clean --name {truth.run}"
 
 
 def _clean_lines(cleaned: list[Cleaned]) -> Iterator[str]:
     for each in cleaned:
         removed = each.as_document()["removed"]
-        went = ", ".join(f"{number:,} {what}" for what, number in removed.items() if number)
+        went = ", ".join(counted(number, *_NOUNS[what]) for what, number in removed.items() if number)
         yield f"run {each.run}: removed {went or 'nothing'}"
         yield from (f"  left: {what}: {why}" for what, why in each.left)
 
 
 def _wait_for_the_end() -> None:
-    """Enter or a signal; an end of input is no Enter."""
+    """Enter or a signal; an end of input, or one that cannot be read (a terminal that is gone), is no Enter."""
     try:
-        if sys.stdin is None or not sys.stdin.readline():
-            while True:
-                signal.pause()
+        with suppress(OSError):
+            if sys.stdin is not None and sys.stdin.readline():
+                return
+        while True:
+            signal.pause()
     except KeyboardInterrupt:
         return
 

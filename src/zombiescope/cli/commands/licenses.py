@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from shlex import quote
+from typing import TYPE_CHECKING
+
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import json_option
+from zombiescope.facts.names import counted
 from zombiescope.pipeline.components import Component, find_component, gaps_of, read_components
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 EPILOG = """\b
 Examples:
@@ -31,7 +38,7 @@ def licenses(*, name: str | None, as_json: bool) -> Answer:
         return JsonAnswer(_document(parts, with_text=bool(name)))
     if name:
         return PlainAnswer(parts[0].text.rstrip("\n") or _without_text(parts[0]))
-    return PlainAnswer("\n".join(_lines(parts)))
+    return TextAnswer(_listed(parts))
 
 
 def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
@@ -48,9 +55,13 @@ def _without_text(part: Component) -> str:
     return f"{part.name} {part.version}: {part.licence}; no licence text came along"
 
 
-def _lines(parts: list[Component]) -> list[str]:
-    names, versions = max(len(part.name) for part in parts), max(len(part.version) for part in parts)
-    lines = [f"{len(parts)} parts are in this build"]
-    lines += [f"  {part.name:<{names}}  {part.version:<{versions}}  {part.licence}" for part in parts]
-    lines += [f"unknown: {gap.reason} ({gap.hint})" for gap in gaps_of(parts)]
-    return [*lines, f"to read one: zombiescope licenses {parts[-1].name}"]
+def _listed(parts: list[Component]) -> list[RenderableType]:
+    from zombiescope.presenters.figures import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415
+
+    columns = [Column(name, is_number=False) for name in ("part", "version")]
+    columns.append(Column("licence", is_number=False, least_width=12))
+    table = Fitting(columns, [(part.name, part.version, part.licence) for part in parts])
+    unknown = [f"unknown: {gap.reason} ({gap.hint})" for gap in gaps_of(parts)]
+    last = Command("to read a licence", f"zombiescope licenses {quote(parts[-1].name)}")
+    return [f"{counted(len(parts), 'part is', 'parts are')} in this build", table, *unknown, last]

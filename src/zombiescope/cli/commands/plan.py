@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import config_option, json_option, root_option
+from zombiescope.cli.options import asking_options, config_option, json_option, root_option
 from zombiescope.cli.planning import THEN, WATCHING, asked_of, scope_of, scope_options, tell_unfinished
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
@@ -30,6 +30,7 @@ Examples:
     show_default=True,
     help="How many seconds to watch services on a live host.",
 )
+@asking_options
 @config_option
 @json_option
 @root_option
@@ -39,6 +40,8 @@ def plan(
     below: str | None,
     zombie: int | None,
     seconds: float,
+    cri_socket: str | None,
+    kube_api: bool,
     config: str | None,
     as_json: bool,
     root: bytes | None,
@@ -48,13 +51,15 @@ def plan(
     Reads only: `zombiescope apply` does it. Each step says why, what it frees, what it risks and how it is undone. Exit code 0,
     or 3 when nothing could be looked at.
     """
-    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.pipeline.asking_pods import pod_sources  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.pipeline.plan import make_plan  # noqa: PLC0415
 
     if root is None:
         tell_unfinished()
     scope = scope_of(maker, below, zombie)
     with window_shown(seconds if root is None else 0, WATCHING, THEN) as progress:
-        planned = make_plan(root, scope, seconds, progress, config=config)
+        sources = pod_sources(cri_socket, config, kube_api=kube_api)
+        planned = make_plan(root, scope, seconds, progress, config=config, sources=sources)
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:
         from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415

@@ -16,6 +16,8 @@ Examples:
   zombiescope profile import perf.data
   zombiescope profile heatmap perf.data
   zombiescope profile find
+  zombiescope profile find --cause reclaim --since 12h
+  zombiescope profile ring
   zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
   zombiescope profile diff latest@0..10 latest@12..14
   zombiescope profile export --form speedscope --output out.json
@@ -31,11 +33,17 @@ _COMMANDS = {
     "heatmap": ("asking", "heatmap", "Samples by time and core: terminal, SVG or PNG."),
     "flame": ("asking", "flame", "The stacks of any range: a tree in the terminal, or SVG."),
     "diff": ("asking", "diff", "What takes more or less time than before."),
-    "find": ("asking", "find", "The moments when a core left its own quiet baseline for kernel work."),
+    "find": (
+        "searching",
+        "find",
+        "The moments when a core left its baseline; the capture of a function, cause or time.",
+    ),
+    "ring": ("ring", "ring", "What the recorder's captures cover, the holes and why, and what more would need."),
+    "keep": ("ring", "keep", "Keep the captures around a moment."),
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
 }
-_WITHOUT_NUMPY = ("record",)
+_WITHOUT_NUMPY = ("record", "ring", "keep")
 _VERBS = {
     "import": "import profiles",
     "list": "list profiles",
@@ -79,5 +87,5 @@ def profile() -> None:
     """Look at processor time the way the incident was found: by moment and by core, down to the kernel stack.
 
     A CAPTURE is a file (perf.data and others can be asked directly), the name of a stored one, or `latest`.
-    All but `record` need numpy.
+    All but `record`, `ring` and `keep` need numpy.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.options import json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.facts.reaping import Budget
 
@@ -76,7 +76,10 @@ _DEFAULT = Budget()
 )
 @click.option("--textfile", metavar="FILE", help="Write metrics here, for node_exporter's textfile collector.")
 @json_option
-def reap(*, watch: bool, yes: bool, as_json: bool, textfile: str | None, state: str, **asked: Any) -> Answer:
+@root_option
+def reap(
+    *, watch: bool, yes: bool, as_json: bool, textfile: str | None, state: str, root: bytes | None, **asked: Any
+) -> Answer:
     """Free zombies that only page cache keeps, in the least harmful way: by dropping the cache of the very files that hold them.
 
     Files in use by live programs, mapped or dirty pages, shared memory, swap, sockets and processes are never touched: they are
@@ -84,16 +87,21 @@ def reap(*, watch: bool, yes: bool, as_json: bool, textfile: str | None, state: 
     Exit code 5: it stopped itself because it did harm.
     """
     from zombiescope.execution.reap_log import ReapLog  # noqa: PLC0415 (only this command pays for it)
-    from zombiescope.host.live import LiveHost  # noqa: PLC0415
+    from zombiescope.host.live import LiveHost, choose_host  # noqa: PLC0415
     from zombiescope.pipeline.reap import Reaper, Scope  # noqa: PLC0415
 
     if os.geteuid() != 0:
         raise UsageError("cannot reap", "it needs root", "sudo zombiescope reap")
+    host = choose_host(root)
+    if not isinstance(host, LiveHost):
+        raise UsageError(
+            f"cannot reap {host.label}", "nothing can be freed there", "zombiescope reap, on the host itself"
+        )
     parent = asked["parent"]
     scope = Scope(asked["maker"], os.fsencode(parent) if parent else None)
     log = ReapLog(os.fsencode(state)) if yes else None
     try:
-        reaper = Reaper(LiveHost(), _budget(asked), scope, log)
+        reaper = Reaper(host, _budget(asked), scope, log)
         last, lines = _passes(reaper, watch=watch, as_json=as_json, textfile=textfile)
     finally:
         if log:

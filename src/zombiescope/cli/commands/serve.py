@@ -3,34 +3,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 
 import click
 
 from zombiescope.cli.answer import Answer
-from zombiescope.cli.options import config_option, root_option
-from zombiescope.config import DEFAULT_STATE, listen_address, thresholds_for
-from zombiescope.errors import UsageError
+from zombiescope.cli.options import config_option, listen_option, root_option
+from zombiescope.config import DEFAULT_STATE, thresholds_for
 
 EPILOG = """\b
 Examples:
   zombiescope serve                            this host, on http://127.0.0.1:8097/
-  zombiescope serve --root node.tar.gz         what was recorded elsewhere
-  zombiescope serve --listen unix:/run/user/0/zombiescope.sock
-                                               where no other user of this machine may look
+  zombiescope serve --root node.tar.gz         what was recorded elsewhere, with its history and captures
+  zombiescope serve --listen unix:/run/user/0/zombiescope.sock     no other user of this machine may look
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option(
-    "--listen",
-    default="127.0.0.1:8097",
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where to serve; port 0 takes any free one. unix:PATH is a socket that only its owner can open.",
-)
+@listen_option(8097)
 @click.option("--token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
 @click.option(
     "--seconds",
@@ -58,26 +48,19 @@ def serve(
     Reads only: it gives the command to copy and never changes the host. Every user of this machine can reach a port on loopback;
     where they must not look, use --listen unix:PATH or --token-file FILE. An agent serves the same page at / of its own port.
     """
-    from zombiescope.pipeline.opening import open_host  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.pipeline.page_look import Subject, places  # noqa: PLC0415
-    from zombiescope.web.guards import read_token  # noqa: PLC0415
-    from zombiescope.web.page import PageServer  # noqa: PLC0415
+    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (--help does not pay for them)
+    from zombiescope.cli.serving import serve_page, until_ended  # noqa: PLC0415
+    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
+    from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
+    from zombiescope.pipeline.page_look import Subject  # noqa: PLC0415
     from zombiescope.web.site import Site  # noqa: PLC0415
     from zombiescope.web.standing import Standing  # noqa: PLC0415
 
-    where = listen_address(listen)
-    if where is None:
-        raise UsageError("cannot serve nowhere", "--listen is empty", "--listen 127.0.0.1:0 takes any free port")
-    token = read_token(token_file) if token_file else ""
     host = open_host(root)
-    default = os.fsencode(DEFAULT_STATE) if root is None else None
-    found = places(
-        root, None if state is None else os.fsencode(state), os.fsencode(captures) if captures else None, default
-    )
-    subject = Subject(host, root, thresholds_for(config, is_live=host.is_live), found.state, seconds, found.captures)
-    server = PageServer(where, lambda selector: Site(Standing(subject, selector)), token=token)
-    click.echo(server.address)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
-        server.serve()
+    said = Places(*(None if each is None else os.fsencode(each) for each in (state, captures)))
+    limits = thresholds_for(config, is_live=host.is_live)
+    with until_ended(), opened_places(root, said, os.fsencode(DEFAULT_STATE), lay_down_captures) as found:
+        subject = Subject(host, root, limits, found.state, seconds, found.captures)
+        keep_on = "to keep watching, and remember: zombiescope agent"
+        serve_page(listen, token_file, lambda selector: Site(Standing(subject, selector)), keep_on)
     return None

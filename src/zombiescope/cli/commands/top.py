@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
 import click
 
-from zombiescope.errors import IS_ONE_FILE
+from zombiescope.cli.options import root_option, same_place
+from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
+from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.top import Picture, Watching, sorted_rows
 from zombiescope.presenters.screen import COLUMNS, ORDERS, cells, headline, signs_of
@@ -20,6 +23,7 @@ Examples:
   zombiescope top --plain --count 3      three tables, for a file or a pipe
 """
 _MOST_ROWS = 30
+NEXT = "to see what holds them: {}zombiescope autopsy"
 _NO_SCREEN = (
     "the full screen is not in the one-file build; it comes with pip install 'zombiescope[tui]' (Python 3.11 or newer)"
 )
@@ -34,30 +38,52 @@ _NO_SCREEN = (
     "--sort", "order", type=click.Choice(ORDERS), default="zombies", show_default=True, help="Sort by this, most first."
 )
 @click.option("--plain", is_flag=True, help="A plain table, even where the full screen could be drawn.")
-def top(*, interval: float, count: int | None, order: str, plain: bool) -> None:
+@root_option
+def top(*, interval: float, count: int | None, order: str, plain: bool, root: bytes | None) -> int:
     """Births, deaths, releases and zombies by maker, as they happen; saturated cores, the time of one sweep and resets of network
     cards above them. Reads only; q or Ctrl-C ends it."""
-    host = open_host(None)
+    host = open_host(root)
+    if not host.is_live:
+        raise UsageError(
+            f"cannot watch {host.label}",
+            "nothing happens in a recording or a folder",
+            f"zombiescope doctor{same_place(root)}",
+        )
     watching = Watching(host)
     try:
         if not plain and count is None and sys.stdout.isatty() and find_spec("textual") is not None:
             from zombiescope.cli.screens.makers import MakersScreen  # noqa: PLC0415 (an extra)
 
             MakersScreen(watching.picture, interval, order).run()
-            return
-        shown = 0
+            return EXIT_FINE
+        return _tables(host, watching, order, interval, count)
+    finally:
+        watching.close()
+
+
+def _tables(host: Host, watching: Watching, order: str, interval: float, count: int | None) -> int:
+    """One after the other, until there are enough or a person ends it; then what to type next."""
+    shown = 0
+    code = EXIT_FINE
+    try:
         while count is None or shown < count:
             host.wait(interval)
             _draw(watching.picture(), order)
             shown += 1
-    finally:
-        watching.close()
+    except KeyboardInterrupt:
+        click.echo()
+        code = EXIT_INTERRUPTED
+    if shown:
+        click.echo(NEXT.format("" if os.geteuid() == 0 else "sudo "))
+    return code
 
 
 def _draw(picture: Picture, order: str) -> None:
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
+
+    from zombiescope.presenters.unknown_text import unknown_block  # noqa: PLC0415
 
     console = Console(highlight=False, emoji=False)
     if console.is_terminal:
@@ -71,7 +97,7 @@ def _draw(picture: Picture, order: str) -> None:
     for row in sorted_rows(picture, order)[:_MOST_ROWS]:
         table.add_row(*map(Text, cells(row.account.zombies, row.lately, picture.seconds, row.account.maker)))
     console.print(table)
-    for gap in picture.gaps[:3]:
-        console.print(Text(f"gap: {gap.fact}: {gap.reason}"))
+    for part in unknown_block(picture.gaps):
+        console.print(part)
     if IS_ONE_FILE and console.is_terminal:
         console.print(Text(_NO_SCREEN, style="dim"))

@@ -34,7 +34,7 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
     code 0, or 5 when something could not be put back.
     """
     from zombiescope.execution.attention import Attention  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.execution.undo import describe  # noqa: PLC0415
+    from zombiescope.execution.undo import cannot_be_undone, describe  # noqa: PLC0415
     from zombiescope.pipeline import act, past_actions  # noqa: PLC0415
 
     with Attention() as attention:
@@ -49,7 +49,8 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
     from zombiescope.presenters.receipt_text import render_undo_dry_run, render_undo_text  # noqa: PLC0415
 
     if not yes:
-        return TextAnswer(
-            render_undo_dry_run(done.action, todo, done.kept, (done.restore, done.again), also_files=restore)
-        )
+        lost = [describe(entry) for entry in done.todo if cannot_be_undone(entry)]
+        undone = [describe(entry) for entry in done.todo if not cannot_be_undone(entry)]
+        lines = (done.restore, done.again)
+        return TextAnswer(render_undo_dry_run(done.action, undone, lost, done.kept, lines, also_files=restore))
     return TextAnswer(render_undo_text(done.action, done.taken, done.kept, done.restore), exit_code)

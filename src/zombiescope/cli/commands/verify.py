@@ -47,8 +47,8 @@ def verify(**given: object) -> Answer:
     """Compare before and after: zombies, growth, restarts, sweep, reclaim, pressure, cores, throttling, poll latency, resets, jobs.
 
     Before is what the agent's history remembers of the hours before the change, else what apply watched before it. Each number is
-    judged as a rate with its uncertainty. Reads only. The verdict is held, not-held or inconclusive. Exit code 0; 1: not-held; 3:
-    nothing could be compared.
+    judged as a rate with its uncertainty. Changes nothing on the host; the verdict (held, not-held or inconclusive) of an action of
+    ours is kept beside its journal, and `actions` and the page show it. Exit code 0; 1: not-held; 3: nothing could be compared.
     """
     asked, as_json = _asked(**given)  # type: ignore[arg-type]
     from zombiescope.pipeline.verify import verify as look  # noqa: PLC0415 (--help does not pay for it)
@@ -86,7 +86,11 @@ def _asked(
     if action and since:
         raise UsageError("cannot use --since", f"the action {action} says when it was changed", "one of the two")
     if bool(prometheus) != bool(query or success_query) or (query and success_query):
-        raise UsageError("cannot ask a Prometheus", "it takes --prometheus and one of --query, --success-query", "")
+        raise UsageError(
+            "cannot ask a Prometheus",
+            "it takes --prometheus and one of --query, --success-query",
+            "zombiescope help verify",
+        )
     moment = None if since is None else moment_of(since, now().taken_at, "--since")
     wanted = Asked(
         shown(state), action, window, moment, events, prometheus, query or success_query, bool(success_query)

@@ -8,7 +8,7 @@ import re
 import click
 
 from zombiescope.cli.answer import Answer, PlainAnswer
-from zombiescope.cli.options import root_option
+from zombiescope.cli.options import examples, root_option
 from zombiescope.cli.progress import bytes_shown
 from zombiescope.errors import UsageError
 from zombiescope.pipeline import audit as auditing
@@ -17,19 +17,19 @@ from zombiescope.presenters.systemd_unit import render_reaper_unit, render_slice
 from zombiescope.watching.services import ServicesWindow
 
 
-@click.command()
+@click.command(epilog=examples("zombiescope export npd > /etc/node-problem-detector/zombiescope.json"))
 def npd() -> Answer:
     """A custom plugin of node-problem-detector: condition ZombieMemcg from `zombiescope check`."""
     return _shipped("npd.json")
 
 
-@click.command()
+@click.command(epilog=examples("zombiescope export kubelet > kubelet-fragment.yaml"))
 def kubelet() -> Answer:
     """A fragment of KubeletConfiguration with fields that exist."""
     return _shipped("kubelet.yaml")
 
 
-@click.command()
+@click.command(epilog=examples("zombiescope export sh | ssh node sh"))
 def sh() -> Answer:
     """A shell script for hosts without Python: the counts done right and the quick audit, with the agents that we know."""
     from zombiescope.presenters.quick_audit import with_agents  # noqa: PLC0415 (only when it is drawn)
@@ -41,7 +41,7 @@ def _shipped(name: str) -> Answer:
     return PlainAnswer(shipped_text(name).rstrip("\n"))
 
 
-@click.command()
+@click.command(epilog=examples("zombiescope export policy --image disk.raw > AGENTS.md"))
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Of an image instead of this host.")
 @click.option(
     "--knowledge", type=click.Path(path_type=bytes), metavar="FILE", help="More agents, or an allow list (TOML)."
@@ -61,14 +61,14 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,247}\.service")
 unit_option = click.option("--unit", required=True, metavar="NAME", help="The unit that churns: `NAME.service`.")
 
 
-@click.command("slice")
+@click.command("slice", epilog=examples("zombiescope export slice --unit ecs.service"))
 @unit_option
 def slice_(*, unit: str) -> Answer:
     """A slice of its own for a churning unit: its zombies no longer lie below everybody's parent."""
     return PlainAnswer(render_slice(_checked(unit)).rstrip("\n"))
 
 
-@click.command("stop-hook")
+@click.command("stop-hook", epilog=examples("zombiescope export stop-hook --unit ecs.service"))
 @unit_option
 @click.option("--sync", is_flag=True, help="Write dirty files first. It writes those of the whole machine.")
 def stop_hook(*, unit: str, sync: bool) -> Answer:
@@ -76,7 +76,9 @@ def stop_hook(*, unit: str, sync: bool) -> Answer:
     return PlainAnswer(render_stop_hook(_checked(unit), sync=sync).rstrip("\n"))
 
 
-@click.command("reap-unit")
+@click.command(
+    "reap-unit", epilog=examples("zombiescope export reap-unit > /etc/systemd/system/zombiescope-reap.service")
+)
 @click.option(
     "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
 )
@@ -88,7 +90,10 @@ def reap_unit(*, program: str) -> Answer:
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
 
 
-@click.command("audit-schedule")
+@click.command(
+    "audit-schedule",
+    epilog=examples("zombiescope export audit-schedule --for github > .github/workflows/zombiescope-audit.yml"),
+)
 @click.option(
     "--for",
     "kind",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import ActionFailedError, UsageError
@@ -78,7 +78,11 @@ def incident(*, vm: bool, cell: str | None, account: str | None, as_json: bool, 
     Everything happens in the lab's own subtree. Each stage is checked; exit code 4 when one failed.
     """
     if account and not os.access(os.path.dirname(account) or ".", os.W_OK):
-        raise UsageError(f"cannot write the account ({account})", "its folder is missing or cannot be written to")
+        raise UsageError(
+            f"cannot write the account ({account})",
+            "its folder is missing or cannot be written to",
+            "--account incident.md",
+        )
     if cell and not vm:
         raise UsageError("cannot choose a machine", "--cell needs --vm", "add --vm")
     with signals_interrupt():
@@ -89,7 +93,10 @@ def incident(*, vm: bool, cell: str | None, account: str | None, as_json: bool, 
     if as_json:
         return JsonAnswer(document)
     total = sum(stage["seconds"] for stage in stages)
-    return PlainAnswer(f"{total:7.1f} s  in all: the cure held, and nothing of the lab is left")
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    last = Command("to treat a sick node the same way", "zombiescope explain runbook")
+    return TextAnswer([f"the cure held, and nothing of the lab is left: {total:.1f} s in all", last])
 
 
 def _here(asked: dict[str, Any], account: str | None, *, as_json: bool) -> dict[str, Any]:
@@ -124,7 +131,9 @@ def _in_machine(cell: str | None, asked: dict[str, Any], *, as_json: bool) -> di
     from zombiescope.lab.throwaway import CELL, MachineOrder, run_in_machine  # noqa: PLC0415
 
     if asked["name"]:
-        raise UsageError("cannot name a run in a throw-away machine", "it has one run, and ends with it", "")
+        raise UsageError(
+            "cannot name a run in a throw-away machine", "it has one run, and ends with it", "leave --name out"
+        )
     chosen = cell or CELL
     figures = [f"--{word}={asked[word]}" for word in ("count", "seconds", "window")]
     words = ("lab", "incident", "--unit", *figures)
@@ -153,4 +162,6 @@ def _write(path: str, document: dict[str, Any]) -> None:
     try:
         write_answer(os.fsencode(path), [text.encode()])
     except OSError as error:
-        raise UsageError(f"cannot write the account ({path})", (error.strerror or str(error)).lower()) from error
+        raise UsageError(
+            f"cannot write the account ({path})", (error.strerror or str(error)).lower(), "--account FILE elsewhere"
+        ) from error

@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import examples, json_option
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import counted
 from zombiescope.lab.listing import Seen, list_kinds, list_runs
 from zombiescope.lab.truth import stamp
 
-_UNTOLD = "the run ended before it wrote down what it made, or is still at it"
+_UNTOLD = "the run ended before it wrote down what it made, or is still working"
 
 
-@click.command("list")
+@click.command("list", epilog=examples("zombiescope lab list"))
 @json_option
 def list_command(*, as_json: bool) -> Answer:
     """List the runs that are there, and the kinds of zombies that can be made.
@@ -27,7 +28,9 @@ def list_command(*, as_json: bool) -> Answer:
     runs, kinds = list_runs(), list_kinds()
     if as_json:
         return JsonAnswer(_document(runs, kinds))
-    return PlainAnswer("\n".join([*_run_lines(runs), "", *_kind_lines(kinds), "", _next(runs)]))
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    return TextAnswer([*_run_lines(runs), "", *_kind_lines(kinds), "", Command(*_next(runs))])
 
 
 def _document(runs: list[Seen] | Gap, kinds: Sequence[dict[str, str]]) -> dict[str, Any]:
@@ -42,15 +45,11 @@ def _document(runs: list[Seen] | Gap, kinds: Sequence[dict[str, str]]) -> dict[s
 
 def _run_lines(runs: list[Seen] | Gap) -> Iterator[str]:
     if isinstance(runs, Gap):
-        yield f"runs: not known: {runs.reason}"
+        yield f"runs: unknown: {runs.reason}"
         return
-    yield (
-        f"{len(runs)} run{'s' if len(runs) != 1 else ''} of the lab on this host"
-        if runs
-        else "no run of the lab is here"
-    )
+    yield f"{counted(len(runs), 'run')} of the lab on this host" if runs else "no run of the lab is here"
     for each in runs:
-        made = "nothing written down yet" if each.made is None else f"{each.made:,} made"
+        made = "unknown how many were made" if each.made is None else f"{each.made:,} made"
         by_pin = ", ".join(f"{number:,} {kind}" for kind, number in each.by_pin.items())
         at_work = "   a command is working on it" if each.at_work else ""
         yield f"  {each.run}   {each.action or 'unknown'}: {made}{f' ({by_pin})' if by_pin else ''}{at_work}"
@@ -61,11 +60,9 @@ def _kind_lines(kinds: Sequence[dict[str, str]]) -> Iterator[str]:
     yield from (f"  {each['kind']:<13}{each['what']}" for each in kinds)
 
 
-def _next(runs: list[Seen] | Gap) -> str:
+def _next(runs: list[Seen] | Gap) -> tuple[str, str]:
     if isinstance(runs, Gap):
-        return f"to see the runs: {runs.hint}"
-    return (
-        "to remove them: zombiescope lab clean"
-        if runs
-        else "to make some: zombiescope lab zombies --count 50 --pin tmpfs"
-    )
+        return "to see the runs", runs.hint
+    if runs:
+        return "to remove them", "zombiescope lab clean"
+    return "to make some", "zombiescope lab zombies --count 50 --pin tmpfs"

@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`profile heatmap`, `flame`, `diff` and `find`."""
+"""`profile heatmap`, `flame`, `diff` and `export`."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import (
     capture_argument,
     filter_options,
     named_range,
+    range_flags,
     range_options,
     selection_of,
-    write_file,
     write_pieces,
 )
 from zombiescope.errors import UsageError
 from zombiescope.profiler import asking as pipeline
-from zombiescope.profiler.drawing.documents import render_flame, render_heat_map, render_moments
+from zombiescope.profiler.drawing.documents import render_flame, render_heat_map
 from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg
 from zombiescope.profiler.stacks.heat_map import HeatMap
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from zombiescope.presenters.layout import Command
 
 svg_option = click.option("--svg", type=click.Path(path_type=bytes), metavar="FILE", help="Write an SVG picture.")
 png_option = click.option("--png", type=click.Path(path_type=bytes), metavar="FILE", help="Write a PNG picture.")
@@ -37,7 +37,12 @@ _PICTURE_ROWS, _TERMINAL_ROWS, _SIDE_COLUMNS = 50, 10, 8
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "zombiescope profile heatmap                          the latest capture, time in the kernel",
+        "zombiescope profile heatmap perf.data --core 1 --svg core1.svg --png core1.png",
+    )
+)
 @capture_argument
 @range_options
 @filter_options
@@ -82,12 +87,13 @@ def heatmap(
     found, what = _of_interest(ask, given, with_all=with_all)
     cores = _known(given["cores"], found.cpus)
     title = f"{opened.name}{_together(opened, given)}: {what}{_range_text(begin, end)}"
+    last = next_line("to see the calls", f"flame{range_flags(begin, end)}", captures, capture)
     if svg or png:
-        return _pictures(svg, png, found, title, _Strips(per_core, cores))
+        return TextAnswer([*_pictures(svg, png, found, title, _Strips(per_core, cores)), last])
     from zombiescope.profiler.drawing.text import render_heat_map_text  # noqa: PLC0415 (a picture or a document does not load rich)
 
     gaps = opened.capture.about.gaps
-    return TextAnswer(render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=gaps))
+    return TextAnswer([*render_heat_map_text(found, title, per_core=per_core, cores=cores, gaps=gaps), last])
 
 
 class _Strips(NamedTuple):
@@ -116,15 +122,14 @@ def _known(chosen: Sequence[int], cpus: Sequence[int]) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def _pictures(svg: bytes | None, png: bytes | None, found: HeatMap, title: str, strips: _Strips) -> Answer:
+def _pictures(svg: bytes | None, png: bytes | None, found: HeatMap, title: str, strips: _Strips) -> list[str]:
     """Each that was asked for."""
-    wrote: list[RenderableType] = []
+    wrote: list[str] = []
     for path, draw in ((svg, render_heat_map_svg), (png, render_heat_map_png)):
         if path:
             drawn = draw(found, title, per_core=strips.per_core, cores=strips.cores)
-            answer = write_file(path, drawn.encode() if isinstance(drawn, str) else drawn)
-            wrote += answer.parts if isinstance(answer, TextAnswer) else []
-    return TextAnswer(wrote)
+            wrote += write_pieces(path, [drawn.encode() if isinstance(drawn, str) else drawn])
+    return wrote
 
 
 def _column_seconds(seconds: float) -> float:
@@ -133,7 +138,12 @@ def _column_seconds(seconds: float) -> float:
     return float(next((step for step in _STEPS if seconds / step <= room), seconds / room))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "zombiescope profile flame --from 12 --to 14 --core 1 --kernel",
+        "zombiescope profile flame latest --svg flame.svg",
+    )
+)
 @capture_argument
 @range_options
 @filter_options
@@ -164,17 +174,22 @@ def flame(
     found = pipeline.ask_flame_graph(opened, selection_of(given, begin, end))
     place = " in the kernel" if given["in_kernel"] else " in user code" if given["in_user"] else ""
     title = f"{opened.name}{_together(opened, given)}: processor time{place} by call{_range_text(begin, end)}"
+    last = next_line("to see the moments when a core was held", "find", captures, capture)
     if svg:
-        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title).encode())
+        return _wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, opened.name, opened.capture))
     from zombiescope.profiler.drawing.text import render_flame_text  # noqa: PLC0415
 
     parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=opened.capture.about.gaps)
-    return TextAnswer(parts)
+    return TextAnswer([*parts, last])
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "zombiescope profile diff latest@0..10 latest@12..14", "zombiescope profile diff monday tuesday --svg diff.svg"
+    )
+)
 @click.argument("before")
 @click.argument("after")
 @filter_options
@@ -193,31 +208,15 @@ def diff(*, before: str, after: str, svg: bytes | None, captures: bytes, as_json
         (first, selection_of(given, *first_range)), (second, selection_of(given, *second_range))
     )
     title = f"{first.name}{_range_text(*first_range)} → {second.name}{_range_text(*second_range)}"
+    last = next_line("to see who calls it", f"flame{range_flags(*second_range)}", captures, second_name)
     if svg:
-        return write_file(svg, render_flame_graph_svg(found.graph, found.frames, title).encode())
+        return _wrote(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()], last)
     if as_json:
         return JsonAnswer(render_flame(found.graph, found.frames, second.name, second.capture))
     from zombiescope.profiler.drawing.text import render_difference_text  # noqa: PLC0415
 
     gaps = [*first.capture.about.gaps, *(() if second is first else second.capture.about.gaps)]
-    return TextAnswer(render_difference_text(found.graph, found.frames, title, gaps))
-
-
-@click.command()
-@capture_argument
-@captures_option
-@json_option
-def find(*, capture: str, captures: bytes, as_json: bool) -> Answer:
-    """The moments when one core left its own quiet baseline for kernel work, the stack of each, what differs from before."""
-    opened = pipeline.open_capture(captures, capture)
-    moments = pipeline.ask_moments(opened)
-    if as_json:
-        return JsonAnswer(render_moments(moments, opened.name, opened.capture))
-    from zombiescope.profiler.drawing.text import render_moments_text  # noqa: PLC0415
-
-    number = f"{len(moments)} moment{'s' * (len(moments) != 1)}"
-    title = f"{opened.name}: {number} in {opened.capture.seconds:.0f} s"
-    return TextAnswer(render_moments_text(moments, title, opened.capture.about.gaps))
+    return TextAnswer([*render_difference_text(found.graph, found.frames, title, gaps), last])
 
 
 def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
@@ -226,13 +225,24 @@ def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
     return f" ({' and '.join(events)} together; --event chooses)" if len(events) > 1 and not given["events"] else ""
 
 
+def _wrote(path: bytes, pieces: Iterable[bytes], last: Command) -> Answer:
+    """Of a file that was asked for. Where standard output is that file, nothing else is printed."""
+    lines = write_pieces(path, pieces)
+    return TextAnswer([*lines, last] if lines else [])
+
+
 def _range_text(begin: float | None, end: float | None) -> str:
     if begin is None and end is None:
         return ""
     return f", {begin or 0:g} s to {'the end' if end is None else f'{end:g} s'}"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "zombiescope profile export --form speedscope --output out.json",
+        "zombiescope profile export monday --form collapsed --from 12 --to 14",
+    )
+)
 @capture_argument
 @click.option("--form", type=click.Choice(list(pipeline.WRITERS)), required=True, help="Which format.")
 @click.option(
@@ -251,4 +261,6 @@ def export(
 ) -> Answer:
     """Write a range of a capture for another tool: collapsed stacks, pprof, speedscope, Firefox Profiler or OTLP."""
     opened = pipeline.open_capture(captures, capture)
-    return write_pieces(output, pipeline.write_elsewhere(opened, selection_of(given, begin, end), form))
+    pieces = pipeline.write_elsewhere(opened, selection_of(given, begin, end), form)
+    last = next_line("to see the same calls here", f"flame{range_flags(begin, end)}", captures, capture)
+    return _wrote(output, pieces, last)

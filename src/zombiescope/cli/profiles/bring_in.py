@@ -6,9 +6,9 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
 from zombiescope.profiler.drawing.documents import render_capture, render_list
@@ -17,7 +17,12 @@ from zombiescope.profiler.files.store import entries
 from zombiescope.profiler.stacks.capture import Capture
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples(
+        "zombiescope profile import perf.data", "zombiescope profile import perf.data --kallsyms kallsyms --name monday"
+    ),
+)
 @click.argument("file", type=click.Path(path_type=bytes))
 @click.option(
     "--output", type=click.Path(path_type=bytes), metavar="DIR", help="Store it there instead of in --captures."
@@ -51,8 +56,9 @@ def bring_in(
     if as_json:
         return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
     lines = [f"stored {shown(stored)}: {_size(capture)}"]
-    lines += [f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
-    return PlainAnswer("\n".join(lines))
+    lines += [f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
+    why, verb = ("to see what the cores did", "heatmap") if capture.about.has_time else ("to see the calls", "flame")
+    return TextAnswer([*lines, next_line(why, verb, captures, shown(stored))])
 
 
 def _size(capture: Capture) -> str:
@@ -63,7 +69,7 @@ def _size(capture: Capture) -> str:
     return f"{len(capture):,} samples, {capture.seconds:.1f} s, {cores} core{'s' * (cores != 1)}"
 
 
-@click.command("list")
+@click.command("list", epilog=examples("zombiescope profile list", "zombiescope profile list --captures /srv/captures"))
 @captures_option
 @json_option
 def list_captures(*, captures: bytes, as_json: bool) -> Answer:
@@ -73,4 +79,7 @@ def list_captures(*, captures: bytes, as_json: bool) -> Answer:
         return JsonAnswer(render_list(found))
     from zombiescope.profiler.drawing.text import render_list_text  # noqa: PLC0415 (a picture or a document does not load rich)
 
-    return TextAnswer(render_list_text(found, shown(captures)))
+    parts = render_list_text(found, shown(captures))
+    if not found:
+        return TextAnswer([*parts, next_line("to make one", "record --seconds 60", captures)])
+    return TextAnswer([*parts, next_line("to see what the cores did", "heatmap", captures, found[-1].name)])

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from zombiescope.cli.answer import Answer, TextAnswer
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
@@ -55,6 +54,10 @@ def range_options(command: Command) -> Command:
     return begin(end(command))
 
 
+def range_flags(begin: float | None, end: float | None) -> str:
+    return "".join(f" --{name} {at:g}" for name, at in (("from", begin), ("to", end)) if at is not None)
+
+
 def selection_of(given: dict[str, Any], begin: float | None = None, end: float | None = None) -> Selection:
     if begin is not None and end is not None and end <= begin:
         raise UsageError(
@@ -90,21 +93,18 @@ def named_range(text: str) -> tuple[str, float | None, float | None]:
     return match["name"] or LATEST, begin, end
 
 
-def write_file(path: bytes, content: bytes) -> Answer:
-    return write_pieces(path, [content])
-
-
-def write_pieces(path: bytes, pieces: Iterable[bytes]) -> Answer:
+def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
+    """What there is to say about it: nothing, where it was written to standard output."""
     try:
         if path == b"-":
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
-            return TextAnswer([])
+            return []
         size = write_answer(path, pieces)
     except BrokenPipeError:
         raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot write {shown(path)}", why, "choose another place") from error
-    return TextAnswer([f"wrote {shown(path)} ({size:,} bytes)"])
+    return [f"wrote {shown(path)} ({size:,} bytes)"]

@@ -7,16 +7,21 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.profiles.folder import next_line
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.raw import RawRecording, RawSegment
 from zombiescope.profiler.files.rolling import Order
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def record_raw(
@@ -41,7 +46,7 @@ def record_raw(
         click.echo(f"stored {shown(one.path)}: {one.size_bytes:,} bytes as sampled", file=sys.stderr)
     if as_json:
         return JsonAnswer(_document(stored, recording.symbols))
-    return PlainAnswer("\n".join(_summary(stored, recording.symbols, shown(order.folder))))
+    return TextAnswer(_summary(stored, recording.symbols, order.folder))
 
 
 def _document(stored: list[RawSegment], symbols: bytes | Gap) -> Json:
@@ -66,18 +71,18 @@ def _document(stored: list[RawSegment], symbols: bytes | Gap) -> Json:
     }
 
 
-def _summary(stored: list[RawSegment], symbols: bytes | Gap, folder: str) -> list[str]:
-    lines = [
-        f"{len(stored)} segment{'s' * (len(stored) != 1)} stored in {folder}, as sampled: drawing needs a full install"
-    ]
+def _summary(stored: list[RawSegment], symbols: bytes | Gap, folder: bytes) -> list[RenderableType]:
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
     if not stored:
-        return lines
+        return ["no segment stored: nothing was sampled", next_line("to record again", "record", folder)]
+    lines: list[RenderableType] = [
+        f"{counted(len(stored), 'segment')} stored in {shown(folder)}, as sampled: drawing needs a full install"
+    ]
     words = ["zombiescope", "profile", "import", os.fsdecode(os.path.basename(stored[-1].path))]
     if isinstance(symbols, Gap):
-        lines.append(f"not known: {symbols.reason} ({symbols.hint})")
+        lines.append(f"unknown: {symbols.reason} ({symbols.hint})")
     else:
         words += ["--kallsyms", os.fsdecode(os.path.basename(symbols))]
-    lines.append(
-        "copy that folder to a machine with pip install 'zombiescope[profile]', then there: " + shlex.join(words)
-    )
-    return lines
+    lines.append("copy that folder to a machine with pip install 'zombiescope[profile]'")
+    return [*lines, Command("then, in the copy", shlex.join(words))]

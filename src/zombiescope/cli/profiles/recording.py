@@ -3,32 +3,39 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
-from zombiescope.cli.options import json_option
-from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import config_option, examples, json_option
+from zombiescope.cli.profiles.folder import captures_option, next_line
+from zombiescope.cli.profiles.keeping import Flags, say_dropped, say_who, told_of, worth_keeping
 from zombiescope.cli.progress import running_shown
-from zombiescope.facts.names import shown
-from zombiescope.pipeline.profile_events import AROUND, Span, keeper
+from zombiescope.errors import UsageError
+from zombiescope.facts.names import counted, shown
+from zombiescope.pipeline.profile_events import AROUND, cause_words
 from zombiescope.profiler.files.rolling import Order
-from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
+from zombiescope.profiler.files.sources import AUTO, WITH
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.stacks.capture import Capture
+    from rich.console import RenderableType
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "zombiescope profile record --seconds 60 --segment 30",
+        "zombiescope profile record --around saturated-core      until Ctrl-C; keeps only what matters",
+        "zombiescope profile record --service                    all the time, by [profile] of the configuration",
+    )
+)
 @click.option("--seconds", type=click.FloatRange(min=1), help="How long to record; without it until interrupted.")
 @click.option(
     "--segment",
@@ -64,25 +71,28 @@ if TYPE_CHECKING:
 )
 @click.option("--around", type=click.Choice(AROUND), multiple=True, help="Keep only segments around this; repeatable.")
 @click.option(
+    "--prefer",
+    type=click.Choice(AROUND),
+    multiple=True,
+    help="Keep segments around this longer than others; repeatable.",
+)
+@click.option(
     "--state",
     type=click.Path(path_type=bytes, file_okay=False, exists=True),
     metavar="DIR",
-    help="State folder of the agent: with --around, what it saw counts too.",
+    help="State folder of the agent: with --around and --prefer, what it saw counts too.",
 )
+@click.option(
+    "--service",
+    is_flag=True,
+    help="Go on through full disks and errors that pass, within a budget of processor time; values from [profile].",
+)
+@config_option
 @captures_option
 @json_option
+@click.pass_context
 def record(
-    *,
-    seconds: float | None,
-    segment: float,
-    rate: int,
-    keep_mb: int,
-    keep_days: float,
-    source: str,
-    around: tuple[str, ...],
-    state: bytes | None,
-    captures: bytes,
-    as_json: bool,
+    context: click.Context, /, *, around: tuple[str, ...], seconds: float | None, as_json: bool, **given: Any
 ) -> Answer:
     """Sample every core, in segments that are ready for questions as soon as they end, kept in a ring.
 
@@ -95,14 +105,54 @@ def record(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    order = Order(captures, rate, segment, keep_mb << 20, keep_days * 86_400, source, "+".join(sorted(set(around))))
+    if given["service"]:
+        chosen = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        _refuse_around(around)
+        from zombiescope.cli.profiles.service import serve  # noqa: PLC0415
+
+        flags = Flags(given["config"], context.params, frozenset(chosen))
+        return serve(flags, stop.is_set, seconds, as_json=as_json)
+    order, events = _order(around, given), (*around, *given["prefer"])
     if find_spec("numpy") is None:
         from zombiescope.cli.profiles.raw_recording import record_raw  # noqa: PLC0415 (each way loads what it needs)
 
-        return record_raw(order, stop.is_set, seconds, around, _say, as_json=as_json)
-    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+        return record_raw(order, stop.is_set, seconds, events, say_who, as_json=as_json)
+    stored = _record(order, stop.is_set, seconds, events, given["state"])
+    if as_json:
+        from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+        from zombiescope.profiler.files.store import entries  # noqa: PLC0415
+
+        return JsonAnswer(render_list([entry for entry in entries(order.folder) if entry.path in stored]))
+    return TextAnswer(_summary(stored, around, order.folder))
+
+
+def _order(around: tuple[str, ...], given: dict[str, Any]) -> Order:
+    if around and given["prefer"]:
+        raise UsageError(
+            "cannot both drop and keep what is not worth keeping", "--around stores nothing else", "give one"
+        )
+    return Order(
+        given["captures"],
+        given["rate"],
+        given["segment"],
+        given["keep_mb"] << 20,
+        given["keep_days"] * 86_400,
+        given["source"],
+        "+".join(sorted(set(around))),
+        only_around=bool(around),
+    )
+
+
+def _record(
+    order: Order,
+    has_ended: Callable[[], bool],
+    seconds: float | None,
+    events: tuple[str, ...],
+    state: bytes | None,
+) -> set[bytes]:
+    """The captures that were stored."""
     from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
-    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
+    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
 
     stored: set[bytes] = set()
     begun = time.monotonic()
@@ -111,49 +161,28 @@ def record(
         def should_stop() -> bool:
             """Asked several times per second."""
             progress(time.monotonic() - begun)
-            return stop.is_set()
+            return has_ended()
 
-        for one in Recording(order, should_stop, _worth_keeping(around, state), _say, _say_dropped).segments(seconds):
+        keep = worth_keeping(events, state)
+        recording = Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
+        for one in recording.segments(seconds):
             stored.add(one.path)
-            told = f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s"
-            click.echo(told, file=sys.stderr)
-    if as_json:
-        return JsonAnswer(render_list([entry for entry in entries(captures) if entry.path in stored]))
-    return PlainAnswer(_summary([shown(path) for path in sorted(stored)], around, shown(captures)))
+            click.echo(told_of(one.path, one.capture), file=sys.stderr)
+    return stored
 
 
-def _worth_keeping(around: tuple[str, ...], state: bytes | None) -> Callable[[Capture], bool]:
-    from zombiescope.profiler.stacks.saturation import find_moments  # noqa: PLC0415
-
-    happened = keeper(around, state)
-
-    def judge(capture: Capture) -> bool:
-        return happened(span_of(capture)) or ("saturated-core" in around and bool(find_moments(capture)))
-
-    return judge
+def _refuse_around(around: tuple[str, ...]) -> None:
+    if around:
+        raise UsageError(
+            "cannot store only what lies around an event, as a service",
+            "it keeps a ring of everything, and what is worth keeping longer",
+            f"--prefer {around[0]}",
+        )
 
 
-def span_of(capture: Capture) -> Span | None:
-    """None: it does not say when it was taken."""
-    clock = capture.about.clock
-    if capture.began is None or clock is None:
-        return None
-    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
-
-
-def _summary(stored: list[str], around: tuple[str, ...], folder: str) -> str:
-    if not stored and around:
-        return f"no capture stored: none of {', '.join(around)} happened"
-    told = f"{len(stored)} capture{'s' * (len(stored) != 1)} stored in {folder}"
+def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list[RenderableType]:
     if not stored:
-        return told
-    return f"{told}\nto see what the cores did: zombiescope profile heatmap {quote(stored[-1])}"
-
-
-def _say(name: str, why: str) -> None:
-    who = {OWN: "our own sampler", PERF: "perf"}[name]
-    click.echo(f"sampling with {who}: {shown(os.fsencode(why))}", file=sys.stderr)
-
-
-def _say_dropped(path: bytes, why: str) -> None:
-    click.echo(f"not stored {shown(path)}: {why}", file=sys.stderr)
+        why = f"none of these happened: {', '.join(around)}" if around else "nothing was sampled"
+        return [f"no capture stored: {why}", next_line("to record until Ctrl-C", "record", folder)]
+    told = f"{counted(len(stored), 'capture')} stored in {shown(folder)}"
+    return [told, next_line("to see what the cores did", "heatmap", folder, shown(max(stored)))]

@@ -14,9 +14,11 @@ import click
 
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer
+from zombiescope.cli.options import examples
 from zombiescope.cli.profiles.folder import captures_option
+from zombiescope.cli.profiles.keeping import span_of
 from zombiescope.cli.profiles.options import capture_argument
-from zombiescope.cli.profiles.recording import span_of
+from zombiescope.cli.progress import tell
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
@@ -94,7 +96,7 @@ class OneCapture:
         return {"schema": "zombiescope.page-captures/1", "captures": [row], "gaps": []}
 
 
-@click.command()
+@click.command(epilog=examples("zombiescope profile serve", "zombiescope profile serve perf.data --port 0"))
 @capture_argument
 @click.option("--port", type=click.IntRange(0, 65_535), default=8098, show_default=True, help="0 takes any free one.")
 @click.option(
@@ -134,7 +136,9 @@ def serve(
     where = path or ("127.0.0.1", port)
     server = PageServer(where, lambda selector: Site(OneCapture(opened, told, selector)), token=token)
     click.echo(server.address)
+    tell("open it in a browser; Ctrl-C ends it", only_watched=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
         server.serve()
+    tell("\nended; to see it in the terminal: zombiescope profile heatmap", only_watched=True)
     return None

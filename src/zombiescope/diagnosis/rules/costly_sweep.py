@@ -7,7 +7,7 @@ from __future__ import annotations
 from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
-from zombiescope.diagnosis.reclaim_work import works_of
+from zombiescope.diagnosis.reclaim_work import span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
@@ -15,6 +15,7 @@ from zombiescope.facts.gap import Gap
 ID = "costly-sweep"
 TITLE = "Reading the statistics of cgroups is costly"
 _MOST_SHOWN = 5
+_NAMED = 3
 
 
 def judge_costly_sweep(case: Case) -> Finding:
@@ -22,25 +23,35 @@ def judge_costly_sweep(case: Case) -> Finding:
     if isinstance(sweep, Gap):
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, sweep.reason, ())
     cost = derive_sweep_cost(sweep)
-    each = f"{cost.each_seconds * 1e3:,.2f} ms for each of {sweep.cgroups:,} live cgroups"
+    each = f"{span(cost.each_seconds)} for each of {sweep.cgroups:,} live cgroups"
     severity = case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK
     evidence = (*_evidence(sweep, at), *_who(case))
     if severity is Severity.OK:
-        summary = f"one sweep takes {cost.seconds * 1e3:,.0f} ms, {each}"
+        summary = f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}"
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, evidence)
-    summary = (
-        f"one sweep takes {cost.seconds:,.1f} s, {each}; slowest {sweep.slowest_file} ({sweep.slowest_seconds:.2f} s)"
-    )
+    slowest = f"the slowest is {sweep.slowest_file} ({span(sweep.slowest_seconds)})"
+    summary = f"one sweep takes {span(cost.seconds)}, {each}; {slowest}{_readers(case)}"
     payer = Evidence("pays_for_zombies", str(derive_payer(sweep, works_of(case))), "", "behaviour", at)
     return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*evidence, payer))
 
 
 def _evidence(sweep: Sweep, at: float) -> list[Evidence]:
     how = "timed" if sweep.cgroups_read == sweep.cgroups else f"timed on {sweep.cgroups_read} of them"
-    return [
+    found = [
         Evidence("sweep", round(sweep.seconds, 4), "seconds", how, at),
         Evidence("sweep.slowest", round(sweep.slowest_seconds, 6), "seconds", sweep.slowest_file, at),
     ]
+    if sweep.narrow_seconds is not None:
+        only = "timed: the root and all pods together, where kubelet has the rest from its runtime"
+        found.append(Evidence("sweep.root_and_pods", round(sweep.narrow_seconds, 6), "seconds", only, at))
+    return found
+
+
+def _readers(case: Case) -> str:
+    """Who is there that reads them, whatever it costs."""
+    if isinstance(case.sweepers, Gap) or not case.sweepers.sweepers:
+        return ""
+    return f"; read by {', '.join(each.name for each in case.sweepers.sweepers[:_NAMED])}"
 
 
 def _who(case: Case) -> list[Evidence]:

@@ -21,10 +21,10 @@ def judge_cpu_shortage(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
     limits = case.thresholds
     is_short = shares.idle <= limits.shortage_most_idle and shares.user >= limits.shortage_least_user
-    known = "of CPU time" if shares.lost < _WORTH_TELLING else "of the CPU time that has an account"
+    known = "of CPU time" if shares.lost < _WORTH_TELLING else "of the CPU time that is accounted for"
     summary = f"{shares.user:.0%} {known} was in user mode, {shares.idle:.0%} idle, in {shares.seconds:.0f} s"
     if shares.lost >= _WORTH_TELLING:
-        summary += f"; {shares.lost:.0%} of all time has none"
+        summary += f"; {shares.lost:.0%} of all time is not"
     evidence = (
         Evidence("user", round(shares.user, 3), "of CPU time", "/proc/stat", shares.at),
         Evidence("idle", round(shares.idle, 3), "of CPU time", "/proc/stat", shares.at),

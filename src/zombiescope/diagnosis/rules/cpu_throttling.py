@@ -7,7 +7,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown
 from zombiescope.facts.pressure import ThrottledGroup
 
 ID = "cpu-throttling"
@@ -28,9 +28,13 @@ def judge_cpu_throttling(case: Case) -> Finding:
     severity = case.thresholds.of_throttling(worst.share) if worst else Severity.OK
     evidence = _evidence(groups, at)
     if worst is None or severity is Severity.OK:
-        some = f"{len(groups):,} cgroups with a quota" if len(groups) != 1 else "1 cgroup with a quota"
-        most = f", at most {worst.share:.0%} of the periods" if worst else ""
-        summary = f"not seen in {seen.seconds:,.0f} s: {some} at work{most}"
+        some = (
+            counted(len(groups), "cgroup with a quota was", "cgroups with a quota were")
+            if groups
+            else "none with a quota was"
+        )
+        most = f", throttled in at most {worst.share:.0%} of the periods" if worst else ""
+        summary = f"not seen in {seen.seconds:,.0f} s: {some} busy{most}"
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, evidence)
     others = len([group for group in telling if case.thresholds.of_throttling(group.share) is not Severity.OK]) - 1
     summary = (

@@ -21,7 +21,7 @@ def judge_image_risk(case: Case) -> Finding:
         return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, why, ())
     found = [unit for unit in seen.unneeded if unit.may_loop and unit.from_vendor]
     if not found:
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, "no such unit of the vendor's", ())
+        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, "the vendor ships no such unit", ())
     summary = "; ".join(f"{unit.name}: {_how(unit)}" for unit in found)
     evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, seen.at) for unit in found)
     return Finding(

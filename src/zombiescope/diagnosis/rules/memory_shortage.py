@@ -94,7 +94,12 @@ def _ruled_out(works: tuple[ReclaimWork, ...], population: Population, *, are_fe
     if are_few or work is None:
         return f"{zombies:,} zombies are too few to explain it"
     if work.are_few and work.is_placed:
-        return f"only {work.zombies:,} of the {zombies:,} zombies are below the limit that is reached: it does not walk over them"
+        if not work.zombies:
+            return (
+                f"none of the {zombies:,} zombies is below the limit that is reached: reclaim does not walk over them"
+            )
+        few = f"the {work.zombies:,} zombies below the limit that is reached"
+        return f"{few} are fewer than the live cgroups there: too few to explain it"
     if work.are_few:
         return f"{zombies:,} zombies beside {population.live:,} live cgroups are too few to explain it"
     return (

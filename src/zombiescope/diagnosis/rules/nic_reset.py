@@ -58,16 +58,18 @@ def _summary(resets: tuple[NicReset, ...], grown: dict[str, dict[str, int]], sta
     if not resets:
         device = next(iter(grown), "")
         if device:
-            return f"{device}: its driver counted {sum(grown[device].values())} more while we looked; the log does not say why"
+            return f"{device}: its driver counted {sum(grown[device].values()):,} more while we looked; the log does not say why"
         return f"the driver suspected a starved poll {starved:,} times since it was loaded"
     last = resets[-1]
     reasons = Counter(reset.reason for reset in resets)
     reason, count = reasons.most_common(1)[0]
     where = f"queue {last.queue} of {last.device}" if last.queue is not None else last.device
-    core = f", its poll on CPU {last.napi_cpu}" if last.napi_cpu is not None else ""
-    late = f" not run for {last.since_napi_seconds:.1f} s" if last.since_napi_seconds and core else ""
+    core = f", polled on CPU {last.napi_cpu}" if last.napi_cpu is not None else ""
+    late = f", which did not run for {last.since_napi_seconds:.1f} s" if last.since_napi_seconds and core else ""
     times = "once" if len(resets) == 1 else f"{len(resets):,} times"
-    return f"{times} in the last day, {_WORDS[reason]} ({count} of them); last: {where}{core}{late}"
+    most = "" if count == len(resets) else f" ({count:,} of them)"
+    which = "" if len(resets) == 1 else "the last time "
+    return f"{times} in the last day, {_WORDS[reason]}{most}: {which}{where}{core}{late}"
 
 
 def _evidence_of_log(log: KernelLog | Gap, resets: tuple[NicReset, ...]) -> list[Evidence]:

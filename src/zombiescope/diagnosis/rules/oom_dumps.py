@@ -9,6 +9,7 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind
+from zombiescope.facts.names import counted
 
 ID = "oom-dumps"
 TITLE = "The kernel runs out of memory, kills and reports it"
@@ -26,7 +27,8 @@ def judge_oom_dumps(case: Case) -> Finding:
         Evidence("oom_reports", len(reports), "reports", str(log.source), log.until),
         *(Evidence("oom_report", event.text[:120], "", str(log.source), event.at) for event in reports[-3:]),
     )
-    summary = f"{len(reports):,} reports in the last {window / 60:.0f} min of the kernel log{_by(reports)}"
+    number = counted(len(reports), "report") if reports else "no report"
+    summary = f"{number} in the last {window / 60:.0f} min of the kernel log{_by(reports)}"
     if len(reports) < case.thresholds.oom_reports_warning:
         return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
     return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("give-memory",))

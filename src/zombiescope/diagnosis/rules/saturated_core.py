@@ -36,7 +36,7 @@ def judge_saturated_core(case: Case) -> Finding:
         shares = shares_of(seen)
         lost = 0.0 if isinstance(shares, Gap) else shares.lost
         if lost >= _MOSTLY:
-            why = f"{summary}, but {lost:.0%} of that time has no account: neither busy nor idle"
+            why = f"{summary}, but {lost:.0%} of that time is unaccounted for: neither busy nor idle"
             return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, why, _evidence(seen))
         if longest is not None:
             summary += f" (longest {longest.seconds:.1f} s, on core {longest.core})"

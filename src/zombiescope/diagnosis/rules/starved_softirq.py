@@ -80,7 +80,7 @@ def _longest(seen: SoftirqSeen) -> tuple[float, str]:
     if not isinstance(seen.latencies, Gap):
         for core in seen.latencies:
             network = core.network.longest_seconds >= core.others.longest_seconds
-            what = "a network softirq" if network else "a softirq"
+            what = ("a network softirq" if seen.tail is None else "a poll of the network") if network else "a softirq"
             found.append((core.worst.longest_seconds, _words(what, core, core.worst)))
     elif seen.longest is not None and seen.longest.slices:
         mean = seen.longest.seconds / seen.longest.slices

@@ -9,7 +9,7 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
 ID = "unneeded-agent"
-TITLE = "An agent is enabled that has nothing to serve"
+TITLE = "An agent with nothing to serve is enabled"
 _NAMED = 5
 
 

@@ -37,7 +37,8 @@ def _judge_by_number(case: Case, gap: Gap) -> Finding:
 
 def _summary(empties: EmptyDirectories) -> str:
     about = "" if empties.seen == empties.leaves else "about "
-    return f"{about}{empties.estimate:,} of {empties.leaves:,} live leaf cgroups have no process"
+    verb = "has" if empties.estimate == 1 else "have"
+    return f"{about}{empties.estimate:,} of {empties.leaves:,} live leaf cgroups {verb} no process"
 
 
 def _evidence(empties: EmptyDirectories, at: float) -> tuple[Evidence, ...]:

@@ -12,6 +12,7 @@ from zombiescope.diagnosis.growing import Growing, change_of, growing_of, is_old
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.makers import maker_said
 
 ID = "zombie-growth"
 TITLE = "Zombies are growing"
@@ -70,7 +71,7 @@ def is_told_leak(case: Case, now: Growing) -> bool:
 
 def told_now(case: Case, now: Growing) -> str:
     """With what to do where the window is too short."""
-    text = f"grew by {now.grown:,} in {now.seconds:.0f} s{_by_count(case, now)}, {_made_by(case, now)}"
+    text = f"{now.grown:,} more in {now.seconds:.0f} s{_by_count(case, now)}, {_made_by(case, now)}"
     if is_told_leak(case, now):
         return text
     least = case.thresholds.growth_least_seconds
@@ -89,14 +90,14 @@ def _by_count(case: Case, now: Growing) -> str:
 
 def _made_by(case: Case, now: Growing) -> str:
     if not now.makers:
-        return "the maker is not known"
+        return "by an unknown maker"
     first = now.maker
     timer = None
     if not isinstance(case.services, Gap) and first.startswith("unit:"):
         timer = case.services.timer_of(first.removeprefix("unit:"))
     started = f" (started by {timer})" if timer else ""
     others = f" and {len(now.makers) - 1} more" if len(now.makers) > 1 else ""
-    return f"made by {first}{started}{others}" + ("" if now.is_sure else f" ({now.source})")
+    return f"made by {maker_said(first)}{started}{others}" + ("" if now.is_sure else f" ({now.source})")
 
 
 def _present(severity: Severity, summary: str, evidence: tuple[Evidence, ...], *, is_leak: bool) -> Finding:

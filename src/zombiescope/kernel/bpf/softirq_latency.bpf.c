@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
-/* How long softirqs waited, core by core, for a bounded window: from raise to run (network vectors, and the others), each poll of
- * a network queue, and ksoftirqd's wait for its core. Log2 histograms of microseconds, the longest of each and when it began.
+/* How long softirqs waited, core by core, for a bounded window: from raise to run (network vectors, with threads that poll in their
+ * place, and the others), each poll of a network queue, and ksoftirqd's wait for its core. Log2 histograms of microseconds, the longest of each and when it began.
  *
  * Each core writes its own record only. Attached to typed tracepoints; needs BTF. The caller says which task is each core's
  * ksoftirqd. A raise that found no run yet stays in `raised`: the reader sees a wait that is not over. */
@@ -13,11 +13,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum { CORES = 512, VECTORS = 10 };
-enum { NET_TX = 2, NET_RX = 3 };
-
-struct task_struct___state { unsigned int __state; } __attribute__((preserve_access_index));
-struct task_struct___old_state { long state; } __attribute__((preserve_access_index));
-struct task_struct___id { int pid; } __attribute__((preserve_access_index));
+enum { BPF_MAP_TYPE_HASH = 1, BPF_ANY = 0, BPF_NOEXIST = 1, THREADS = 1024 };
 
 struct core {
 	u32 ksoftirqd, unused;
@@ -28,14 +24,13 @@ struct core {
 struct cores { struct core core[CORES]; };
 struct cores cores;
 
-static __always_inline struct core *own_core(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	if (cpu >= CORES)
-		return 0;
-	asm volatile("" : "+r"(cpu));   /* else the place is reckoned before the check, which verifiers up to 6.1 refuse */
-	return &cores.core[cpu & (CORES - 1)];
-}
+#define RECORDS cores.core
+#include "polls.h"
+
+/* Threads that poll the network and wait for their core. */
+struct waiting { u64 since; u32 cpu, unused; };
+struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, THREADS); __type(key, u32); __type(value, struct waiting); }
+	waiting SEC(".maps");
 
 SEC("tp_btf/softirq_raise") int on_raise(u64 *ctx)
 {
@@ -62,33 +57,11 @@ SEC("tp_btf/softirq_entry") int on_entry(u64 *ctx)
 	return 0;
 }
 
-/* The event comes when a poll is over: it began where the softirq did, or where the poll before it ended. */
-SEC("tp_btf/napi_poll") int on_poll(u64 *ctx)
+static __always_inline void begin_wait(u64 task, u64 flags)
 {
-	struct core *c = own_core();
-	if (!c || !c->polled_at)
-		return 0;
-	u64 now = bpf_ktime_get_ns();
-	note(&c->poll, c->polled_at, now);
-	c->polled_at = now;
-	return 0;
-}
-
-SEC("tp_btf/softirq_exit") int on_exit(u64 *ctx)
-{
-	struct core *c = own_core();
-	if (c && (u32)ctx[0] == NET_RX)
-		c->polled_at = 0;
-	return 0;
-}
-
-static __always_inline u32 pid_of(u64 task) { return load32(task + bpf_core_field_offset(struct task_struct___id, pid)); }
-
-static __always_inline bool is_runnable(u64 task)
-{
-	if (bpf_core_field_exists(((struct task_struct___state *)0)->__state))
-		return !load32(task + bpf_core_field_offset(struct task_struct___state, __state));
-	return !load(task + bpf_core_field_offset(struct task_struct___old_state, state));
+	u32 pid = pid_of(task);
+	struct waiting w = { bpf_ktime_get_ns(), cpu_of(task), 0 };
+	bpf_map_update_elem(&waiting, &pid, &w, flags);
 }
 
 SEC("tp_btf/sched_wakeup") int on_wakeup(u64 *ctx)
@@ -96,13 +69,38 @@ SEC("tp_btf/sched_wakeup") int on_wakeup(u64 *ctx)
 	struct core *c = own_core();
 	if (c && c->ksoftirqd && !c->waits_since && pid_of(ctx[0]) == c->ksoftirqd)
 		c->waits_since = bpf_ktime_get_ns();
+	if (polls_network(ctx[0]) && !load32(ctx[0] + FIELD(on_cpu)))
+		begin_wait(ctx[0], BPF_NOEXIST);
 	return 0;
+}
+
+static __always_inline void follow_thread(struct core *c, u64 before, u64 next)
+{
+	u32 pid;
+	if (polls_network(next)) {
+		pid = pid_of(next);
+		struct waiting *w = bpf_map_lookup_elem(&waiting, &pid);
+		if (w)
+			note(&c->net, w->since, bpf_ktime_get_ns());
+		bpf_map_delete_elem(&waiting, &pid);
+	}
+	if (!polls_network(before))
+		return;
+	if (is_runnable(before))
+		begin_wait(before, BPF_ANY);
+	else {
+		pid = pid_of(before);
+		bpf_map_delete_elem(&waiting, &pid);
+	}
 }
 
 SEC("tp_btf/sched_switch") int on_switch(u64 *ctx)
 {
 	struct core *c = own_core();
-	if (!c || !c->ksoftirqd)
+	if (!c)
+		return 0;
+	follow_thread(c, ctx[1], ctx[2]);
+	if (!c->ksoftirqd)
 		return 0;
 	if (pid_of(ctx[2]) == c->ksoftirqd) {
 		if (c->waits_since)

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers that their runtime restarted in place: Docker's own files, and kubelet's log folders.
-
-kubelet names a container's log by its restart count (`/var/log/pods/NS_POD_UID/NAME/7.log`): no API is asked.
-"""
+"""Containers that Docker restarted in place, by its own files; and what else starts programs beside systemd."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, shown_text
 from zombiescope.facts.units import RestartingContainer, Schedule
-from zombiescope.host.access import Host
 from zombiescope.host.files import Files
 
 _DOCKER = b"/var/lib/docker/containers"
-_PODS = b"/var/log/pods"
 
 
 def read_containers(files: Files) -> tuple[RestartingContainer, ...]:
-    return (*_docker(files), *_pods(files))
+    return tuple(_docker(files))
 
 
 def _docker(files: Files) -> Iterator[RestartingContainer]:
@@ -33,19 +30,35 @@ def _docker(files: Files) -> Iterator[RestartingContainer]:
             continue
         count = said.get("RestartCount") if isinstance(said, dict) else None
         if isinstance(count, int) and count > 0:
-            label = str(said.get("Name", "")).lstrip("/").encode("utf-8", "surrogateescape") or name[:12]
-            yield RestartingContainer("docker", shown(label), count, shown(path))
+            label = shown_text(str(said.get("Name", "")).lstrip("/")) or shown(name[:12])
+            yield _with_state(RestartingContainer("docker", label, count, shown(path)), said.get("State"))
 
 
-def _pods(files: Files) -> Iterator[RestartingContainer]:
-    for pod in files.list(_PODS):
-        for container in files.list(_PODS + b"/" + pod):
-            logs = files.list(_PODS + b"/" + pod + b"/" + container)
-            counts = [int(log[:-4]) for log in logs if log.endswith(b".log") and log[:-4].isdigit() and len(log) < 12]
-            if counts and max(counts) > 0:
-                namespace, _, rest = pod.partition(b"_")
-                label = namespace + b"/" + rest.rpartition(b"_")[0] + b"/" + container
-                yield RestartingContainer("kubelet", shown(label), max(counts), shown(_PODS + b"/" + pod))
+def _with_state(found: RestartingContainer, state: object) -> RestartingContainer:
+    if not isinstance(state, dict):
+        return found
+    code, began, ended = state.get("ExitCode"), _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
+    reason = "OOMKilled" if state.get("OOMKilled") is True else ""
+    is_running = state.get("Running") is True and state.get("Restarting") is not True
+    pause = began - ended if began is not None and ended is not None and began > ended else None
+    last = max((at for at in (began, ended) if at is not None), default=None)
+    return replace(
+        found,
+        restarted_at=last,
+        pause_seconds=pause,
+        is_running=is_running,
+        ended=(reason, code if isinstance(code, int) and not is_running else None),
+    )
+
+
+def _time(said: object) -> float | None:
+    """RFC 3339 with nanoseconds; the year 1 stands for never."""
+    text = said if isinstance(said, str) else ""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.year > 1970 and moment.tzinfo else None
 
 
 _CONTAINER_LOGS = b"/var/log/containers"
@@ -55,24 +68,6 @@ _ID = re.compile(rb"-([0-9a-f]{64})\.log")
 def read_container_ids(files: Files) -> frozenset[str]:
     """Of containers that kubelet keeps a log of: `/var/log/containers/POD_NS_NAME-ID.log`."""
     return frozenset(found[1].decode() for name in files.list(_CONTAINER_LOGS) if (found := _ID.search(name)))
-
-
-_LOGS = b"/var/log/pods"
-
-
-def read_pod_names(host: Host) -> dict[str, str]:
-    """`uid -> namespace/name`; empty on a node without a kubelet. A pod whose logs are gone keeps only its uid."""
-    try:
-        folders = host.subdirectories(_LOGS)
-    except OSError:
-        return {}
-    names = {}
-    for folder in folders:
-        namespace, _, rest = folder.partition(b"_")
-        name, separator, uid = rest.rpartition(b"_")
-        if separator and namespace and name and uid:
-            names[shown(uid)] = f"{shown(namespace)}/{shown(name)}"
-    return names
 
 
 _TABLES = (b"/etc/crontab", b"/etc/anacrontab")

@@ -59,10 +59,10 @@ def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Ga
     unified = unified_cgroup(text)
     former = unified.path if unified and unified.is_deleted else None
     if hierarchy.version is HierarchyVersion.V1:
-        return DeletedTask(None, former, process, *status)
+        return DeletedTask(None, former, process, *status[:3])
     if former is None or _is_live(host, hierarchy, former + b" (deleted)"):
         return None
-    return DeletedTask(former, None, process, *status)
+    return DeletedTask(former, None, process, *status[:3])
 
 
 def _is_live(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:

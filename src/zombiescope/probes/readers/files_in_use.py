@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.access import Host
 from zombiescope.host.files_in_use import FileKey, files_in_use
 from zombiescope.host.live import LiveHost
@@ -16,8 +17,8 @@ _FACT = "steps[].change.files"
 
 
 class FilesInUse(NamedTuple):
-    holders: Mapping[bytes, str]
-    """By path: `pid 4711 (name)`."""
+    holders: Mapping[bytes, HeldBy]
+    """By path."""
     gaps: tuple[Gap, ...] = ()
 
 

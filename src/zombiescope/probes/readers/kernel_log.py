@@ -16,6 +16,7 @@ from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogSource
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
 from zombiescope.host.programs import ask_program
+from zombiescope.kernel.klog import Klog
 from zombiescope.kernel.kmsg import PLACE, Kmsg
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.probes.kernel_text import refusal
@@ -49,7 +50,7 @@ class LogFollower:
 
     def __init__(self, host: Host, *, believe_users: bool) -> None:
         self._believe_users = believe_users
-        self._log = Kmsg(host.wall_clock, getattr(host, "root", b"") + PLACE, from_end=True)
+        self._log = _open_log(host, from_end=True)
 
     @property
     def lost(self) -> int:
@@ -100,7 +101,7 @@ def _look(host: Host, *, believe_users: bool) -> dict[str, Any]:
     root: bytes = getattr(host, "root", b"")
     now = host.wall_clock()
     try:
-        log = Kmsg(host.wall_clock, root + PLACE)
+        log = _open_log(host)
     except OSError as error:
         reason = refusal(FACT, root + PLACE, error)
         return _journal(root, reason, now, believe_users=believe_users)
@@ -112,10 +113,24 @@ def _look(host: Host, *, believe_users: bool) -> dict[str, Any]:
         log.close()
     lines: list[Line] = [(record.at, record.is_kernel, record.text) for record in records]
     oldest = lines[0][0] if lines else now
-    if records and records[0].sequence > 0 and not root:  # the ring has forgotten the beginning
+    if (
+        isinstance(log, Kmsg) and records and records[0].sequence > 0 and not root
+    ):  # the ring has forgotten the beginning
         older = _journal_lines()
         lines = [line for line in older if line[0] < oldest - 0.5] + lines if isinstance(older, list) else lines
-    return digest(LogSource.KMSG, lines, log.lost, now, believe_users=believe_users)
+    source = LogSource.KMSG if isinstance(log, Kmsg) else LogSource.KLOG
+    return digest(source, lines, log.lost, now, believe_users=believe_users)
+
+
+def _open_log(host: Host, *, from_end: bool = False) -> Kmsg | Klog:
+    """The device, else the call that a container may make; raises what the device said where both are refused."""
+    try:
+        return Kmsg(host.wall_clock, getattr(host, "root", b"") + PLACE, from_end=from_end)
+    except OSError as error:
+        try:
+            return Klog(host.wall_clock, from_end=from_end)
+        except OSError:
+            raise error from None
 
 
 def _journal(root: bytes, reason: Gap, now: float, *, believe_users: bool) -> dict[str, Any]:

@@ -38,16 +38,18 @@ class Following(Protocol):
     def close(self) -> None: ...
 
 
-def open_poll_latency(host: Host) -> PollLatency:
-    """Raises ObservationError where it is refused."""
+def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
+    """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
     try:
         cores = cpu_list_count(host.read(_POSSIBLE))
     except OSError:
         cores = None
     if not cores:
-        raise ObservationError(_WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "")
+        raise ObservationError(
+            _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
+        )
     try:
-        following = PollLatency(host.wall_clock, cores, _first_online(host), _places(host))
+        following = PollLatency(host.wall_clock, cores, _first_online(host) if has_clock else None, _places(host))
     except BpfRefusedError as error:
         raise ObservationError(_WHAT, error.why, error.hint) from error
     host.wait(_FIRST_COUNTS_SECONDS)
@@ -73,7 +75,9 @@ def _places(host: Host) -> Places:
     try:
         child = ShortLived(work)
     except OSError as error:
-        raise ObservationError(_WHAT, f"no process could be started: {error.strerror}", "") from error
+        raise ObservationError(
+            _WHAT, f"no process could be started: {error.strerror}", "raise the limit of processes"
+        ) from error
     while not (is_done := child.collect()):
         if not select.select([child.descriptor], [], [], _MOST_SECONDS)[0]:
             break

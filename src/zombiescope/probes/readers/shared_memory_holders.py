@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import device_of, open_files
 from zombiescope.probes.kernel_text import number
-from zombiescope.probes.processes import parse_stat, read_processes
+from zombiescope.probes.processes import read_processes, who_is
 
 FileKey = tuple[str, int]
 """`major:minor` and inode."""
 _FACT = "zombies[].pins[].holder"
 
 
-def read_shared_memory_holders(host: Host, wanted: Mapping[FileKey, bytes]) -> dict[FileKey, str] | Gap:
+def read_shared_memory_holders(host: Host, wanted: Mapping[FileKey, bytes]) -> dict[FileKey, HeldBy] | Gap:
     """`wanted`: each with its last name, by which an open file is recognised before it is looked at."""
     if not isinstance(host, LiveHost):
         return Gap(_FACT, "a recording does not keep who has which file open", "run it on the host itself")
@@ -35,7 +35,7 @@ def read_shared_memory_holders(host: Host, wanted: Mapping[FileKey, bytes]) -> d
             break
         held = _mapped(host, process, missing) | _opened(host, process, missing, names)
         if held:
-            found.update(dict.fromkeys(held, _name(host, process)))
+            found.update(dict.fromkeys(held, who_is(host, process)))
             missing -= held
     return found
 
@@ -67,11 +67,3 @@ def _opened(host: LiveHost, process: int, wanted: set[FileKey], names: frozenset
     except OSError:
         return held & wanted
     return held & wanted
-
-
-def _name(host: Host, process: int) -> str:
-    try:
-        state = parse_stat(host.read(b"/proc/%d/stat" % process))
-    except OSError:
-        state = None
-    return f"pid {process} ({shown(state.name)})" if state else f"pid {process}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, shown_text
 from zombiescope.facts.workloads import Declared, Starter, Workload
 from zombiescope.host.files import Files, Kind
 from zombiescope.probes.manifest_text import NO_YAML, ManifestError, parse_manifest, variables_of
@@ -136,15 +136,15 @@ def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
         retries, word = policy.get("MaximumRetryCount"), str(policy.get("Name") or "no")
         arguments = about.get("Args")
         path = [about.get("Path"), *(arguments if isinstance(arguments, list) else [])]
-        label = str(about.get("Name") or "").lstrip("/").encode("utf-8", "surrogateescape") or name[:12]
+        label = shown_text(str(about.get("Name") or "").lstrip("/")) or shown(name[:12])
         yield Workload(
             Starter.DOCKER,
-            f"docker/{shown(label)}",
+            f"docker/{label}",
             shown(folder),
-            shown(word.encode("utf-8", "surrogateescape")),
+            shown_text(word),
             retries if isinstance(retries, int) and retries > 0 else None,
-            shown(" ".join(str(part) for part in path if part).encode("utf-8", "surrogateescape")),
-            shown(str(config.get("Image") or "").encode("utf-8", "surrogateescape")),
+            shown_text(" ".join(str(part) for part in path if part)),
+            shown_text(str(config.get("Image") or "")),
             variables_of(config.get("Env")),
             container_id=shown(name),
             is_stopped=word == "unless-stopped"
@@ -165,10 +165,10 @@ def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
         name = str(names[0]) if isinstance(names, list) and names else str(row.get("id"))[:12]
         yield Workload(
             Starter.PODMAN,
-            f"podman/{shown(name.encode('utf-8', 'surrogateescape'))}",
+            f"podman/{shown_text(name)}",
             shown(_PODMAN),
-            image=shown(_image_name(row).encode("utf-8", "surrogateescape")),
-            container_id=shown(str(row.get("id")).encode("utf-8", "surrogateescape")),
+            image=shown_text(_image_name(row)),
+            container_id=shown_text(str(row.get("id"))),
         )
 
 

@@ -106,7 +106,8 @@ def _assembled(host: Host, raw: RawWalk, tier: Tier) -> Walk:
     from zombiescope.kernel.assemble import assemble  # noqa: PLC0415 (who only counts does not pay for it)
     from zombiescope.kernel.mount_paths import MountPaths, parse_mounts  # noqa: PLC0415
 
-    return assemble(raw, MountPaths(parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo"))), tier)
+    mounts = parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo"))
+    return assemble(raw, MountPaths(mounts, getattr(host, "root", b"")), tier)
 
 
 def _nodes(host: Host) -> int:

@@ -39,6 +39,7 @@ def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
 def render_capture(name: str, capture: Capture, stored: str) -> Json:
     body = {
         "stored": stored,
+        "kernel_samples": capture.kernel_samples,
         "cores": sorted(set(capture.cpu.tolist())),
         "comms": list(capture.comms),
         "events": list(capture.events),

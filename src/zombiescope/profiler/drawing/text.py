@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import counted
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import duration, size
+from zombiescope.presenters.figures import Column, Fitting, duration, size
 from zombiescope.profiler.drawing.colours import HEAT, LEVELS, css
 from zombiescope.profiler.drawing.heat_map import strips_of
 from zombiescope.profiler.stacks.arrays import I64
@@ -24,17 +24,32 @@ _SHADES = " ░▒▓█"
 _MARGIN = 6
 """Columns at the left of a strip."""
 _MOST_LINES = 60
+_CHANGED = (
+    Column("before"),
+    Column("after"),
+    Column("change"),
+    Column("frame", is_number=False, least_width=20),
+    Column("called by", is_number=False, least_width=16),
+)
+_LISTED = (
+    Column("name", is_number=False),
+    Column("written", is_number=False),
+    Column("size"),
+    Column("host", is_number=False),
+    Column("from", is_number=False, least_width=8),
+)
 
 
 def render_heat_map_text(
     found: HeatMap, title: str, *, per_core: bool, gaps: Sequence[Gap], cores: Collection[int] = ()
 ) -> list[RenderableType]:
     strips, hottest = strips_of(found, per_core=per_core, cores=cores)
-    parts: list[RenderableType] = [Text(title, style="bold")]
+    seen_on = f"{counted(sum(int(each.counts.sum()) for each in strips), 'sample')}"
+    parts: list[RenderableType] = [Text(f"{title}: {seen_on}", style="bold")]
     ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
-        seen = "" if strip.coverage is None else f", {100 * strip.coverage:.1f} % of the samples expected"
-        parts.append(Text(f"{strip.name}: {int(strip.counts.sum()):,} samples{seen}"))
+        seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
+        parts.append(Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"))
         parts += _shaded(strip.levels, ends)
     parts.append(Text(_scale(found), style="dim"))
     parts.append(_legend(hottest, duration(found.column_seconds / found.rows)))
@@ -80,7 +95,7 @@ def render_flame_text(
     graph: FlameGraph, frames: list[Key], title: str, *, least: float, gaps: Sequence[Gap]
 ) -> list[RenderableType]:
     """The tree of what holds at least a share of the samples; a chain without a fork is one line."""
-    lines = [Text(f"{title}: {graph.samples:,} samples", style="bold")]
+    lines = [Text(f"{title}: {counted(graph.samples, 'sample')}", style="bold")]
     children = graph.children()
     limit = max(1, round(graph.samples * least))
     waiting = [(entry, 0) for entry in reversed(_wide(graph, children[0], limit))] if len(graph.total) else []
@@ -94,7 +109,12 @@ def render_flame_text(
         lines += _chain_lines(graph, frames, chain, indent)
         waiting += [(child, indent + 1) for child in reversed(inner)]
     if waiting:
-        lines.append(Text(f"  … {len(waiting)} more branches: raise --least, or write --svg", style="dim"))
+        lines.append(
+            Text(
+                f"  … {counted(len(waiting), 'more branch', 'more branches')}: raise --least, or write --svg",
+                style="dim",
+            )
+        )
     return [*lines, *render_gaps(gaps)]
 
 
@@ -107,7 +127,7 @@ def _wide(graph: FlameGraph, entries: list[int], limit: int) -> list[int]:
 def _chain_lines(graph: FlameGraph, frames: list[Key], chain: list[int], indent: int) -> list[Text]:
     share = 100 * int(graph.total[chain[0]]) / max(1, graph.samples)
     names = [frames[int(graph.frame[entry])] for entry in chain]
-    line = Text(f"{share:6.2f} %  {'  ' * indent}")
+    line = Text(f"{share:5.1f}%  {'  ' * indent}")
     kept = names if len(names) <= 6 else [*names[:3], (f"… {len(names) - 5} more …", ""), *names[-2:]]
     for place, (name, file) in enumerate(kept):
         if place:
@@ -121,23 +141,23 @@ def render_difference_text(
 ) -> list[RenderableType]:
     """What takes a larger or smaller share of its range than before; outer frames that only pass it on are left out."""
     after, before = graph.shares(), graph.shares_before()
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for heading in ("before", "after", "change"):
-        table.add_column(heading, justify="right")
-    table.add_column("frame", overflow="fold")
-    table.add_column("called by", overflow="fold", style="dim")
+    rows: list[list[str | Text]] = []
     for entry in graph.own_changes(0.002)[:20]:
         name, file = frames[int(graph.frame[entry])]
         rise = 100 * float(after[entry] - before[entry])
-        table.add_row(
-            f"{100 * before[entry]:.2f} %",
-            f"{100 * after[entry]:.2f} %",
-            Text(f"{rise:+.2f}", style="red" if rise > 0 else "blue"),
-            Text(f"{name}{f' ({file})' if file else ''}"),
-            Text(_callers(graph, frames, entry)),
+        place = file.rpartition("/")[2]
+        rows.append(
+            [
+                f"{100 * before[entry]:.1f}%",
+                f"{100 * after[entry]:.1f}%",
+                Text(f"{rise:+.1f}", style="red" if rise > 0 else "blue"),
+                f"{name}{f' ({place})' if place else ''}",
+                Text(_callers(graph, frames, entry), style="dim"),
+            ]
         )
-    counted = Text(f"before {graph.before_samples:,} samples, after {graph.samples:,}", style="dim")
-    return [table, counted, *render_gaps(gaps)]
+    most = f"{rows[0][3]} changed most: {rows[0][0]} before, {rows[0][1]} after" if rows else "nothing changed"
+    told = f"{counted(graph.before_samples, 'sample')} before, {graph.samples:,} after"
+    return [Text(f"{title}: {most}", style="bold"), Fitting(_CHANGED, rows, about=3), Text(told), *render_gaps(gaps)]
 
 
 def _callers(graph: FlameGraph, frames: list[Key], entry: int) -> str:
@@ -149,10 +169,12 @@ def _callers(graph: FlameGraph, frames: list[Key], entry: int) -> str:
     return " < ".join(names)
 
 
-def render_moments_text(moments: Sequence[Explained], title: str, gaps: Sequence[Gap]) -> list[RenderableType]:
-    parts: list[RenderableType] = [Text(title, style="bold")]
-    if not moments:
-        parts.append(Text("no core left its own quiet baseline for kernel work"))
+def render_moments_text(
+    moments: Sequence[Explained], name: str, seconds: float, gaps: Sequence[Gap]
+) -> list[RenderableType]:
+    number = counted(len(moments), "moment") if moments else "no moment"
+    what = f"{number} in {duration(seconds)} when a core left its own quiet baseline for kernel work"
+    parts: list[RenderableType] = [Text(f"{name}: {what}", style="bold")]
     for found in moments:
         moment = found.moment
         parts.append(
@@ -171,18 +193,17 @@ def render_moments_text(moments: Sequence[Explained], title: str, gaps: Sequence
 
 
 def render_gaps(gaps: Sequence[Gap]) -> list[RenderableType]:
-    return [Text(f"not known: {gap.reason}" + (f" ({gap.hint})" if gap.hint else ""), style="yellow") for gap in gaps]
+    return [Text(f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else ""), style="yellow") for gap in gaps]
 
 
 def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableType]:
     if not found:
-        return [Text(f"no captures in {folder}: zombiescope profile record, or zombiescope profile import FILE")]
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "written", "size", "host", "from"):
-        table.add_column(heading, justify="right" if heading == "size" else "left", overflow="fold")
+        return [Text(f"no captures in {folder}")]
+    rows = []
     for entry in found:
         about = entry.about
         host, source = ("?", "damaged") if about is None else (about.host or "?", about.source)
         written = f"{rfc3339(entry.written_at)[:19]}Z"
-        table.add_row(*map(Text, (entry.name, written, size(entry.size_bytes), host, source)))
-    return [table]
+        rows.append((entry.name, written, size(entry.size_bytes), host, source))
+    whole = f"{counted(len(found), 'capture')} in {folder}, {size(sum(entry.size_bytes for entry in found))}"
+    return [Text(whole, style="bold"), Fitting(_LISTED, rows)]

@@ -23,7 +23,7 @@ from zombiescope.profiler.files.scanner import built_scanner
 from zombiescope.profiler.files.symbol_files import SymbolFiles, kernel_symbols, map_file
 from zombiescope.profiler.formats import capture_file
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.formats.capture_heading import MAGIC
+from zombiescope.profiler.formats.capture_heading import FAMILY
 from zombiescope.profiler.perf.data_file import MAGIC as PERF_MAGIC
 from zombiescope.profiler.perf.importing import Tools, import_perf
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
@@ -153,7 +153,7 @@ def within_bounds(what: str, path: bytes) -> AbstractContextManager[None]:
 
 def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     beginning = bytes(raw[:8])
-    if beginning == MAGIC:
+    if beginning.startswith(FAMILY):
         return capture_file.decode(raw)
     if beginning in _PERF_BEGINNINGS:
         return import_perf(raw, tools_for(choices), name)

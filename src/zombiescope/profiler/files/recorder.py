@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rolling captures: sample, write what comes to a file at once, and make a stored capture of it when the segment is over.
+"""Rolling captures: sample, write what comes to a file at once, and store a capture of it, summed up, when the segment is over.
 
 The file being written is a perf stream of its own: what a crash leaves behind is imported by the next recording.
 """
@@ -9,74 +9,31 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from zombiescope.errors import ObservationError, ZombiescopeError
-from zombiescope.host.safe_open import open_regular
-from zombiescope.host.whole_file import write_whole
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
+from zombiescope.profiler.files.beside import Journal, add_reasons, asked_for, forget_asked, read_notes, write_beside
 from zombiescope.profiler.files.reading import Choices, read_capture
-from zombiescope.profiler.files.rolling import Order, left_behind, name_of, rolling
+from zombiescope.profiler.files.ring import Bounds, Held, Now, held, keep_ring, mark_of
+from zombiescope.profiler.files.rolling import MOST_SEGMENT_BYTES, Order, left_behind, name_of, rolling
 from zombiescope.profiler.files.sources import drop, open_source
-from zombiescope.profiler.files.store import entries
+from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.stacks.capture import Capture, Clock, Stored
+from zombiescope.profiler.formats.summary_document import Reason
+from zombiescope.profiler.stacks.capture import Capture, Clock
 
-_NUMBER = b".ring"
-_FORM = re.compile(r"[0-9a-f]{16}")
-
-
-def mark_of(folder: bytes, purpose: str) -> str:
-    """The mark of segments that are recorded into this folder for this purpose, now or by the next recorder. Raises OSError."""
-    path = os.path.join(folder, _NUMBER)
-    number = _read(path)
-    if number is None:
-        number = secrets.token_hex(8)
-        write_whole(path, [number.encode()], make=0o700)
-        # Of two recorders that begin at once the last one's number stays, and both take that one.
-        number = _read(path) or number
-    return f"{number} {purpose}"
-
-
-def _read(path: bytes) -> str | None:
-    """None: there is none that makes sense."""
-    try:
-        descriptor, _ = open_regular(path)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        number = file.read(64).decode("ascii", "replace").strip()
-    return number if _FORM.fullmatch(number) else None
-
-
-def keep_ring(folder: bytes, mark: str, most_bytes: int, oldest: float) -> list[bytes]:
-    """Removes the oldest of the ring beyond a size, and those written before a moment; never its newest."""
-    mine = [entry for entry in entries(folder) if mark and entry.about is not None and entry.about.ring == mark]
-    total = sum(entry.size_bytes for entry in mine)
-    removed = []
-    for entry in mine[:-1]:
-        if total <= most_bytes and entry.written_at >= oldest:
-            continue
-        if _is_unchanged(entry):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(entry.path)
-        total -= entry.size_bytes
-        removed.append(entry.path)
-    return removed
-
-
-def _is_unchanged(entry: Stored) -> bool:
-    """An import may have taken its name meanwhile."""
-    try:
-        seen = os.lstat(entry.path)
-    except FileNotFoundError:
-        return False
-    return (seen.st_size, seen.st_mtime) == (entry.size_bytes, entry.written_at)
+_MOST_REASONS = 200
+_STEADY_SECONDS = 3600.0
+"""A wall clock that was set within this time is not asked for the age of what another boot left."""
+_JUMP_SECONDS = 1.0
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_RAW_BYTES_PER_SAMPLE = 300
+"""Of a segment as it is sampled, until one has shown how many."""
+_LEAST_RAW_BYTES, _FIRST_RAW_BYTES = 512 << 10, 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +48,69 @@ class Recording:
 
     order: Order
     should_stop: Callable[[], bool]
-    keep: Callable[[Capture], bool] = lambda _: True
-    """Whether something worth keeping lies in a segment: then it, the one before and the one after are kept."""
+    keep: Callable[[Capture], Sequence[Reason]] = lambda _: ()
+    """What happened that is worth keeping: of a segment, or of a time before it that is known only now."""
     told: Callable[[str, str], None] = lambda _, __: None
     """Hears who samples, and why this one."""
     dropped: Callable[[bytes, str], None] = lambda _, __: None
     """Hears of a segment that holds nothing to store, and why."""
+    summing: Summing = field(default_factory=Summing)
+    has_sampled: bool = False
+    """Whoever could once, can again."""
     _waiting: tuple[bytes, Capture] | None = None
     _kept_last: bool = False
     _who: str = ""
     _mark: str = ""
     """Without one, what is stored is never removed."""
+    _serial: int = 0
+    _boot: str = ""
+    _reasons: list[Reason] = field(default_factory=list)
+    _raw_bytes: int = 0
+    _lead: float = 0.0
+    _lead_since: float = 0.0
+    _journal: Journal | None = None
 
     def segments(self, seconds: float | None) -> Iterator[Segment]:
+        yield from self.prepare()
+        try:
+            yield from self.sample(seconds)
+        finally:
+            self.note("ended", "")
+
+    def prepare(self) -> Iterator[Segment]:
+        """What an earlier recorder left."""
         # First of all: on a disk that is full by the time a segment is over there may be no room for it.
         with contextlib.suppress(OSError):
             self._mark = mark_of(self.order.folder, self.order.purpose)
+        self._boot = _boot_id()
+        mine = held(self.order.folder, self._mark) if self._mark else []
+        self._serial = max((one.span.serial for one in mine), default=0)
+        before = max((one.span.samples for one in mine[-3:]), default=0) * _RAW_BYTES_PER_SAMPLE
+        self._expect(before or _FIRST_RAW_BYTES)
+        self._lead, self._lead_since = _lead_seconds(), -_STEADY_SECONDS
+        self.summing.know(mine)
         yield from self._left_behind()
+        self._journal = Journal(self.order.folder, self._boot, lambda: (time.time(), time.monotonic()))
+        self.note("began", "")
+        self.make_room()
+
+    def _expect(self, raw_bytes: int) -> None:
+        """The next segment may take twice as much as the last one, and a quarter of the ring: it ends there, so that what was made
+        room for is enough."""
+        most = min(MOST_SEGMENT_BYTES, self.order.most_bytes // 4)
+        self._raw_bytes = min(most, max(_LEAST_RAW_BYTES, 2 * raw_bytes))
+
+    def note(self, what: str, words: str) -> None:
+        if self._journal is not None:
+            self._journal.note(what, words)
+
+    def sample(self, seconds: float | None) -> Iterator[Segment]:
         source = open_source(self.order.source, self.order.rate_hz)
         self._who = source.name
         self.told(source.name, source.why)
         try:
-            for path in rolling(self.order, source, self.should_stop, seconds):
+            for path in rolling(self.order, source, self.should_stop, seconds, lambda: self._raw_bytes):
+                self.has_sampled = True
                 yield from self._stored(path, name_of(path))
         finally:
             source.close()
@@ -122,14 +120,35 @@ class Recording:
             capture = read_capture(path, Choices())
         except ZombiescopeError as error:
             self.dropped(path, error.why)
+            self.note("dropped", error.why)
             drop(path)
             return []
-        who = f"profile record ({self._who})" if not always else "profile record, found after it had died"
-        clock = None if always else _on_log(capture.about.clock)
-        capture = replace(
-            capture, about=capture.about._replace(source=who, clock=clock or capture.about.clock, ring=self._mark)
+        capture = self._marked(capture, was_left=always)
+        reasons = [*self.keep(capture), *([_left(capture)] if always else [])]
+        self._reasons = [*self._reasons, *(one for one in reasons if one not in self._reasons)][-_MOST_REASONS:]
+        stored = self._kept(path, self._wanted(name, capture, is_wanted=bool(reasons)))
+        with contextlib.suppress(OSError):
+            self._expect(os.stat(path).st_size)
+        drop(path)
+        self._keep_reasons()
+        self.make_room()
+        return stored
+
+    def _marked(self, capture: Capture, *, was_left: bool) -> Capture:
+        self._serial += 1
+        about = capture.about
+        source = "profile record, found after it had died" if was_left else f"profile record ({self._who})"
+        notes = read_notes(self.order.folder) if was_left else []
+        boot = (notes[-1].boot if notes else "") if was_left else self._boot
+        clock = (None if was_left else _on_log(about.clock)) or about.clock
+        return replace(
+            capture, about=about._replace(source=source, clock=clock, ring=self._mark, serial=self._serial, boot=boot)
         )
-        is_wanted = always or self.keep(capture)
+
+    def _wanted(self, name: bytes, capture: Capture, *, is_wanted: bool) -> list[tuple[bytes, Capture]]:
+        """All of them, or with the neighbours those in which something happened."""
+        if not self.order.only_around:
+            return [(name, capture)]
         wanted = [self._waiting] if is_wanted and self._waiting else []
         self._waiting = None
         if is_wanted or self._kept_last:
@@ -137,10 +156,54 @@ class Recording:
         else:
             self._waiting = (name, capture)
         self._kept_last = is_wanted
-        stored = [Segment(self._save(path, one, taken), taken) for one, taken in wanted]
-        drop(path)
-        keep_ring(self.order.folder, self._mark, self.order.most_bytes, time.time() - self.order.most_age_seconds)
+        return wanted
+
+    def _kept(self, raw: bytes, wanted: list[tuple[bytes, Capture]]) -> list[Segment]:
+        stored = []
+        for name, capture in wanted:
+            path = self._save(raw, name, capture)
+            write_beside(
+                path, self.summing.summary_of(capture)
+            )  # on a full disk it has none, and is summed up when asked
+            stored.append(Segment(path, capture))
         return stored
+
+    def _keep_reasons(self) -> None:
+        """Every capture near a moment worth keeping, however late it is known."""
+        asked = asked_for(self.order.folder)
+        reasons = [*self._reasons, *asked]
+        if asked:
+            forget_asked(self.order.folder)
+        for one in held(self.order.folder, self._mark) if reasons and self._mark else ():
+            near = [reason for reason in reasons if self._is_near(one, reason) and reason not in one.reasons]
+            if near:
+                add_reasons(one.path, near)
+
+    def _is_near(self, one: Held, reason: Reason) -> bool:
+        if one.span.begin is None or one.span.end is None:
+            return False
+        around = self.order.around_seconds
+        return one.span.begin - around <= reason.at <= one.span.end + around
+
+    def make_room(self) -> bool:
+        """Whether there is enough for the next segment: of the ring and of the disk."""
+        lead, steady = _lead_seconds(), time.monotonic()
+        if abs(lead - self._lead) >= _JUMP_SECONDS:
+            self.note("clock", f"it was set by {lead - self._lead:+.0f} s")
+            self._lead, self._lead_since = lead, steady
+        now = Now(time.time(), steady, self._boot, steady - self._lead_since >= _STEADY_SECONDS)
+        # What is being sampled lies in the folder too, until it is stored, and for a moment what is made of it.
+        room = max(0, self.order.most_bytes - self._raw_bytes - self._raw_bytes // 3)
+        bounds = Bounds(room, self.order.most_age_seconds, self.order.least_free_bytes)
+        keep_ring(self.order.folder, self._mark, bounds, now, self.free_bytes)
+        return self.free_bytes() >= self.order.least_free_bytes
+
+    def free_bytes(self) -> int:
+        try:
+            found = os.statvfs(self.order.folder)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
 
     def _left_behind(self) -> Iterator[Segment]:
         """A recording that was killed is an event to keep."""
@@ -153,10 +216,31 @@ class Recording:
         try:
             return store.save(self.order.folder, name, encode(capture))
         except ObservationError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOSPC:
+            if not is_full(error):
                 raise
             drop(raw)
             return store.save(self.order.folder, name, encode(capture))
+
+
+def is_full(error: BaseException) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _left(capture: Capture) -> Reason:
+    return Reason("left-behind", (capture.began or 0.0) + capture.seconds, "the recorder was killed")
+
+
+def _boot_id() -> str:
+    try:
+        with open(_BOOT, encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
+            return file.read().strip()[:64]
+    except OSError:
+        return ""
+
+
+def _lead_seconds() -> float:
+    return time.time() - time.monotonic()
 
 
 def _on_log(clock: Clock | None) -> Clock | None:

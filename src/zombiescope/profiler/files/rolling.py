@@ -18,8 +18,9 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed
 
-_MOST_SEGMENT_BYTES = 512 << 20
+MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
+_JUMP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class Order:
     source: str = AUTO
     purpose: str = ""
     """Of the ring: recordings for different purposes never remove each other's segments."""
+    only_around: bool = False
+    """Store only segments in which something happened, the one before and the one after."""
+    around_seconds: float = 120.0
+    """Before and after a moment worth keeping."""
+    least_free_bytes: int = 0
 
 
 def name_of(path: bytes) -> bytes:
@@ -39,8 +45,14 @@ def name_of(path: bytes) -> bytes:
     return os.path.basename(path)[: -len(GROWING)]
 
 
-def rolling(order: Order, source: Source, should_stop: Callable[[], bool], seconds: float | None) -> Iterator[bytes]:
-    """The file of each segment that is over: to be stored before the next one is asked for."""
+def rolling(
+    order: Order,
+    source: Source,
+    should_stop: Callable[[], bool],
+    seconds: float | None,
+    most_bytes: Callable[[], int] = lambda: MOST_SEGMENT_BYTES,
+) -> Iterator[bytes]:
+    """The file of each segment that is over: to be stored before the next one is asked for. `most_bytes`: of the next one."""
     with writing(order.folder):
         source.begin(order.folder)
     ends = None if seconds is None else time.monotonic() + seconds
@@ -51,7 +63,7 @@ def rolling(order: Order, source: Source, should_stop: Callable[[], bool], secon
     is_last = False
     while not is_last:
         try:
-            path = _segment(order, source, is_over)
+            path = _segment(order, source, is_over, most_bytes())
         except ObservationError:
             # What the segment has that could not go on, for want of room or of perf.
             yield from [path for path in claimed()[:1] if os.path.dirname(path) == order.folder]
@@ -61,15 +73,26 @@ def rolling(order: Order, source: Source, should_stop: Callable[[], bool], secon
         yield path
 
 
-def _segment(order: Order, source: Source, is_last: Callable[[], bool]) -> bytes:
+def _segment(order: Order, source: Source, is_last: Callable[[], bool], most: int) -> bytes:
     with writing(order.folder):
         source.begin(order.folder)
         over = time.monotonic() + order.segment_seconds
+        clock = _lead_seconds()
         return source.segment(
             order.folder,
-            lambda written: time.monotonic() >= over or written >= _MOST_SEGMENT_BYTES or is_last(),
+            lambda written: time.monotonic() >= over or written >= most or _is_set(clock) or is_last(),
             lambda: not is_last(),
         )
+
+
+def _lead_seconds() -> float:
+    """The wall clock before the steady one."""
+    return time.time() - time.monotonic()
+
+
+def _is_set(lead: float) -> bool:
+    """A clock that somebody sets ends the segment: each is dated by one clock, and the next by the new one."""
+    return abs(_lead_seconds() - lead) >= _JUMP_SECONDS
 
 
 @contextlib.contextmanager

@@ -132,6 +132,7 @@ def start_perf_record(output: int, rate_hz: int, options: tuple[str, ...] = ()) 
 AUTO, OWN, PERF = "auto", "own", "perf"
 WITH = (AUTO, OWN, PERF)
 GROWING = b".recording"
+_TAKEN = (b".zscap", b".perf")
 _CLAIMED: dict[bytes, int] = {}
 """Locked until they are stored, by this process alone: another recorder in the same folder leaves them, unless we die."""
 _LOOK_SECONDS = 0.5
@@ -195,16 +196,17 @@ class OwnSource:
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         del has_next  # the rings go on filling while a segment is stored
         path = _new_path(folder)
-        written = 0
+        begin = b"".join(head(self.sampler.attr))
+        written = len(begin)
         with os.fdopen(os.dup(_CLAIMED[path]), "wb", buffering=0) as file:  # the name may be another file's by now
-            file.write(b"".join(head(self.sampler.attr)))
+            _write_all(file, begin)
             over = False
             while not over:
                 # Looked at before the rings are: what came until the end is in the file, however long its head took.
                 over = is_over(written)
                 time.sleep(0 if over else _LOOK_SECONDS)
                 content = b"".join(self.sampler.drain())
-                file.write(content)
+                _write_all(file, content)
                 written += len(content)
         return path
 
@@ -260,11 +262,23 @@ class PerfSource:
             drop(path)
 
 
+def _write_all(file: IO[bytes], content: bytes) -> None:
+    """A disk that is nearly full takes a part; what follows must not go on in the middle of a record."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
 def _new_path(folder: bytes) -> bytes:
-    """Named by the moment at which it begins, and ours from then on; a second one in that second waits for the next."""
+    """Named by the moment at which it begins, and ours from then on; a second one in that second waits for the next, and so does
+    one in a second that was recorded before somebody set the clock back."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     while True:
-        path = os.path.join(folder, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode() + GROWING)
+        name = os.path.join(folder, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()).encode())
+        path = name + GROWING
+        if any(os.path.lexists(name + taken) for taken in _TAKEN):
+            time.sleep(0.1)
+            continue
         try:
             _CLAIMED[path] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:

@@ -22,6 +22,7 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
+from zombiescope.profiler.perf.go_names import go_name
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms
 from zombiescope.profiler.perf.rust_names import rust_name
 from zombiescope.profiler.perf.symbolise import VDSO, JitMap, read_jit_map
@@ -110,7 +111,7 @@ class SymbolFiles:
 
     def plain(self, name: str) -> str:
         if not self.demangle or not name.startswith(("_Z", "_R")):
-            return name
+            return go_name(name) if self.demangle else name
         if self._demangler is None:
             self._demangler = Demangler()
         return self._demangler(name)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
 from zombiescope.profiler.formats.capture_heading import LEAD, MAGIC, SCHEMA, read_heading
@@ -104,6 +105,8 @@ def about_document(about: About) -> dict[str, Any]:
         "has_time": about.has_time,
         "gaps": [gap._asdict() for gap in about.gaps],
         "ring": about.ring,
+        "serial": about.serial,
+        "boot": about.boot,
     }
 
 
@@ -180,6 +183,8 @@ def decode(raw: bytes | memoryview) -> Capture:
         heading, at = read_heading(buffer)
         columns, texts = _unpack_all(buffer, heading, at)
         return _capture(heading["about"], columns, texts)
+    except UnknownFormatError as error:
+        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
     except _DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
@@ -189,6 +194,8 @@ def read_about(raw: bytes | memoryview) -> About:
     try:
         heading, _ = read_heading(memoryview(raw))
         return _about(heading["about"])
+    except UnknownFormatError as error:
+        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
     except _DAMAGE as error:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
@@ -248,6 +255,8 @@ def _about(document: dict[str, Any]) -> About:
             for gap in document["gaps"][:_MOST_GAPS]
         ),
         str(document.get("ring", "")),
+        int(document.get("serial", 0)),
+        quiet(str(document.get("boot", ""))),
     )
 
 

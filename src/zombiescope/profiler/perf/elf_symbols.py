@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.names import shown
+from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
+from zombiescope.profiler.perf.go_names import read_go_table
 from zombiescope.profiler.stacks.arrays import I64, U64, find_within
 
 _SYMBOL = np.dtype(
@@ -131,6 +133,8 @@ def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
             symbols = _table(elf, source, source.by_name[b".symtab"])
             if len(symbols.starts):
                 return symbols
+    if (go := _of_go(elf)) is not None:
+        return go
     packed = elf.by_name.get(b".gnu_debugdata")
     if packed is not None:
         inner = _unpacked(elf, packed)
@@ -138,6 +142,16 @@ def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
             return _merged(_table(elf, inner, inner.by_name[b".symtab"]), elf)
     dynamic = elf.by_name.get(b".dynsym")
     return _table(elf, elf, dynamic) if dynamic is not None else _none(elf)
+
+
+def _of_go(elf: Elf) -> ElfSymbols | None:
+    """A stripped Go program still knows its functions."""
+    section = next((elf.by_name[name] for name in GO_SECTIONS if name in elf.by_name), None)
+    text = elf.by_name.get(b".text")
+    if section is None or section.kind == _NO_BITS:
+        return None
+    table = read_go_table(elf.raw, section.at, section.length, text.address if text else 0)
+    return None if table is None else ElfSymbols(elf, *table, elf.raw)
 
 
 def _none(elf: Elf) -> ElfSymbols:

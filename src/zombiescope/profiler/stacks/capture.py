@@ -14,6 +14,7 @@ from zombiescope.profiler.stacks.arrays import I64, U8, U16, U32, U64, Flags, Nu
 from zombiescope.profiler.stacks.call_tree import CallTree
 
 KERNEL_MODE, USER_MODE, GUEST_KERNEL_MODE, GUEST_USER_MODE = 1, 2, 4, 5
+_KERNEL_MODES = (KERNEL_MODE, GUEST_KERNEL_MODE)
 _OF_PROCESSES = ("[unknown]", "[vdso]", "[vsyscall]", "[stack", "[heap]", "[anon", "[uprobes]")
 _IDLE_ROUTINES = frozenset(
     (
@@ -78,6 +79,10 @@ class About(NamedTuple):
     gaps: tuple[Gap, ...] = ()
     ring: str = ""
     """The mark of the rolling recording that stored it and may remove it; empty for what was imported."""
+    serial: int = 0
+    """Which segment of its ring it is: they are counted from 1 on, whatever a clock says."""
+    boot: str = ""
+    """Of the machine: the sample clock of one boot is not that of another."""
 
 
 class Stored(NamedTuple):
@@ -124,6 +129,11 @@ class Capture:
         """Seconds since the epoch; None: not known."""
         clock = self.about.clock
         return clock.on_wall(int(self.time[0])) / 1e9 if clock is not None and len(self.time) else None
+
+    @property
+    def kernel_samples(self) -> int:
+        """At work in the kernel."""
+        return int((np.isin(self.mode, _KERNEL_MODES) & ~self.idle).sum())
 
     @property
     def seconds(self) -> float:
@@ -187,7 +197,7 @@ def rows_of(capture: Capture, selection: Selection) -> tuple[slice, Flags | None
             matching = np.array([any(fnmatch.fnmatchcase(name, glob) for glob in globs) for name in names], bool)
             wanted.append(matching[column[rows]])
     if selection.side != "both":
-        modes = (KERNEL_MODE, GUEST_KERNEL_MODE) if selection.side == "kernel" else (USER_MODE, GUEST_USER_MODE)
+        modes = _KERNEL_MODES if selection.side == "kernel" else (USER_MODE, GUEST_USER_MODE)
         wanted.append(_is_one_of(capture.mode[rows], modes))
     return rows, np.logical_and.reduce(wanted) if wanted else None
 

@@ -81,7 +81,7 @@ _MOST_WINDOWS = 5_000_000
 def find_moments(capture: Capture, tuning: Tuning = Tuning()) -> list[Moment]:  # noqa: B008 (frozen)
     if not capture.about.has_time:
         raise BrokenCapture("this capture has stacks without times", "import perf.data or perf script text")
-    rate = _rate(capture)
+    rate = rate_of(capture)
     if not rate:
         return []
     window = max(tuning.window_seconds, tuning.least_samples / rate)
@@ -96,7 +96,7 @@ def find_moments(capture: Capture, tuning: Tuning = Tuning()) -> list[Moment]:  
     return sorted(found, key=lambda moment: (moment.begin, moment.cpu))
 
 
-def _rate(capture: Capture) -> float:
+def rate_of(capture: Capture) -> float:
     """Samples a second of one core: as asked for, or as the busiest core shows."""
     if capture.about.rate_hz:
         return capture.about.rate_hz

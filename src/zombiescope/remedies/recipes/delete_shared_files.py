@@ -17,7 +17,7 @@ def propose_delete_shared_files(situation: Situation) -> Iterator[Draft]:
         yield Draft(
             f"delete:{shown(folder)}",
             f"delete {len(levers):,} file{'s' if len(levers) != 1 else ''} in {shown(folder)}",
-            DeleteFiles(tuple(NamedFile(*lever[1:]) for lever in levers)),
+            DeleteFiles(tuple(NamedFile(lever.target, lever.inode, lever.device) for lever in levers)),
             f"memory of these files is charged to dead cgroups; reclaim frees none of it without swap, and with swap only moves it "
             f"there. The cost: "
             f"{COSTS[Action.DELETE_FILE]}; copies of those up to {KEPT_BYTES >> 10} KiB are kept in the state folder, "

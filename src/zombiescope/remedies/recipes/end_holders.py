@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import COSTS, Action
-from zombiescope.facts.names import shown, zombies_said
+from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.remedies.choice import may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
@@ -20,7 +19,6 @@ _ACTIONS = {
     Action.UNMOUNT: "pinned-other",
 }
 _NAMED = 5
-_PID = re.compile(r"pid (\d+)")
 
 
 def propose_end_holders(situation: Situation) -> Iterator[Draft]:
@@ -31,7 +29,7 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
         who = [shown(lever.target) for lever in wanted[:_NAMED]]
         more = f" and {len(wanted) - _NAMED} more" if len(wanted) > _NAMED else ""
         zombies = sum(situation.choices.wanted[lever] for lever in wanted)
-        pids = [found[1] for name in who if (found := _PID.search(name))]
+        pids = [lever.process for lever in wanted[:_NAMED] if lever.process]
         commands = tuple(f"ps -o pid,ppid,unit,cmd -p {pid}" for pid in pids) or ("zombiescope autopsy --by pin",)
         yield Draft(
             f"{action}".replace("_", "-"),
@@ -61,7 +59,7 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
     if kept:
         yield Draft(
             "look-at-files",
-            f"look at {len(kept):,} file{'s' if len(kept) != 1 else ''} of running programs that hold zombies",
+            f"look at {counted(len(kept), 'file')} of running programs that hold zombies",
             AskHuman(tuple(f"ls -l {shown(lever.target)}" for lever in kept[:_NAMED])),
             "they belong to programs that keep their state there: restarting the program is the way, not deleting",
             "pinned-shared-memory",

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from zombiescope.analysis.freeing import Action
 from zombiescope.facts.names import shown
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.remedies.choice import Lever, may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
 _NAMED = 5
-_PID = re.compile(r"pid (\d+)")
 
 
 def propose_in_use(situation: Situation) -> Iterator[Draft]:
@@ -40,13 +39,14 @@ def propose_in_use(situation: Situation) -> Iterator[Draft]:
         )
 
 
-def _files(files: list[Lever], holders: list[str]) -> Draft:
+def _files(files: list[Lever], holders: list[HeldBy]) -> Draft:
     more = f" and {len(holders) - _NAMED:,} more" if len(holders) > _NAMED else ""
-    pids = [found[1] for holder in holders[:_NAMED] if (found := _PID.search(holder))]
+    first = holders[:_NAMED]
+    who = ", ".join(holder.said for holder in first)
     return Draft(
         "files-in-use",
-        f"look at {_count(files, 'file')} that live programs have open or mapped: {', '.join(holders[:_NAMED])}{more}",
-        AskHuman(tuple(f"ps -o pid,ppid,unit,cmd -p {pid}" for pid in pids)),
+        f"look at {_count(files, 'file')} that live programs have open or mapped: {who}{more}",
+        AskHuman(tuple(f"ps -o pid,ppid,unit,cmd -p {holder.process}" for holder in first if holder.process)),
         f"such as {shown(files[0].target)}: when the program has ended or let go of it, apply deletes it",
         "pinned-shared-memory",
         "zombiescope autopsy --by file",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zombiescope.facts.names import share_said
 from zombiescope.facts.zombies import PinKind
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
@@ -24,7 +25,7 @@ def propose_newer_kernel(situation: Situation) -> Iterator[Draft]:
             "newer-kernel",
             "for the next image: a kernel that hands a dead cgroup's pages to its parent",
             AskHuman(("grep -c lru_reparent_memcg /proc/kallsyms   # 1 or more: it does",)),
-            f"{by_pages:,} of {len(held):,} zombies are held by pages alone, which such a kernel (mainline 7.1) prevents; "
+            f"{share_said(by_pages, len(held), 'zombies')} are held by pages alone, which such a kernel (mainline 7.1) prevents; "
             "moving to cgroup v2 without it leaves the same pins",
             "zombie-population",
             "zombiescope doctor on a machine with that kernel",

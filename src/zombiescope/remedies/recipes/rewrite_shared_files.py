@@ -16,7 +16,7 @@ def propose_rewrite_shared_files(situation: Situation) -> Iterator[Draft]:
         yield Draft(
             f"rewrite:{shown(folder)}",
             f"rewrite {len(levers):,} file{'s' if len(levers) != 1 else ''} in {shown(folder)} in place, keeping what is in them",
-            RewriteFiles(tuple(NamedFile(*lever[1:]) for lever in levers)),
+            RewriteFiles(tuple(NamedFile(lever.target, lever.inode, lever.device) for lever in levers)),
             "memory of these files is charged to dead cgroups; a copy of each, charged to the root cgroup, which never dies, takes "
             "its place with the same content, owner, mode and times. The cost: room for one more copy at a time, a new inode "
             "number, and memory that no limit counts from then on. It stays in use: only the zombies go",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Done by hand: whoever was seen to leave more zombies and is no unit that loops: the timer that starts it, a pod, a session. Until
-it is stopped what is freed comes back. Printed, never done: nobody here knows what it is for. Where a maker stands for many, what
-must be found out is said instead: a pattern is nothing to stop."""
+"""Done by hand: whoever was seen to leave more zombies, or loops, and is no unit whose files we can judge: the timer that starts
+it, a pod, a session, a unit of a recording. Until it is stopped what is freed comes back. Printed, never done: nobody here knows
+what it is for. Where a maker stands for many, what must be found out is said instead: a pattern is nothing to stop."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from shlex import quote
 from typing import NamedTuple
 
 from zombiescope.analysis.maker import unit_maker
+from zombiescope.facts.makers import maker_said
+from zombiescope.facts.pods import PREFIX
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
@@ -30,17 +32,26 @@ class _Advice(NamedTuple):
 
 
 def propose_stop_maker(situation: Situation) -> Iterator[Draft]:
-    looping = {unit_maker(loop.name) for loop in situation.loops}
-    for maker, timer in situation.activity.growing[:_MOST_MAKERS]:
-        if maker in looping:
+    judged = {
+        unit_maker(loop.name) for loop in situation.loops if situation.unit(loop.name)
+    }  # they have recipes of their own
+    growing = dict(situation.activity.growing)
+    looping = dict.fromkeys(situation.activity.looping)
+    for maker, timer in list({**looping, **growing}.items())[:_MOST_MAKERS]:
+        if maker in judged or maker.startswith(PREFIX):  # and so has a workload
             continue
         advice = _advice(maker, timer)
+        is_seen = (
+            "is restarted over and over and has left zombies"
+            if maker in looping
+            else "left more zombies while we looked"
+        )
         yield Draft(
             f"stop-maker:{maker}",
             f"{advice.title}, before anything of it is freed",
             AskHuman(advice.commands),
-            f"{maker} left more zombies while we looked: what is freed before it stops comes back",
-            "zombie-growth",
+            f"{maker_said(maker)} {is_seen}: what is freed before it stops comes back",
+            "crash-looping-unit" if maker in looping else "zombie-growth",
             "zombiescope top",
             Risk.MEDIUM,
             Undo.NONE,

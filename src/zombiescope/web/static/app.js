@@ -21,10 +21,11 @@ import { Cores } from "./views/cores.js";
 import { Profiles } from "./views/profiles.js";
 import { Services } from "./views/services.js";
 import { Remedies } from "./views/remedies.js";
+import { Fleet } from "./views/fleet.js";
 
 const VIEWS = [
   ["now", "Now", Now], ["zombies", "Zombies", Zombies], ["time", "Time", Time], ["cores", "Cores", Cores],
-  ["profiles", "Profiles", Profiles], ["services", "Services", Services], ["remedies", "Remedies", Remedies],
+  ["profiles", "Profiles", Profiles], ["services", "Services", Services], ["remedies", "Remedies", Remedies], ["fleet", "Fleet", Fleet],
 ];
 
 function App() {
@@ -34,6 +35,7 @@ function App() {
   const main = useRef(null), first = useRef(true);
   useEffect(() => follow((next) => { document.getElementById("app").setAttribute("data-ready", "false"); setPlace(next); }), []);
   const offered = VIEWS.filter(([id]) => !pulse || !pulse.views || pulse.views.includes(id));
+  useEffect(() => { if (pulse && !offered.some(([one]) => one === here().view)) openAt(link(offered[0][0], here().query)); }, [pulse !== null]);
   const [id, title, View] = offered.find(([one]) => one === place.view) || offered[0];
 
   useLayoutEffect(() => {
@@ -74,7 +76,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the answer</a>
     <header class="bar">
       <a class="brand" href=${link("now")} aria-label="Zombiescope"><${Icon} name="mark" /><span>Zombiescope</span></a>
-      ${pulse && html`<p class="host">${pulse.mode !== "profile" && html`<${Severity} of=${pulse.severity} quiet=${true} />`}<b title=${nodeOf(pulse)}>${nodeOf(pulse)}</b><small>${about(pulse.host)}</small></p>`}
+      ${pulse && html`<p class="host">${pulse.mode !== "profile" && html`<${Severity} of=${pulse.severity} quiet=${true} />`}<b title=${nodeOf(pulse)}>${nodeOf(pulse)}</b><small>${pulse.mode === "fleet" ? pulse.label : about(pulse.host)}</small></p>`}
       <nav class="views" aria-label="Views">${offered.map(([one, name], place) => html`<a key=${one} href=${link(one)} aria-current=${one === id ? "page" : undefined} aria-keyshortcuts=${String(place + 1)}>${name}</a>`)}</nav>
       <p class="live spring">${liveWords(live, pulse, answeredAt)}</p>
       <span class="barbuttons"><button class="btn" type="button" aria-keyshortcuts="/" onClick=${() => open("find")}>Find <kbd>/</kbd></button>
@@ -88,7 +90,7 @@ function App() {
       <span class="noprint narrow"><button class="linklike" type="button" onClick=${() => open("find")}>Find</button> · <button class="linklike" type="button" onClick=${() => open("help")}>Help</button></span>
       <span class="noprint"><button class="linklike" type="button" aria-keyshortcuts="S" onClick=${() => saveView(pulse, id)}>Save this view</button></span>
       <span class="noprint"><button class="linklike" type="button" aria-keyshortcuts="y" onClick=${() => copy(location.href)}>Copy its link</button></span>
-      <span>This page only reads; it changes nothing on the node.</span>
+      <span>This page only reads; it changes nothing on any node.</span>
       ${pulse && html`<span>zombiescope ${pulse.version}</span>`}
       <span class="onpaper">${location.href} · ${pulse?.at ? moment(pulse.at * 1000) : ""}</span>
     </footer>
@@ -109,6 +111,7 @@ function liveWords(live, pulse, answeredAt) {
   if (!pulse) return live === "loading" ? "reading" : "no answer";
   if (pulse.mode === "profile") return `capture${pulse.at ? ` · ${moment(pulse.at * 1000)}` : ""}`;
   const at = pulse.at * 1000;
+  if (pulse.mode === "fleet" && live !== "lost") return `${pulse.is_live ? "asked" : "read"} · ${clock(at)}`;
   if (live === "lost") return `lost · last ${clock(answeredAt)}`;
   if (live === "recording") return `recording · ${moment(at)}`;
   if (live === "saved") return `saved · ${moment(at)}`;

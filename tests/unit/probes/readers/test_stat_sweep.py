@@ -8,7 +8,7 @@ from tests.build import V1, V1_MOUNT, V2, Cgroup, ScriptedHost, v1_machine, v2_m
 
 from zombiescope.facts.cgroups import Hierarchy, Sweep
 from zombiescope.facts.gap import Gap
-from zombiescope.probes.readers.stat_sweep import MOST_CGROUPS, MOST_SECONDS, read_stat_sweep
+from zombiescope.probes.readers.stat_sweep import MOST_CGROUPS, MOST_SECONDS, read_stat_sweep, read_sweeper_times
 
 
 def sweep(host: ScriptedHost, hierarchy: Hierarchy, live: list[bytes]) -> Sweep:
@@ -98,3 +98,27 @@ def test_a_folder_cannot_be_timed() -> None:
     found = read_stat_sweep(ScriptedHost(v1_machine(), is_live=False), V1, [b"/"])
     assert isinstance(found, Gap)
     assert found.hint
+
+
+def test_the_root_and_all_pods_alone_are_timed_where_there_are_pods() -> None:
+    """A kubelet that has its statistics from the runtime reads no more than these two."""
+    files = {
+        V1.place(path, name): b"x"
+        for path in (b"/", b"/kubepods", b"/kubepods/pod1")
+        for name in (b"memory.stat", b"memory.numa_stat")
+    }
+    found = read_stat_sweep(ScriptedHost(files), V1, [b"/", b"/kubepods", b"/kubepods/pod1"])
+    assert not isinstance(found, Gap)
+    assert found.narrow_seconds is not None
+    assert 0 < found.narrow_seconds < found.seconds
+    alone = read_stat_sweep(ScriptedHost(files), V1, [b"/"])
+    assert not isinstance(alone, Gap)
+    assert alone.narrow_seconds is None
+
+
+@pytest.mark.parametrize("name", ["kubelet", "k3s-server", "k3s-agent", "kubelite", "containerd", "crio"])
+def test_a_cluster_s_readers_are_known_by_name(name: str) -> None:
+    stat = f"7 ({name}) S 1 7 7 0 -1 0 0 0 0 0 300 200 0 0 20 0 1 0 5".encode()
+    found = read_sweeper_times(ScriptedHost({b"/proc/7/stat": stat}), [7])
+    assert found[7].name == name
+    assert (found[7].user_ticks, found[7].system_ticks) == (300, 200)

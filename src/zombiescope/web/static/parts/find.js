@@ -40,6 +40,7 @@ function known(views) {
     if (kind === "now") for (const one of document.findings) things.push({ what: "finding", name: one.id, note: one.title, view: "now", query: { link: one.id } });
     if (kind === "services") for (const one of document.units) things.push({ what: "unit", name: one.name, note: one.verdict, view: "services", query: { q: one.name } });
     if (kind === "captures") for (const one of document.captures) things.push({ what: "capture", name: one.name, note: one.ring ? "rolling" : one.source || "", view: "profiles", query: { name: one.name } });
+    if (kind === "fleet") for (const label of document.labels) things.push({ what: "label", name: label.name, note: "group the nodes by it", view: "fleet", query: { by: label.name } });
     if (kind === "zombies") {
       for (const one of document.totals.by_maker || []) things.push({ what: "maker", name: one.maker, note: `${count(one.zombies)} zombies`, view: "zombies", query: { open: one.maker } });
       things.push({ rows: numbers(document.columns.id, document.count) });

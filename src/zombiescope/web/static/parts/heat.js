@@ -31,6 +31,13 @@ export class HeatMap {
 
   get seconds() { return this.columns * this.data.column_seconds; }
 
+  // What a legend says: nothing, to the hottest cell.
+  get scale() {
+    if (!this.data || !this.colours) return null;
+    const palette = this.colours[isDark() ? "dark" : "light"];
+    return { hottest: this.hottest, cell: this.data.column_seconds / this.data.rows, colours: [colour("h0"), ...[64, 128, 192, 255].map((one) => `rgb(${palette[one].join(" ")})`)] };
+  }
+
   draw() {
     if (!this.data || !this.colours || !this.canvas.clientWidth) return;
     const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1;

@@ -12,6 +12,7 @@ const OF_VIEWS = {
   cores: [["j k", "saturated stretches"], ["Enter, f", "flame graph of that stretch"]],
   profiles: [["h", "heat map"], ["f", "flame graph"], ["b", "compare with this range"], ["x", "stop comparing"], ["m", "next moment"], ["q", "search"]],
   services: [["j k", "units"], ["Enter", "why"], ["u", "only those that may harm"]],
+  fleet: [["g", "group by the next label"], ["c", "colour by the next number"], ["← → ↑ ↓", "walk the cells"], ["PgUp PgDn", "the group before, the next"], ["+ − 0", "zoom, all"], ["q", "filter"], ["o", "open the chosen node's page"], ["x", "show all"]],
   remedies: [["c", "copy the dry run"], ["j k", "steps and actions"]],
 };
 

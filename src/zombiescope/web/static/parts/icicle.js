@@ -4,7 +4,21 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { html } from "./html.js";
 import { bytes, count, plural } from "./words.js";
 
-const ROW = 32, LEAST = 10, MOST = 300;
+const ROW = 32, LEAST = 10, MOST = 300, DIGIT = 8, EDGES = 16;
+
+// What has room: never half a number, and of a path its last part rather than its first.
+function fitting(one, name, size) {
+  const room = Math.floor((one.wide - EDGES) / DIGIT);
+  if (name.length <= room) return name;
+  const zombies = count(one.leaf ? one.zombies : one.more ? one.zombies : one.node.zombies ?? 0);
+  if (one.leaf) return room >= zombies.length + 8 ? `${zombies} of ${tail(one.leaf.maker, room - zombies.length - 4)}` : room >= zombies.length ? zombies : "";
+  if (one.more || one.node.path === "/") return room >= 8 ? name : "";
+  const told_ = told(one.node, size), last = `/${one.node.path.split("/").at(-1)}`;
+  if (last.length + told_.length + 5 <= room) return `…${last} · ${told_}`;
+  return room >= 8 ? tail(one.node.path, room) : "";
+}
+
+const tail = (text, room) => (text.length <= room ? text : `…${text.slice(text.length - Math.max(3, room - 1))}`);
 
 // The flat list of the server as a tree of paths; a live cgroup whose dead all lie in one child is drawn with it.
 export function grown(nodes) {
@@ -95,8 +109,8 @@ export function Icicle({ root, size, chosen, maker, colourOf, onNode, onLeaf, la
     const isLeaf = Boolean(one.leaf), name = isLeaf ? `${count(one.zombies)} of ${one.leaf.maker} · ${one.bytes ? bytes(one.bytes) : "no pages"}` : one.more ? `${plural(one.more, "more part")} · ${told(one, size)}` : `${one.node.path} · ${told(one.node, size)}`;
     const isOn = isLeaf ? maker === one.leaf.maker && (!chosen || chosen === one.leaf.path) : one.node && chosen === one.node.path && !maker;
     const kind = isLeaf ? `pin ${colourOf(one.leaf.pin)}` : one.more ? "rest" : one.node.zombies === null ? "untold" : "";
-    return html`<button type="button" key=${isLeaf ? `${one.leaf.path} ${one.leaf.maker}` : one.more ? `more ${one.path}` : one.node.path} data-at=${place} tabindex=${place === Math.min(at, drawn.length - 1) ? "0" : "-1"} class=${`${kind} ${one.wide < 44 ? "thin" : ""}`} title=${name} aria-label=${name} aria-pressed=${String(Boolean(isOn))}
+    return html`<button type="button" key=${isLeaf ? `${one.leaf.path} ${one.leaf.maker}` : one.more ? `more ${one.path}` : one.node.path} data-at=${place} tabindex=${place === Math.min(at, drawn.length - 1) ? "0" : "-1"} class=${`${kind} ${one.wide < 24 ? "thin" : ""}`} title=${name} aria-label=${name} aria-pressed=${String(Boolean(isOn))}
       style=${{ left: `${one.x}px`, width: `${Math.max(2, one.wide - 1)}px`, top: `${one.depth * ROW}px`, height: isLeaf || one.more ? `${high - one.depth * ROW - 1}px` : `${ROW - 1}px` }}
-      onFocus=${() => setAt(place)} onClick=${() => (isLeaf ? onLeaf(one.leaf) : onNode(one.more ? one.path : one.node.path))}>${one.wide < 44 ? "" : name}</button>`;
+      onFocus=${() => setAt(place)} onClick=${() => (isLeaf ? onLeaf(one.leaf) : onNode(one.more ? one.path : one.node.path))}>${one.wide < 24 ? "" : fitting(one, name, size)}</button>`;
   })}</div>`;
 }

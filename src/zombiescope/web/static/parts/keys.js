@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single keys, everywhere but in fields: the part that came last is asked first. They can be turned off, for those who dictate.
-import { useEffect, useRef } from "../vendor/hooks.js";
+import { useLayoutEffect, useRef } from "../vendor/hooks.js";
 
 const layers = [];
 const KEPT = "zombiescope-keys";
@@ -38,7 +38,7 @@ addEventListener("keydown", (event) => {
 export function useKeys(acts) {
   const kept = useRef(acts);
   kept.current = acts;
-  useEffect(() => {
+  useLayoutEffect(() => {
     layers.push(kept);
     return () => { layers.splice(layers.indexOf(kept), 1); };
   }, []);

@@ -96,7 +96,7 @@ export function SeriesLane({ lane, from, to, ranged, cursor }) {
   for (const one of lines) for (const points of one.traced.known) for (const [, , high] of points) if (high > most) most = high;
   const bounds = lane.series.flatMap((one) => one.limits || []), near = bounds.filter((limit) => limit.value <= most * 4).map((limit) => limit.value * 1.05);
   const top = given || roof(Math.max(most, ...near)), unit = lane.series[0].unit, height = HIGH[lane.id] || (lines.length > 1 ? 72 : 44);
-  const any = lines.some((one) => one.traced.known.length), isOne = lines.length === 1;
+  const any = lines.some((one) => one.traced.known.length), isOne = lines.length === 1 && !whose(lines[0]);
   const reads = (one) => { const value = cursor === null ? null : valueAt(ranged.series[one.name], ranged, cursor); return cursor === null ? null : value === null ? "?" : measured(value, unit === "cgroups" ? "" : unit); };
   const keys = html`${!isOne && html`<span class="keys">${lines.slice(0, 5).map((one, place) => html`<span class="sw"><i class=${`key ${seriesColour(place).replace("c", "k")}`}></i><span title=${one.title}>${one.short}</span>${reads(one) !== null && html` <b class="at">${reads(one)}</b>`}</span>`)}</span>`}${isOne && reads(lines[0]) !== null && html`<b class="at">${reads(lines[0])}</b>`}`;
   const spoken = lines.map((one) => { const all = one.traced.known.flat(); return all.length ? `${one.title} between ${figure(all.reduce((low, point) => Math.min(low, point[1]), Infinity))} and ${figure(all.reduce((high, point) => Math.max(high, point[2]), -Infinity))} ${unit}` : `${one.title} not observed`; }).join("; ");
@@ -105,17 +105,20 @@ export function SeriesLane({ lane, from, to, ranged, cursor }) {
       const axis = scale(from, to, width);
       grid(paper, axis, height);
       gaps(paper, axis, common(lines.map((one) => one.traced.unknown)), height);
-      lines.slice(0, 5).forEach((one, place) => line(paper, axis, height, one.traced.known, top, seriesColour(place), isOne));
+      lines.slice(0, 5).forEach((one, place) => line(paper, axis, height, one.traced.known, top, seriesColour(place), lines.length === 1));
       limits(paper, axis, height, bounds, top);
       if (!any) whole(paper, axis, height, reason(ranged, lane));
       else if (most === 0) label(paper, "watched: none", 8, 14);
     }} /><//>`;
 }
 
+// A maker, which the lane's own title does not name.
+const whose = (one) => one.title.includes(" of ") && one.name.includes(".");
+
 // "Zombies of a", "Zombies of b": the lane has said it already.
 function beginning(list) {
   const [first] = list, place = first.title.indexOf(" of ") + 4;
-  return list.length > 1 && place > 3 && list.every((one) => one.title.startsWith(first.title.slice(0, place))) ? place : 0;
+  return (list.length > 1 || whose(first)) && place > 3 && list.every((one) => one.title.startsWith(first.title.slice(0, place))) ? place : 0;
 }
 
 // Makers by rank; a lane of a few named things keeps their order.
@@ -157,11 +160,11 @@ export function EventLane({ lane, from, to, cursor, onCapture }) {
   const width_ = 28, open = (event) => {
     if (!isCaptures) return;
     const box = event.currentTarget.getBoundingClientRect(), at = scale(from, to, box.width).at(event.clientX - box.left), reach = ((to - from) / box.width) * 8;
-    const hit = list.find(([begin, end]) => at >= begin - reach && at <= end + reach);
-    if (hit) onCapture(hit[2]);
+    const hit = list.find(([begin, end]) => at >= begin && at <= end) || list.find(([begin, end]) => at >= begin - reach && at <= end + reach);
+    if (hit) onCapture(hit, at);
   };
-  const near = cursor === null ? null : list.find(([at]) => Math.abs(at - cursor) < (to - from) / 150);
-  return html`<${Lane} slim=${true} title=${lane.title} unit=${lane.gap ? "" : isCaptures ? "◆ triggered" : count(total)} keys=${near && html`<span class="sw at">${isCaptures ? near[2] : near[1]}</span>`} wide=${isCaptures ? "opens" : ""}>
+  const near = cursor === null ? null : list.find(([at, end]) => (isCaptures && cursor >= at && cursor <= end) || Math.abs(at - cursor) < (to - from) / 150);
+  return html`<${Lane} slim=${true} title=${lane.title} unit=${lane.gap ? "" : isCaptures ? "◆ kept for a reason" : count(total)} keys=${near && html`<span class="sw at">${isCaptures ? `${near[2]}${near[4] ? ` · ${near[4]}` : ""}` : near[1]}</span>`} wide=${isCaptures ? "opens" : ""}>
     <div onClick=${open}><${LaneCanvas} height=${width_} inputs=${[lane, from, to]} label=${lane.gap ? `${lane.title}: not known, ${lane.gap.reason || lane.gap}` : `${lane.title}: ${count(total)} in this window`} draw=${(paper, width) => {
       const axis = scale(from, to, width);
       grid(paper, axis, width_);

@@ -134,6 +134,8 @@ export function captures(paper, axis, height, list) {
   const middle = height / 2;
   for (const [from, to, , triggered] of list) {
     const x = axis.x(from);
+    paper.fillStyle = colour("c0");
+    paper.fillRect(x, middle - 3, Math.max(3, axis.x(to) - x), 6);
     if (triggered) {
       paper.fillStyle = colour("c1");
       paper.beginPath();
@@ -142,9 +144,6 @@ export function captures(paper, axis, height, list) {
       paper.lineTo(x, middle + 7);
       paper.lineTo(x - 5, middle);
       paper.fill();
-    } else {
-      paper.fillStyle = colour("c0");
-      paper.fillRect(x, middle - 3, Math.max(3, axis.x(to) - x), 6);
     }
   }
 }

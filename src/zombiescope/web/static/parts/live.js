@@ -3,7 +3,7 @@
 import { useEffect, useState } from "../vendor/hooks.js";
 import { get, isFile } from "./ask.js";
 
-const RETRY_SECONDS = 5;
+const RETRY_SECONDS = 5, PATIENCE_SECONDS = 10;
 const listeners = new Set();
 let state = { live: "loading", pulse: null, answeredAt: 0, askAgainAt: 0 };
 let timer = 0, failures = 0, isAsking = false;
@@ -22,18 +22,21 @@ export async function askPulse() {
   clearTimeout(timer);
   if (isAsking) return;
   isAsking = true;
+  // One that is there and says nothing is as lost as one that is gone.
+  const giving = new AbortController(), patience = setTimeout(() => giving.abort(), PATIENCE_SECONDS * 1000);
   try {
-    const found = await get("/api/v1/page");
+    const found = await get("/api/v1/page", giving.signal);
     failures = 0;
     const live = isFile() ? "saved" : found.is_live ? "live" : "recording";
     become({ live, pulse: found, answeredAt: Date.now(), error: null });
     if (found.poll_seconds) wait(found.poll_seconds);
   } catch (error) {
-    failures += 1;
+    failures += giving.signal.aborted ? 2 : 1;
     const seconds = failures === 1 ? 1 : RETRY_SECONDS;
     if (failures > 1 || !state.pulse) become({ live: state.pulse ? "lost" : "loading", error, askAgainAt: Date.now() + seconds * 1000 });
     if (!isFile()) wait(seconds);
   } finally {
+    clearTimeout(patience);
     isAsking = false;
   }
 }

@@ -104,3 +104,8 @@ export function Behind({ shown, caption, head, rows }) {
     <thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
+
+// What could not be read, in words, with the reason and what would help.
+export function Unread({ unknowns }) {
+  return unknowns?.length ? html`<${Panel} title="What could not be read"><ul class="unknowns">${unknowns.map((one) => html`<li><${Gap} reason=${one.reason} /><span><b>${one.question}</b><br /><span class="note">${one.reason}${one.hint && html`. Would help: <code>${one.hint}</code>`}</span></span></li>`)}</ul><//>` : null;
+}

@@ -87,6 +87,8 @@ export function measured(value, unit) {
     case "bytes": return bytes(value);
     case "seconds": return seconds(value);
     case "share": case "ratio": case "of the time": return percent(value);
+    case "of the core": return `${percent(value)} of the core`;
+    case "seconds per second": return value ? `${figure(value)} s/s` : "0";
     case "per second": return `${figure(value)}/s`;
     case "pages": return plural(value, "page");
     default: return unit ? `${figure(value)} ${unit}` : figure(value);

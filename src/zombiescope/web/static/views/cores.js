@@ -36,7 +36,8 @@ export function Cores({ query, pulse }) {
     ${data?.gaps.length > 0 && data.cores.length > 0 && html`<${Panel} title="What could not be read"><${Nothing} gaps=${data.gaps} /><//>`}`;
 }
 
-const alone = (words) => words && words.replace(/^core \d+: [\d.]+ s, /, ""); // core and length have columns of their own
+// Core, length and mode have columns of their own; what is left says who.
+const alone = (words) => words && words.replace(/^core \d+: (at least )?[\d.]+ s(, \d+% \w+)?(, )?/, "");
 
 function stretchesOf(data) {
   if (data.stretches.length) return data.stretches.map((one) => ({ ...one, words: alone(one.words) })).reverse();
@@ -53,7 +54,7 @@ function sentence(data, list) {
   if (list.length) {
     const worst = list.reduce((most, one) => (one.seconds > most.seconds ? one : most));
     const known = data.cores.find((core) => core.core === worst.core)?.saturated_seconds;
-    return html`<b>Core ${worst.core} was saturated</b> ${plural(list.filter((one) => one.core === worst.core).length, "time")}, for up to ${seconds(worst.seconds)} without a break${known ? ` (${seconds(known)} in all)` : ""}${worst.words ? html`: ${worst.words}` : ""}.`;
+    return html`<b>Core ${worst.core} was saturated</b> ${plural(list.filter((one) => one.core === worst.core).length, "time")}, for up to ${seconds(worst.seconds)} without a break${known ? ` (${seconds(known)} in all)` : ""}${worst.words ? html`: ${worst.words}` : worst.share ? `: ${percent(worst.share)} ${worst.mode}` : ""}.`;
   }
   const [first] = data.cores;
   if (first && first.saturated_seconds > 0) return html`<b>${first.label} was saturated for ${seconds(first.saturated_seconds)}</b> in this window.`;
@@ -72,8 +73,8 @@ function Heat({ data, from, to }) {
 function Strips({ window: look }) {
   const worst = [...look.cores].sort((one, two) => (two.strip.match(/K/g)?.length || 0) - (one.strip.match(/K/g)?.length || 0) || one.core - two.core).slice(0, 128);
   const used = Object.entries(LETTERS).filter(([letter]) => worst.some((core) => core.strip.includes(letter)));
-  return html`<div class="strips">${worst.map((core) => html`<div class="strip"><span>core ${core.core}</span><svg class="chart" role="img" aria-label=${stripWords(core)} height="14" preserveAspectRatio="none" viewBox=${`0 0 ${Math.max(1, core.strip.length)} 14`}>${[...core.strip].map((letter, place) => html`<rect x=${place} width="1.02" height="14" class=${LETTERS[letter] ? `s-${LETTERS[letter][0]}` : "hatch"} />`)}</svg><span class="num note">${core.system === null || core.system === undefined ? "" : `${percent(core.system + (core.softirq || 0))} kernel`}</span></div>`)}</div>
-    <p class="legend cmdlabel">${used.map(([, [word]]) => html`<span><i class=${`key s-${word}`}></i>${word}</span>`)}</p>`;
+  return html`<div class="strips">${worst.map((core) => html`<div class="strip"><span>core ${core.core}</span><svg class="chart unwatched" role="img" aria-label=${stripWords(core)} height="14" preserveAspectRatio="none" viewBox=${`0 0 ${Math.max(1, core.strip.length)} 14`}>${[...core.strip].map((letter, place) => LETTERS[letter] && html`<rect x=${place} width="1.02" height="14" class=${`s-${LETTERS[letter][0]}`} />`)}</svg><span class="num note">${core.system === null || core.system === undefined ? "" : `${percent(core.system + (core.softirq || 0))} kernel`}</span></div>`)}</div>
+    <p class="legend cmdlabel">${used.map(([, [word]]) => html`<span><i class=${`key s-${word}`}></i>${word}</span>`)}${worst.some((core) => core.strip.includes("?")) && html`<span><i class="hatchkey"></i>not observed</span>`}</p>`;
 }
 
 function stripWords(core) {
@@ -83,7 +84,7 @@ function stripWords(core) {
 
 function Stretches({ list, at, onOpen, hasCaptures }) {
   return html`<table id="stretches" class="stack"><thead><tr><th scope="col" class="num w0">core</th><th scope="col" class="w2">began</th><th scope="col" class="num w1">lasted</th><th scope="col" class="w1">mode</th><th scope="col">held by</th><th scope="col" class="w2">capture</th></tr></thead>
-    <tbody>${list.slice(0, 200).map((one, place) => html`<tr class=${place === at ? "at" : ""}><td class="num"><b>${one.core}</b></td><td>${one.from ? moment(one.from * 1000, 100) : ""}</td><td class="num">${seconds(one.seconds)}</td><td>${one.mode}</td><td class="wrap">${one.words || html`<${Gap} reason="call chains were not sampled" />`}</td><td>${one.capture || hasCaptures ? html`<button class="linklike" type="button" onClick=${() => onOpen(one)}>${one.capture ? "flame graph" : "nearest profile"}</button>` : html`<span class="note">not captured</span>`}</td></tr>`)}</tbody></table>
+    <tbody>${list.slice(0, 200).map((one, place) => html`<tr class=${place === at ? "at" : ""}><td class="num"><b><span class="narrow">core </span>${one.core}</b></td><td>${one.from ? moment(one.from * 1000, 100) : ""}</td><td class="num">${seconds(one.seconds)}</td><td>${one.mode}${one.share ? ` ${percent(one.share)}` : ""}</td><td class="wrap">${one.words || html`<${Gap} reason="call chains were not sampled" />`}</td><td>${one.capture || hasCaptures ? html`<button class="linklike" type="button" onClick=${() => onOpen(one)}>${one.capture ? "flame graph" : "nearest profile"}</button>` : html`<span class="note">not captured</span>`}</td></tr>`)}</tbody></table>
     ${list.length > 200 && html`<p class="note">the newest 200 of ${list.length}</p>`}`;
 }
 

@@ -85,7 +85,7 @@ const ON_A_CORE = new Set(["saturated-core", "costly-reclaim-walk", "costly-swee
 
 function Facts({ finding }) {
   const best = finding.evidence.filter((one) => one.value !== null).slice(0, 4);
-  return html`<dl class="facts">${best.map((one) => html`<div><dt>${spoken(one.fact)}</dt><dd><b>${one.text ?? String(one.value)}</b></dd></div>`)}</dl>
+  return html`<dl class="facts">${best.map((one) => html`<div><dt>${one.label ?? spoken(one.fact)}</dt><dd><b>${one.text ?? String(one.value)}</b></dd></div>`)}</dl>
     <p class="note">why we say “${finding.title}” · <a href="#evidence" onClick=${(event) => { event.preventDefault(); document.getElementById("evidence").scrollIntoView(); document.getElementById("evidence").focus({ preventScroll: true }); }}>all ${plural(finding.evidence.length, "fact")}</a>${ON_A_CORE.has(finding.id) && html` · <a href=${link("profiles", { moment: "1" })}>flame graph</a>`}</p>`;
 }
 
@@ -134,7 +134,7 @@ function Evidence({ finding }) {
   if (!finding) return null;
   return html`<section class="panel" id="evidence" tabindex="-1" aria-label="Evidence"><header><h2>Evidence: ${finding.title}</h2></header><p class="evidencesum"><${Prose}>${finding.summary}<//></p>
     <table class="stack"><thead><tr><th scope="col">fact</th><th scope="col" class="num">value</th><th scope="col" class="opt">source</th><th scope="col" class="opt num">read at</th></tr></thead>
-    <tbody>${finding.evidence.map((one) => html`<tr><td><code>${one.fact}</code></td><td class="num wrap">${one.value === null ? html`<${Gap} />` : html`<b>${one.text ?? `${one.value} ${one.unit || ""}`}</b>`}</td><td class="opt note">${one.source}</td><td class="opt note num">${milliseconds(one.at) === null ? "" : clock(milliseconds(one.at))}</td></tr>`)}</tbody></table></section>`;
+    <tbody>${finding.evidence.map((one) => html`<tr><td title=${one.fact}>${one.label ?? spoken(one.fact)}</td><td class="num wrap">${one.value === null ? html`<${Gap} />` : html`<b>${one.text ?? `${one.value} ${one.unit || ""}`}</b>`}</td><td class="opt note">${one.source}</td><td class="opt note num">${milliseconds(one.at) === null ? "" : clock(milliseconds(one.at))}</td></tr>`)}</tbody></table></section>`;
 }
 
 function LookedFor({ data, findings }) {

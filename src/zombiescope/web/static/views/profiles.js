@@ -11,7 +11,7 @@ import { AREAS, FlameGraph } from "../parts/flame.js";
 import { onRepaint } from "../parts/paper.js";
 import { count, milliseconds, moment, percent, plural, seconds } from "../parts/words.js";
 
-const FILTERS = ["core", "comm", "cgroup", "side", "idle"];
+const FILTERS = ["core", "comm", "cgroup", "idle"];
 
 export function Profiles({ query }) {
   const captures = useDocument("/api/v1/captures");
@@ -25,9 +25,10 @@ export function Profiles({ query }) {
 
 function Capture({ name, query, list }) {
   const of = (question, more = {}) => `/api/v1/captures/${question}?${new URLSearchParams({ name, ...more })}`;
-  const filters = Object.fromEntries(FILTERS.filter((one) => query[one]).map((one) => [one, query[one]]));
+  // Opens on the kernel's time, as the commands do: that is what starves a core.
+  const filters = { side: query.side || "usual", ...Object.fromEntries(FILTERS.filter((one) => query[one]).map((one) => [one, query[one]])) };
   const ranged = query.from !== undefined && query.to !== undefined ? { from: query.from, to: query.to } : {};
-  const about = useDocument(of("capture")), hasTime = about.data?.capture.has_time;
+  const about = useDocument(of("capture")), hasTime = about.data?.capture.has_time, side = query.side || (about.data?.kernel_samples === 0 ? "both" : "kernel");
   const heat = useDocument(hasTime ? of("heatmap", filters) : ""), flame = useDocument(of("flame", { ...filters, ...ranged, ...(query.before ? { before: query.before } : {}) }));
   const moments = useDocument(hasTime ? of("moments") : ""), marks = useDocument(hasTime ? of("marks") : ""), colours = useDocument("/api/v1/colours");
   const flameGraph = useRef(null), search = useRef(null), [at, setAt] = useState(0);
@@ -49,18 +50,24 @@ function Capture({ name, query, list }) {
   });
   return html`<h1 class="answer">${sentence(found, flame.data, query)}</h1>
     <div class="tools" aria-label="Filters" role="group">
-      <${Choice} label="Capture" id="capture" value=${name} options=${(list.some((one) => one.name === name) ? list : [{ name }, ...list]).map((one) => [one.name, `${one.from ? `${moment(one.from * 1000)} · ` : ""}${one.name}${one.triggered ? ` · ${one.triggered}` : one.ring ? " · rolling" : ""}`])} onChoose=${(value) => choose({ name: value, from: "", to: "", before: "", core: "", comm: "", cgroup: "", zoom: "" })} />
+      <${Choice} label="Capture" id="capture" value=${name} options=${(list.some((one) => one.name === name) ? list : [{ name }, ...list]).map((one) => [one.name, called(one)])} onChoose=${(value) => choose({ name: value, from: "", to: "", before: "", core: "", comm: "", cgroup: "", zoom: "" })} />
       <${Choice} label="Core" id="core" value=${query.core || ""} options=${[["", "all"], ...(about.data?.cores || []).map((one) => [String(one)])]} onChoose=${(value) => choose({ core: value })} />
       <${Choice} label="Thread" id="comm" value=${query.comm || ""} options=${[["", "all"], ...[...(about.data?.comms || [])].sort().map((one) => [one])]} onChoose=${(value) => choose({ comm: value })} />
       ${about.data?.cgroups?.length > 0 && html`<${Choice} label="Cgroup" id="cgroup" value=${query.cgroup || ""} options=${[["", "all"], ...about.data.cgroups.map((one) => [one])]} onChoose=${(value) => choose({ cgroup: value })} />`}
-      <${Choice} label="Side" id="side" value=${query.side || "both"} options=${[["both", "kernel and user"], ["kernel"], ["user"]]} onChoose=${(value) => choose({ side: value === "both" ? "" : value })} />
+      <${Choice} label="Side" id="side" value=${side} options=${[["kernel"], ["user"], ["both", "kernel and user"]]} onChoose=${(value) => choose({ side: value })} />
       <label class="labelled"><input type="checkbox" id="idle" checked=${query.idle === "1"} onChange=${(event) => choose({ idle: event.target.checked ? "1" : "" })} /> idle too</label>
     </div>
     <p class="note" id="facts">${about.data ? factsOf(about.data) : ""}</p>
     ${(about.data?.gaps || []).concat(marks.data?.gaps || []).map((gap) => html`<p class="note gapline"><${Gap} reason=${gap.reason} /> ${gap.reason}</p>`)}
     ${about.error && html`<${Failure} error=${about.error} />`}
-    ${hasTime && html`<${When} heat=${heat} colours=${colours.data} query=${query} moments=${found} marks=${marks.data?.marks || []} onJump=${jump} />`}
+    ${hasTime && html`<${When} heat=${heat} colours=${colours.data} query=${query} side=${side} moments=${found} marks=${marks.data?.marks || []} onJump=${jump} />`}
     <${What} flame=${flame} query=${query} graph=${flameGraph} search=${search} />`;
+}
+
+// When, what for; its name where that says more than when.
+function called(one) {
+  const reason = /^[0-9a-f]{8,}$/.test(one.triggered || "") ? "rolling" : one.triggered || (one.ring ? "rolling" : "");
+  return [one.from && moment(one.from * 1000), one.from && /^\d{8}T\d{6}Z$/.test(one.name) ? "" : one.name, reason].filter(Boolean).join(" · ");
 }
 
 function sentence(found, flame, query) {
@@ -82,15 +89,17 @@ function Choice({ label, id, value, options, onChoose }) {
   return html`<label class="labelled">${label} <select class="field" id=${id} value=${value} onChange=${(event) => onChoose(event.target.value)}>${options.map(([one, text = one]) => html`<option value=${one} selected=${one === value}>${text}</option>`)}</select></label>`;
 }
 
-function When({ heat, colours, query, moments, marks, onJump }) {
-  const canvas = useRef(null), map = useRef(null);
+const SIDES = { kernel: "Time in the kernel", user: "Time in programs", both: "Time in the kernel and in programs" };
+
+function When({ heat, colours, query, side, moments, marks, onJump }) {
+  const canvas = useRef(null), map = useRef(null), [scale, setScale] = useState(null);
   useEffect(() => {
     const made = new HeatMap(canvas.current, (range) => choose({ from: range ? range[0] : "", to: range ? range[1] : "", zoom: "" }));
     map.current = made;
     window.zombiescope = { ...window.zombiescope, heat: made };
     const watch = new ResizeObserver(() => made.draw());
     watch.observe(canvas.current.parentElement);
-    const forget = onRepaint(() => made.draw());
+    const forget = onRepaint(() => { made.draw(); setScale(made.scale); });
     return () => { watch.disconnect(); forget(); };
   }, []);
   useEffect(() => {
@@ -101,10 +110,12 @@ function When({ heat, colours, query, moments, marks, onJump }) {
     made.marks = moments.map((one) => ({ core: one.core, begin: one.begin_seconds, end: one.end_seconds }));
     made.lines = marks;
     made.show(heat.data, query.strip === "sum");
+    setScale(made.scale);
   }, [colours, heat.data, query.strip, query.from, query.to, moments, marks]);
   return html`<section class="panel" aria-labelledby="heat-title"><header><h2 id="heat-title">When</h2><span class="note" id="heat-hint">Drag to choose a range. Keys: arrows move it, Shift and arrows change its end, Home chooses all.</span>
       <span class="spring"><${Pick} label="Strips" options=${[["cores", "one per core"], ["sum", "all cores"]]} value=${query.strip === "sum" ? "sum" : "cores"} onPick=${(value) => choose({ strip: value === "sum" ? value : "" })} /></span></header>
     ${heat.error && html`<${Failure} error=${heat.error} />`}
+    ${scale && html`<p class="note heatscale">${SIDES[side]}, samples in ${seconds(scale.cell)}: none <span class="heatkey">${scale.colours.map((one) => html`<i style=${{ background: one }}></i>`)}</span> ${count(scale.hottest)} · each column one second, upwards</p>`}
     <div class="heatbox"><canvas id="heat" ref=${canvas} tabindex="0" role="application" aria-label="Heat map of samples by time" aria-describedby="heat-hint range"></canvas></div>
     ${marks.length > 0 && html`<h3 class="note">What else happened then</h3><ol id="marks" class="linklist">${marks.map((one) => html`<li><button class="linklike" type="button" onClick=${() => map.current.choose([Math.max(0, one.seconds - 5), Math.min(map.current.seconds, one.seconds + 1)])}>${`${one.seconds.toFixed(1)} s, ${one.kind}: ${one.label}`}</button></li>`)}</ol>`}
     ${moments.length > 0 && html`<h3 class="note">Moments when a core left its own baseline for kernel work <kbd class="wide">m</kbd></h3><ol id="moments" class="linklist">${moments.map((one) => html`<li><button class="linklike" type="button" onClick=${() => onJump(one)}>${`core ${one.core}, ${one.begin_seconds.toFixed(1)} s to ${one.end_seconds.toFixed(1)} s: ${Math.round(100 * one.kernel_share)} % kernel, ${one.comm}, ${one.stack.at(-1) || "no single stack"}`}</button></li>`)}</ol>`}</section>`;

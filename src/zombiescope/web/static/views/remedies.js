@@ -5,10 +5,10 @@ import { useDocument } from "../parts/ask.js";
 import { moves, stepped, useKept } from "../parts/kept.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
-import { Command, Gap, Name, Panel, Prose, Severity, copy } from "../parts/marks.js";
+import { Command, Gap, Name, Panel, Prose, Severity, Unread, copy } from "../parts/marks.js";
 import { sideWords } from "../parts/compare.js";
 import { Making } from "../parts/making.js";
-import { count, milliseconds, moment, plural } from "../parts/words.js";
+import { count, figure, measured, milliseconds, moment, plural } from "../parts/words.js";
 
 const RISK = { high: "critical", medium: "warning", low: "ok" };
 const HELD = { held: ["ok", "Held"], "not-held": ["critical", "Did not hold"], inconclusive: ["unknown", "Cannot tell"] };
@@ -33,22 +33,19 @@ export function Remedies({ pulse }) {
   useKeys({ c: () => { if (!data?.commands?.look_first) return false; copy(data.commands.look_first); return true; }, j: () => walk(1), k: () => walk(-1), ArrowDown: () => walk(1), ArrowUp: () => walk(-1) });
   if (!data) return html`<h1 class="vh">Remedies</h1>${remedies.making ? html`<${Making} making=${remedies.making} of="the plan" />` : html`<${Panel} of=${remedies} label="Remedies" />`}`;
   return html`<h1 class="answer">${sentence(data, sides)}</h1>
-    <div class="two remedies"><div class="withmain"><${Done} data=${data} sides=${sides} /></div><div class="withmain"><${Plan} data=${data} /></div></div>
-    ${data.gaps.length > 0 && html`<${Panel} title="What could not be read"><ul class="unknowns">${data.gaps.map((gap) => html`<li><${Gap} reason=${gap.reason} /><span><b>${gap.fact}</b><br /><span class="note">${gap.reason}${gap.hint && html`. Would help: <code>${gap.hint}</code>`}</span></span></li>`)}</ul><//>`}`;
-}
-
-function checkOf(data, action) {
-  return (data.verify || []).find((one) => one.action === action.id) || action.verify || null;
+    ${data.actions?.length ? html`<div class="two remedies"><div class="withmain"><${Done} data=${data} sides=${sides} /></div><div class="withmain"><${Plan} data=${data} /></div></div>` : html`<${Plan} data=${data} />`}
+    <${Unread} unknowns=${data.unknowns} />`;
 }
 
 function sentence(data, sides) {
-  const [last] = data.actions || [], check = last && checkOf(data, last), steps = data.plan?.steps.length || 0;
+  const [last] = data.actions || [], check = last?.verify, steps = data.plan?.steps.length || 0;
   const stock = sides?.rows.find((row) => row.name === "zombies");
   const waiting = steps ? `The plan has ${plural(steps, "step")}.` : "Nothing is left to do.";
+  if (!last && data.actions_total === null) return html`<b>${data.plan ? waiting : "No plan could be made."}</b> What was done here is not known.`;
   if (!last) return html`<b>Nothing was changed here yet.</b> ${data.plan ? waiting : ""}`;
   if (last.undo === "undone") return html`<b>The last change was undone.</b> ${waiting}`;
   if (!check && stock && sideWords(stock, "a") && sideWords(stock, "b")) return html`<b>${sideWords(stock, "b")} zombies before the last change, ${sideWords(stock, "a")} now.</b> ${waiting}`;
-  if (!check) return html`<b>The last change freed ${last.zombies_freed === null ? "zombies that were not counted" : plural(last.zombies_freed, "zombie")}</b>; whether it holds is not remembered here. ${waiting}`;
+  if (!check) return html`<b>The last change freed ${last.zombies_freed === null ? "zombies that were not counted" : plural(last.zombies_freed, "zombie")}</b>; nobody has checked yet whether it holds. ${waiting}`;
   return html`<b>${HELD[check.verdict]?.[1] || check.verdict}:</b> <${Prose}>${check.why}<//>. ${waiting}`;
 }
 
@@ -68,7 +65,7 @@ function Plan({ data }) {
 function Done({ data, sides }) {
   const actions = data.actions || [];
   return html`<${Panel} title="What was done, and did it hold?" note=${actions.length ? plural(actions.length, "change") : ""}>
-    ${actions.length ? html`<ol class="actions">${actions.map((action, place) => html`<${Action} key=${action.id} action=${action} check=${checkOf(data, action)} sides=${place ? null : sides} verify=${place ? null : data.commands?.verify} />`)}</ol>` : html`<p>Nothing was changed on this node by Zombiescope, as far as its journals tell.</p>`}<//>`;
+    ${actions.length ? html`<ol class="actions">${actions.map((action, place) => html`<${Action} key=${action.id} action=${action} check=${action.verify} sides=${place ? null : sides} verify=${place ? null : data.commands?.verify} />`)}</ol>` : null}<//>`;
 }
 
 function Sides({ sides }) {
@@ -78,20 +75,22 @@ function Sides({ sides }) {
 function Action({ action, check, sides, verify }) {
   const at = milliseconds(action.begun_at), [severity, word] = check ? HELD[check.verdict] || ["unknown", check.verdict] : [action.undo === "undone" ? "ok" : "unknown", action.undo === "undone" ? "Undone" : "Done, not checked"];
   return html`<li class="action" tabindex="-1" data-action=${action.id}><h3><${Severity} of=${severity} word=${word} /> <span class="note">${at === null ? "" : moment(at)} · <${Name}>${action.id}<//></span></h3>
-    ${check?.why && html`<p><${Prose}>${check.why}<//></p>`}
+    ${check && html`<p><${Prose}>${check.why}<//> <span class="note">checked ${moment(milliseconds(check.at))}</span></p>`}
     <ul>${action.steps.map((step) => html`<li class="note"><b>${step.status}</b> <${Prose}>${step.title}<//>${step.zombies_freed === null ? "" : `: ${plural(step.zombies_freed, "zombie")} freed`}${step.note ? `; ${step.note}` : ""}</li>`)}</ul>
     ${check ? html`<${Check} check=${check} />` : sides && html`<${Sides} sides=${sides} />`}
-    ${!check && verify && html`<p class="note cmdlabel">to see whether it holds: changes nothing</p><${Command} text=${verify} />`}
+    ${action.checks?.length > 1 && html`<details><summary>${`${plural(action.checks.length - 1, "earlier check")}`}</summary><ol class="checks">${action.checks.slice(0, -1).reverse().map((one) => html`<li class="note"><b>${HELD[one.verdict]?.[1] || one.verdict}</b>, ${moment(milliseconds(one.at))}: <${Prose}>${one.why}<//></li>`)}</ol></details>`}
+    ${verify && action.undo !== "undone" && html`<p class="note cmdlabel">to see whether it ${check ? "still " : ""}holds: changes nothing</p><${Command} text=${verify} />`}
     <p class="cmdlabel"><span class="note">undo:</span> ${UNDO[action.undo] || action.undo}</p>
     ${action.undo_with && action.undo === "possible" && html`<${Command} text=${action.undo_with} label="the command that takes it back" />`}
     ${action.restore_with && html`<p class="note cmdlabel">put kept files back</p><${Command} text=${action.restore_with} />`}</li>`;
 }
 
-const ROWS = [["zombies", "zombies on the node"], ["ours", "zombies of the plan"], ["slope_per_hour", "growth per hour"], ["restarts", "restarts of the makers"], ["sweep_seconds", "one sweep, seconds"], ["saturated_seconds", "saturated seconds"], ["throttled_seconds", "throttled seconds"]];
+const CHANGE = { better: "ok", worse: "critical" };
+const NAMED = ["at the end", "seconds", "share"];
 
 function Check({ check }) {
-  const rows = check.rows ? check.rows.map((row) => [row.what, row.before?.value, row.after?.value, row.verdict]) : ROWS.map(([id, title]) => [title, check.before?.[id], check.after?.[id], ""]);
-  const known = rows.filter(([, before, after]) => (before !== null && before !== undefined) || (after !== null && after !== undefined));
-  const told = (value) => (value === null || value === undefined ? html`<${Gap} />` : typeof value === "number" ? (Number.isInteger(value) ? count(value) : +value.toFixed(3)) : String(value));
-  return known.length ? html`<table class="checktable"><thead><tr><th scope="col">what</th><th scope="col" class="num">before</th><th scope="col" class="num">after</th></tr></thead><tbody>${known.map(([what, before, after]) => html`<tr><td>${what}</td><td class="num">${told(before)}</td><td class="num"><b>${told(after)}</b></td></tr>`)}</tbody></table>` : null;
+  const known = check.rows.filter((row) => row.before.value !== null || row.after.value !== null), unknown = check.rows.filter((row) => !known.includes(row));
+  const told = (side, unit) => (side.value === null ? html`<${Gap} reason="not measured" />` : unit === "at the end" ? count(side.value) : unit === "per hour" ? figure(side.value) : measured(side.value, unit));
+  return html`${known.length > 0 && html`<table class="checktable"><thead><tr><th scope="col">what</th><th scope="col" class="num">before</th><th scope="col" class="num">after</th><th scope="col">change</th></tr></thead><tbody>${known.map((row) => html`<tr><td>${row.what}${NAMED.includes(row.unit) ? "" : html` <span class="note">${row.unit}</span>`}</td><td class="num">${told(row.before, row.unit)}</td><td class="num"><b>${told(row.after, row.unit)}</b></td><td>${CHANGE[row.verdict] ? html`<${Severity} of=${CHANGE[row.verdict]} word=${row.verdict} />` : html`<span class="note">${row.verdict === "same" ? "as before" : "cannot tell"}</span>`}</td></tr>`)}</tbody></table>`}
+    ${unknown.length > 0 && html`<p class="note"><${Gap} reason="not measured" /> not measured: ${unknown.map((row) => row.what).join(", ")}</p>`}`;
 }

@@ -6,7 +6,7 @@ import { choose } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
 import { version } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
-import { Gap, Name, Panel, Pick, Severity } from "../parts/marks.js";
+import { Gap, Name, Panel, Pick, Severity, Unread } from "../parts/marks.js";
 import { Making } from "../parts/making.js";
 import { count, plural } from "../parts/words.js";
 
@@ -26,10 +26,10 @@ export function Services({ query, pulse }) {
     ${list.length > 0 && html`<div class="tools"><${Pick} label="Show" options=${[["", `all ${list.length}`], ["harm", "those that may harm"]]} value=${query.only || ""} onPick=${(value) => choose({ only: value })} />
       <input class="field" type="search" ref=${field} placeholder="Filter: name, why" aria-label="Filter" value=${query.q || ""} onInput=${(event) => choose({ q: event.target.value })} />
       ${data.counts && html`<span class="note spring">${plural(data.counts.can_loop ?? 0, "can loop", "can loop")} · ${count(data.counts.unneeded ?? 0)} unneeded · ${count(data.counts.unknown ?? 0)} not judged · ${count(data.counts.fine ?? 0)} fine</span>`}</div>
-    <section class="panel rows" aria-label="Services"><table class="stack"><thead><tr><th scope="col" class="w3">unit</th><th scope="col" class="w2">verdict</th><th scope="col" class="w2">can it loop?</th>${!untold.restarts && html`<th scope="col" class="num w0">restarts</th>`}${!untold.zombies && html`<th scope="col" class="num w0">zombies</th>`}<th scope="col">why</th></tr></thead>
+    <section class="panel rows" aria-label="Services"><table class="stack"><thead><tr><th scope="col" class="w4">unit</th><th scope="col" class="w2">verdict</th><th scope="col" class="w2">can it loop?</th>${!untold.restarts && html`<th scope="col" class="num w0">restarts</th>`}${!untold.zombies && html`<th scope="col" class="num w0">zombies</th>`}<th scope="col">why</th></tr></thead>
       <tbody ref=${body}>${shown.map((unit) => html`<${Unit} key=${unit.name} unit=${unit} untold=${untold} isOpen=${opened === unit.name} onToggle=${() => setOpened(opened === unit.name ? "" : unit.name)} />`)}</tbody></table>
       ${!shown.length && html`<p class="note">No unit is like this. <kbd>x</kbd> clears the filter.</p>`}<footer class="note">${plural(shown.length, "unit")} of ${count(list.length)}${untold.restarts ? html` · <${Gap} reason="systemd could not be asked" /> how often each was restarted is not known` : ""}${untold.zombies ? html` · <${Gap} reason="not walked" /> nor how many zombies each left` : ""} <span class="wide noprint">· <kbd>j</kbd> <kbd>k</kbd> unit · <kbd>Enter</kbd> why · <kbd>u</kbd> only those that may harm</span></footer></section>`}
-    ${data.gaps.length > 0 && html`<${Panel} title="What could not be read"><ul class="unknowns">${data.gaps.map((gap) => html`<li><${Gap} reason=${gap.reason} /><span><b>${gap.fact}</b><br /><span class="note">${gap.reason}${gap.hint && html`. Would help: <code>${gap.hint}</code>`}</span></span></li>`)}</ul><//>`}`;
+    <${Unread} unknowns=${data.unknowns} />`;
 }
 
 const isBad = (unit) => unit.can_loop !== false || unit.verdict !== "needed" || unit.restarts > 0;

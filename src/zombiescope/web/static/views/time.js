@@ -2,7 +2,7 @@
 // Time: since when, together with what? Everything the agent remembers on one axis, from 30 days down to a second.
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
-import { choose, go } from "../parts/address.js";
+import { choose, go, here } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
 import { moves, stepped, useKept } from "../parts/kept.js";
 import { useKeys } from "../parts/keys.js";
@@ -49,26 +49,35 @@ function Kept({ query, pulse, series, kept, live }) {
     const next = within(begin, end, bounds), size = next.to - next.from;
     choose({ from: rounded(next.from, size), to: rounded(next.to, size), span: "" });
   };
-  const zoom = (times) => { const middle = cursor !== null && cursor > from && cursor < to ? cursor : (from + to) / 2; move(middle - (middle - from) * times, middle + (to - middle) * times); };
+  // From the address rather than from what was drawn last: a key that is held down is faster than a picture.
+  const now = () => { const { query: asked } = here(), next = { from: Number(asked.from), to: Number(asked.to) }; return next.to > next.from ? next : { from, to }; };
+  const about = (middle, times) => { const at = now(); move(middle - (middle - at.from) * times, middle + (at.to - middle) * times); };
+  const zoom = (times) => { const at = now(); about(cursor !== null && cursor > at.from && cursor < at.to ? cursor : (at.from + at.to) / 2, times); };
+  const shift = (share) => { const at = now(), by = share * (at.to - at.from); move(at.from + by, at.to + by); };
   const step = (share) => setCursor((old) => Math.min(Math.max((old ?? (from + to) / 2) + share * span, from), to));
   const stretch = (name) => {
     const middle = cursor ?? to - span / 16, long = a && name === "b" ? a.to - a.from : span / 8, next = within(middle - long / 2, middle + long / 2, bounds);
     choose({ [name]: `${rounded(next.from, span)}..${rounded(next.to, span)}` });
     say(`${name.toUpperCase()}: ${range(next.from * 1000, next.to * 1000, 1000)}`);
   };
+  // Where the moment is inside it, its second; else all of it.
+  const toCapture = (one, at) => {
+    const second = at !== null && at >= one[0] && at <= (one[1] ?? one[0]) ? Math.floor(at - one[0]) : null;
+    go("profiles", { name: one[2], ...(second === null ? {} : { from: second, to: second + 1 }) });
+  };
   const openCapture = () => {
     const list = events.data?.lanes.find((lane) => lane.kind === "captures")?.marks || [], near = cursor ?? to;
     const best = list.reduce((found, one) => (!found || distance(one, near) < distance(found, near) ? one : found), null);
     if (!best) { say("No capture in this window"); return; }
-    go("profiles", { name: best[2] });
+    toCapture(best, cursor);
   };
   useKeys({
     "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => choose({ from: "", to: "", span: "" }), z: () => (a ? move(a.from, a.to) : false),
-    ArrowLeft: () => move(from - span / 4, to - span / 4), ArrowRight: () => move(from + span / 4, to + span / 4), "[": () => step(-1 / 60), "]": () => step(1 / 60), j: () => step(1 / 60), k: () => step(-1 / 60), "{": () => step(-1 / 8), "}": () => step(1 / 8),
+    ArrowLeft: () => shift(-1 / 4), ArrowRight: () => shift(1 / 4), "[": () => step(-1 / 60), "]": () => step(1 / 60), j: () => step(1 / 60), k: () => step(-1 / 60), "{": () => step(-1 / 8), "}": () => step(1 / 8),
     b: () => stretch("a"), c: () => stretch("b"), o: openCapture, Enter: (event) => (event.target.closest("button, a") ? false : openCapture()), x: () => choose({ a: "", b: "" }), d: () => choose({ data: query.data === "1" ? "" : "1" }),
     Escape: () => (query.a || query.b ? (choose({ a: "", b: "" }), true) : false),
   });
-  const pointer = usePointer(lanes, from, to, { setCursor, setDrag, drag, zoom: (middle, times) => move(middle - (middle - from) * times, middle + (to - middle) * times) });
+  const pointer = usePointer(lanes, from, to, { setCursor, setDrag, drag, zoom: about });
   const preset = shown.isChosen ? SPANS.find(([seconds]) => Math.abs(Number(seconds) - span) < 1)?.[0] : String(query.span || 86400);
   return html`<h1 class="answer">${sentence(series.data, ranged.data, events.data, from, to)}</h1>
     <div class="tools"><${Pick} label="Show" options=${SPANS} value=${preset} onPick=${(seconds) => (live === "live" && !shown.isChosen ? choose({ from: "", to: "", span: seconds === "86400" ? "" : seconds }) : move(Math.max((from + to) / 2 - seconds / 2, to - seconds), Math.max((from + to) / 2 + seconds / 2, to)))} />
@@ -78,7 +87,7 @@ function Kept({ query, pulse, series, kept, live }) {
       <section class="panel lanes" aria-label="Lanes on one time axis" aria-busy=${ranged.isOlder ? "true" : undefined}>
         <div class="lanebox" ref=${lanes} ...${pointer}>
           <${Axis} from=${from} to=${to} bounds=${bounds} kept=${kept} overview=${whole.data} onMove=${move} />
-          <${Lanes} from=${from} to=${to} series=${series} ranged=${ranged} events=${events} cores=${cores} cursor=${cursor} onCapture=${(name) => go("profiles", { name })} />
+          <${Lanes} from=${from} to=${to} series=${series} ranged=${ranged} events=${events} cores=${cores} cursor=${cursor} onCapture=${toCapture} />
           <${Brush} from=${from} to=${to} a=${drag && drag.name === "a" ? drag : a} b=${drag && drag.name === "b" ? drag : b} cursor=${cursor} />
         </div>
         <p class="readout note" aria-live="polite">${cursor === null ? "Move the pointer over the lanes, or press [ and ], to read values." : html`<b>${moment(cursor * 1000, span > 7200 ? 1000 : 100)}</b> · ${local(cursor * 1000)}`}</p>

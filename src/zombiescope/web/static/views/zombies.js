@@ -45,7 +45,7 @@ export function Zombies({ query, pulse }) {
     </div>
     <div class=${query.z ? "withside" : "withside nodrawer"}>
       <div class="withmain">
-        <${Panel} of=${tree} title="Live cgroups, and what their dead hold" label="Live tree" tools=${html`<span class="note">width is ${size}</span><span class="legend spring">${legend(made).map(([pin, colour]) => html`<span><i class=${`key ${colour}`}></i>${wordOf(made, "pin", pin)}</span>`)}</span>`}>
+        <${Panel} of=${tree} title="Live cgroups, and what their dead hold" label="Live tree" tools=${html`<span class="note">width is ${size}</span><span class="legend spring">${byColour(made).map(([colour, words]) => html`<span><i class=${`key ${colour}`}></i>${words}</span>`)}</span>`}>
           ${tree.making ? html`<${Making} making=${tree.making} of="the tree" />` : root ? html`<${Icicle} root=${root} size=${size} chosen=${query.node} maker=${by === "maker" ? query.open : undefined} colourOf=${colours}
             onNode=${(path) => choose({ node: path === "/" ? "" : path, open: "" })} onLeaf=${(leaf) => choose({ node: leaf.path === "/" ? "" : leaf.path, group: "", open: leaf.maker })} label=${treeWords(root)} />` : tree.data && html`<p class="note">No live cgroup has zombies.</p>`}
           ${tree.data && tree.data.gaps.map((gap) => html`<p class="note"><${Gap} reason=${gap.reason} /> ${gap.reason}${gap.hint && html`. Would help: <code>${gap.hint}</code>`}</p>`)}
@@ -80,7 +80,14 @@ function newer(old, fresh) {
 
 // Four pins have a colour, by rank; the others share one.
 function legend(made) {
-  return groups(made, "pin").slice(0, 5).map((group, place) => [group.name, place < 4 ? `k${place + 1}` : "k0"]);
+  return groups(made, "pin").map((group, place) => [group.name, place < 4 ? `k${place + 1}` : "k0"]);
+}
+
+// Each colour once, with all that it stands for.
+function byColour(made) {
+  const found = new Map();
+  for (const [pin, colour] of legend(made)) found.set(colour, [...(found.get(colour) || []), wordOf(made, "pin", pin)]);
+  return [...found].map(([colour, words]) => [colour, words.length > 2 ? `${words.length} others` : words.join(", ")]);
 }
 
 function pinColours(made) {
@@ -184,7 +191,7 @@ function columnsFor(made, same, colours) {
     died: (row) => (Number.isNaN(made.died[row]) ? unknown : same.today ? clock(made.died[row] * 1000, 100) : moment(made.died[row] * 1000)),
     lived: (row) => (Number.isNaN(made.lived[row]) ? unknown : seconds(Math.max(0, made.lived[row]))),
     id: (row) => html`<code>${String(made.id[row])}</code>`,
-    maker: (row) => html`<code title=${nameOf(made.maker, row)}>${nameOf(made.maker, row) ?? "not known"}</code>`,
+    maker: (row) => { const name = nameOf(made.maker, row); return name === null ? "not known" : path_(name); },
     path: (row) => { const path = pathOf(made, row); return path === null ? unknown : path_(path); },
     pin: (row) => html`<i class=${`key ${colours(nameOf(made.pin, row))}`}></i>${nameOf(made.pins, row) === null ? "not known" : nameOf(made.pins, row).split("+").map((kind) => wordOf(made, "pin", kind)).join(" and ")}`,
     bytes: (row) => (Number.isNaN(made.bytes[row]) ? unknown : made.bytes[row] ? bytes(made.bytes[row]) : "no pages"),

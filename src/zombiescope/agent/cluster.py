@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the cluster how this node is, where that is switched on by name: one condition, and an event when it changes.
+
+A short-lived child speaks, so that the agent never loads TLS. Whatever the API server does, the agent goes on: what fails is tried
+again later and later, and is shown as a failing probe.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import selectors
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zombiescope.config import Config
+from zombiescope.diagnosis.node_condition import Condition, Held, Status
+from zombiescope.errors import UsageError
+from zombiescope.facts.gap import Gap
+from zombiescope.host.short_lived import ShortLived
+from zombiescope.presenters.cluster_json import condition_patch, node_event, removal_patch
+
+NAME = "cluster"
+CONDITION, EVENTS = "condition", "events"
+_NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LOOK_SECONDS = 30.0
+_FIRST_BACKOFF, _MOST_BACKOFF = 10.0, 900.0
+_REFUSED = {
+    401: "the token is not accepted: is the service account mounted?",
+    403: "the service account may not: apply the overlay with-node-condition",
+    404: "no such node: set kubernetes_node to its name",
+}
+_CHILD_SECONDS = 25.0
+_FAREWELL_SECONDS = 5.0
+
+
+class Settings(NamedTuple):
+    words: tuple[str, ...]
+    node: str
+    address: str
+    account: str
+    hold_seconds: float
+    heartbeat_seconds: float
+
+
+def settings_of(config: Config, node_name: str) -> Settings | None:
+    """None: nothing is told. `node_name`: this host's own."""
+    words = tuple(config.words("kubernetes_tell"))
+    if not words:
+        return None
+    for word in words:
+        if word not in {CONDITION, EVENTS}:
+            what = f"{word!r} is not one of {CONDITION}, {EVENTS}"
+            raise UsageError("cannot use kubernetes_tell", what, f'kubernetes_tell = "{CONDITION}, {EVENTS}"')
+    node = config.text("kubernetes_node") or node_name
+    if not _NODE.fullmatch(node):
+        raise UsageError("cannot use kubernetes_node", f"{node!r} is not the name of a node", 'kubernetes_node = "n1"')
+    numbers = config.number("kubernetes_hold_seconds"), config.number("kubernetes_heartbeat_seconds")
+    return Settings(words, node, config.text("kubernetes_api"), config.text("kubernetes_account"), *numbers)
+
+
+class Teller:
+    def __init__(
+        self,
+        settings: Settings | None,
+        selector: selectors.BaseSelector,
+        judge: Callable[[], Condition],
+        report: Callable[[Gap | None], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._settings, self._selector, self._judge, self._report = settings, selector, judge, report
+        self._held = Held()
+        self._told: Condition | None = None
+        self._published: Settings | None = None
+        """Where our condition stands now, or may stand."""
+        self._event: Condition | None = None
+        """One that is still to be sent."""
+        self._child: ShortLived | None = None
+        self._child_until = 0.0
+        self._sent: Condition | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._heartbeat = math.inf
+        self.due = 0.0 if settings else math.inf
+
+    def configure(self, settings: Settings | None) -> None:
+        """Read again: switched off, the condition goes; of another node or another server, too."""
+        self._stop_child()
+        self._settings = settings
+        if self._published and (settings is None or _place(settings) != _place(self._published)):
+            self._withdraw()
+        if settings is None:
+            self._report(None)
+        self.due = 0.0 if settings else math.inf
+
+    def run(self, now: float) -> None:
+        if self._child and now > self._child_until:
+            self._ended(kill=True)
+        if now < self.due or self._settings is None:
+            return
+        settings = self._settings
+        self.due = now + min(_LOOK_SECONDS, max(settings.hold_seconds / 2, 1.0))
+        condition = self._held.take(self._judge(), now, settings.hold_seconds)
+        if self._child or condition is None or now < self._not_before:
+            return
+        is_new = self._told is None or self._told.status is not condition.status
+        if is_new and EVENTS in settings.words and _is_news(self._told, condition):
+            self._event = condition
+        if is_new or self._event or now >= self._heartbeat:
+            self._begin(settings, condition, is_new=is_new)
+
+    def _begin(self, settings: Settings, condition: Condition, *, is_new: bool) -> None:
+        event = self._event
+        try:
+            self._child = ShortLived(lambda: _speak(settings, condition, event, is_new=is_new))
+        except OSError as error:
+            self._failed(f"no process could be started: {error.strerror}")
+            return
+        self._sent = condition
+        if CONDITION in settings.words:
+            self._published = settings
+        self._child_until = self._clock() + _CHILD_SECONDS
+        self._selector.register(self._child.descriptor, selectors.EVENT_READ, lambda _: self._spoke())
+
+    def _spoke(self) -> None:
+        if self._child and self._child.collect():
+            self._ended(kill=False)
+
+    def _ended(self, *, kill: bool) -> None:
+        child, self._child = self._child, None
+        assert child is not None
+        self._selector.unregister(child.descriptor)
+        said = child.end(kill=kill)
+        if kill or not said:
+            self._failed("the API server was too slow" if kill else "the process that spoke ended without an answer")
+            return
+        outcome = json.loads(said)
+        if outcome["status"] != 200:
+            self._failed(outcome["why"], outcome["status"], outcome["retry_after"])
+            return
+        assert self._settings is not None
+        self._told, self._event, self._failures = self._sent, None, 0
+        self._heartbeat = self._clock() + self._settings.heartbeat_seconds * random.uniform(0.9, 1.1)
+        skew = outcome["skew"]
+        late = f"this host's clock is {abs(skew):,.0f} s {'behind' if skew > 0 else 'ahead of'} the API server's"
+        self._report(Gap(NAME, late, "look at its time synchronisation") if skew else None)
+
+    def _failed(self, why: str, status: int = 0, retry_after: float = 0.0) -> None:
+        """Later and later, each node at its own moment; what only a person can mend is not asked again soon."""
+        self._failures += 1
+        pause = min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF)
+        if status in _REFUSED:
+            pause = max(pause, 6 * _FIRST_BACKOFF)
+        self._not_before = self._clock() + max(pause, min(retry_after, _MOST_BACKOFF)) * random.uniform(0.75, 1.25)
+        self._report(Gap(NAME, f"the API server was not told: {why}", _REFUSED.get(status, "")))
+
+    def close(self) -> None:
+        """Nobody will keep it up to date: the condition goes with the agent."""
+        self._stop_child()
+        self._withdraw()
+
+    def _stop_child(self) -> None:
+        if self._child:
+            self._selector.unregister(self._child.descriptor)
+            self._child.end(kill=True)
+            self._child = None
+
+    def _withdraw(self) -> None:
+        """Waits for a few seconds at most. What cannot be withdrawn keeps its last heartbeat, which tells its age."""
+        settings, self._published, self._told, self._heartbeat = self._published, None, None, math.inf
+        self._held = Held()
+        if settings is None:
+            return
+        try:
+            child = ShortLived(lambda: _unsay(settings))
+        except OSError:
+            return
+        ends = time.monotonic() + _FAREWELL_SECONDS
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(child.descriptor, selectors.EVENT_READ)
+            while (left := ends - time.monotonic()) > 0:
+                if waiting.select(left) and child.collect():
+                    child.end()
+                    return
+        child.end(kill=True)
+
+
+def _is_news(before: Condition | None, now: Condition) -> bool:
+    """Pressure, and its end. That a healthy node is healthy is no event."""
+    return now.status is Status.TRUE or (before is not None and before.status is Status.TRUE)
+
+
+def _place(settings: Settings) -> tuple[object, ...]:
+    return CONDITION in settings.words, settings.node, settings.address, settings.account
+
+
+def _speak(settings: Settings, condition: Condition, event: Condition | None, *, is_new: bool) -> bytes:
+    """In the child."""
+    from zombiescope.host.cluster_api import PLAIN, STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
+
+    wanted = []
+    if CONDITION in settings.words:
+        path = f"/api/v1/nodes/{settings.node}/status"
+        patch = lambda at: condition_patch(condition, at, is_transition=is_new)  # noqa: E731 (one of two like it)
+        wanted.append(Sending("PATCH", path, STRATEGIC, patch))
+    if event:
+        told = lambda at: node_event(settings.node, event, at)  # noqa: E731
+        wanted.append(Sending("POST", "/api/v1/namespaces/default/events", PLAIN, told))
+    return json.dumps(send(Api(settings.address, settings.account), wanted)._asdict()).encode()
+
+
+def _unsay(settings: Settings) -> bytes:
+    from zombiescope.host.cluster_api import STRATEGIC, Api, Sending, send  # noqa: PLC0415 (TLS, in the child alone)
+
+    gone = Sending("PATCH", f"/api/v1/nodes/{settings.node}/status", STRATEGIC, lambda _: removal_patch())
+    return json.dumps(send(Api(settings.address, settings.account), [gone])._asdict()).encode()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures that travel in a recording: out of a folder with their words replaced, and into one again."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from zombiescope.errors import ObservationError
+from zombiescope.host.safe_open import open_regular
+from zombiescope.host.whole_file import write_whole
+from zombiescope.pipeline.carrying import CarriedCaptures, Words
+from zombiescope.profiler.formats.capture_words import put_together, safe_name, taken_apart
+
+_SUFFIX = b".zscap"
+_MOST = 200
+_MOST_BYTES = 24 << 20
+"""Of one: its line must stay shorter than a recording's longest."""
+_DAMAGE = (
+    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
+)  # fmt: skip
+
+
+def carried_captures(folder: bytes, words: Words, most_bytes: int) -> CarriedCaptures:
+    """The newest that fit, oldest first."""
+    found: list[tuple[float, bytes]] = []
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            with suppress(OSError):
+                if name.endswith(_SUFFIX):
+                    found.append((os.stat(os.path.join(folder, name)).st_mtime, name))
+    lines: list[bytes] = []
+    left, damaged = most_bytes, 0
+    for number, (_, name) in enumerate(sorted(found, reverse=True)[:_MOST], 1):
+        try:
+            raw = _read(os.path.join(folder, name), min(left, _MOST_BYTES))
+            if raw is None:
+                continue
+            called = safe_name(os.fsdecode(name[: -len(_SUFFIX)]), number, words.change)
+            line = taken_apart(called, raw, words.change, words.functions())
+        except _DAMAGE:
+            damaged += 1
+            continue
+        if len(line) <= left:
+            lines.append(line)
+            left -= len(line)
+    return CarriedCaptures(tuple(lines[::-1]), len(lines), len(found), damaged)
+
+
+def _read(path: bytes, most: int) -> bytes | None:
+    """None: larger than that."""
+    with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
+        raw = file.read(most + 1)
+    return raw if len(raw) <= most else None
+
+
+def lay_down_captures(lines: Iterable[bytes], folder: bytes) -> int:
+    """Raises ObservationError where a line is none, or none can be written."""
+    number = 0
+    for number, line in enumerate(filter(None, lines), 1):
+        try:
+            if number > _MOST:
+                raise ValueError("of more captures than a recording carries")
+            name, raw = put_together(line)
+        except _DAMAGE as error:
+            why = f"its captures are not as they were written ({type(error).__name__}: {error})"[:160]
+            raise ObservationError(
+                "cannot read the captures of this recording", why, "ask for a new recording"
+            ) from error
+        write_whole(os.path.join(folder, os.fsencode(name) + _SUFFIX), [raw], make=0o700)
+    return number

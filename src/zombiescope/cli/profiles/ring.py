@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profile ring` and `profile keep`: what the recorder that is always on has, and what it must not lose."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.options import config_option, examples, json_option, moment_of
+from zombiescope.cli.profiles.folder import captures_option, next_line
+from zombiescope.config import load_profile_config
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
+from zombiescope.pipeline.opening import open_host
+from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
+from zombiescope.profiler.files.ring import cover, held
+from zombiescope.profiler.formats.summary_document import Reason
+
+_MOST_WORDS = 200
+
+
+@click.command(
+    epilog=examples(
+        "zombiescope profile ring", "zombiescope profile ring --hours 48 --cores 96     what that would need"
+    )
+)
+@click.option("--hours", type=click.FloatRange(0.1, 100_000), default=12.0, show_default=True, help="To reckon for.")
+@click.option("--cores", type=click.IntRange(1, 65_535), help="To reckon for; without it, those of this machine.")
+@config_option
+@captures_option
+@json_option
+def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes, as_json: bool) -> Answer:
+    """What the ring of captures covers: from when to when, every hole in it and why, its size, and what more time would need.
+
+    Reads only. Exit code 0, also where nothing was recorded yet.
+    """
+    from zombiescope.profiler.drawing.ring import Wish, render_ring, render_ring_text  # noqa: PLC0415
+
+    configured = load_profile_config(config, {})
+    rings: dict[str, list[str]] = {}
+    every = held(captures)
+    for one in every:
+        rings.setdefault(one.span.ring, []).append(one.name)
+    mark = every[-1].span.ring if every else None
+    found = cover([one for one in every if one.span.ring == mark], read_notes(captures))
+    wish = Wish(
+        hours, cores or os.cpu_count() or 1, configured.number("rate_hz"), configured.number("keep_megabytes") * 1e6
+    )
+    if as_json:
+        return JsonAnswer(render_ring(found, wish, read_notes(captures)))
+    parts = render_ring_text(found, wish, read_notes(captures), shown(captures), len(rings) - 1)
+    if not found.captures:
+        return TextAnswer([*parts, next_line("to record all the time", "record --service", captures)])
+    return TextAnswer([*parts, next_line("to see what stands out in it", "find --ring", captures)])
+
+
+@click.command(
+    epilog=examples("zombiescope profile keep", "zombiescope profile keep --at 10m --why 'checkout was slow'")
+)
+@click.option("--at", "moment", metavar="TIME", default="0s", help="That moment, or 2m: so long ago; without it, now.")
+@click.option("--why", default="asked for", show_default=True, metavar="WORDS", help="Shown beside the capture.")
+@captures_option
+def keep(*, moment: str, why: str, captures: bytes) -> Answer:
+    """Keep the captures around a moment: what the ring has of it already, and what it records of it next.
+
+    For a person, an alert's receiver or a hook of a service. The recorder gives such moments its room last.
+    """
+    at = moment_of(moment, open_host(None).wall_clock())
+    reason = Reason("asked", at, shown(why.encode("utf-8", "surrogateescape"))[:_MOST_WORDS])
+    if not ask_to_keep(captures, reason):
+        raise ObservationError(
+            f"cannot ask for captures to be kept (in {shown(captures)})",
+            "nothing can be written there",
+            "run as the recorder's user; zombiescope profile record makes the folder",
+        )
+    there = [
+        one
+        for one in held(captures)
+        if one.span.begin is not None and one.span.begin <= at <= (one.span.end or one.span.begin)
+    ]
+    for one in there:
+        add_reasons(one.path, [reason])
+    if not there:
+        told = "noted: the recorder keeps what it stores around that moment"
+        return TextAnswer([told, next_line("to see whether one is running", "ring", captures)])
+    return TextAnswer([f"kept {there[-1].name}", next_line("to look at it", "heatmap", captures, there[-1].name)])

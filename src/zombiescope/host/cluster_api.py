@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends documents to the API server of this node's cluster, with the account that the pod was given. For a short-lived child:
+TLS and HTTP are imported here. No redirect is followed, no proxy asked, no answer kept beyond why it refused."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import quiet
+from zombiescope.host.safe_open import NotRegularError, open_regular
+
+STRATEGIC = "application/strategic-merge-patch+json"
+PLAIN = "application/json"
+_SECONDS = 10.0
+_MOST_TOKEN, _MOST_ANSWER, _MOST_WHY = 1 << 16, 1 << 20, 200
+_MOST_LIST = 64 << 20
+_SKEW_SECONDS = 5.0
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Api(NamedTuple):
+    address: str
+    """Empty: that of the environment, as every pod has it."""
+    account: str
+    """The folder with `token` and `ca.crt`."""
+
+
+class Sending(NamedTuple):
+    method: str
+    path: str
+    media_type: str
+    body: Callable[[float], Mapping[str, Any]]
+    """Given the time, as the server has it."""
+
+
+class Outcome(NamedTuple):
+    done: int
+    """How many were sent and accepted, in order."""
+    status: int = 0
+    """Of the last answer; 0 where there was none."""
+    why: str = ""
+    retry_after: float = 0.0
+    skew: float = 0.0
+    """Seconds that the server's clock is ahead of ours."""
+
+
+class _ApiError(Exception):
+    pass
+
+
+def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = time.time) -> Outcome:
+    """One after the other until one fails. Where the server's clock differs, a patch is repeated with the server's time."""
+    done, skew = 0, 0.0
+    try:
+        where = _where(api)
+        for each in wanted:
+            status, told, why, retry_after = _exchange(api, where, each, wall_clock() + skew)
+            ahead = _ahead(told, wall_clock())
+            if 200 <= status < 300 and each.method == "PATCH" and abs(ahead - skew) > _SKEW_SECONDS:
+                skew = ahead
+                status, told, why, retry_after = _exchange(api, where, each, wall_clock() + skew)
+            if not 200 <= status < 300:
+                return Outcome(done, status, why or f"it answers with status {status}", retry_after, skew)
+            done += 1
+    except _ApiError as error:
+        return Outcome(done, 0, str(error), 0.0, skew)
+    except TimeoutError:
+        return Outcome(done, 0, f"it did not answer within {_SECONDS:.0f} s", 0.0, skew)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+        return Outcome(done, 0, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), 0.0, skew)
+    return Outcome(done, 200, "", 0.0, skew)
+
+
+def fetch(api: Api, path: str) -> Any:
+    """What the server answers to one question, as JSON. Raises ObservationError."""
+    what = "cannot ask the cluster's API server"
+    hint = "kubernetes_api and kubernetes_account name it and its account; its role must allow to list"
+    try:
+        status, _, content = _answered(api, _where(api), "GET", path, most=_MOST_LIST + 1)
+        if not 200 <= status < 300:
+            raise ObservationError(what, _why(status, content) or f"it answers with status {status}", hint)
+        if len(content) > _MOST_LIST:
+            raise ObservationError(what, f"its answer is longer than {_MOST_LIST >> 20} MiB", hint)
+        return json.loads(content)
+    except _ApiError as error:
+        raise ObservationError(what, str(error), hint) from error
+    except TimeoutError as error:
+        raise ObservationError(what, f"it did not answer within {_SECONDS:.0f} s", hint) from error
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+        why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+        raise ObservationError(what, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), hint) from error
+
+
+def _where(api: Api) -> tuple[str, str, int]:
+    address = api.address
+    if not address:
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        if not host:
+            raise _ApiError("this is no pod: KUBERNETES_SERVICE_HOST is not set")
+        address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise _ApiError("its address is not https://HOST:PORT")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise _ApiError("without TLS only the loopback address is asked: a token would be readable on its way")
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _exchange(api: Api, where: tuple[str, str, int], sending: Sending, at: float) -> tuple[int, str | None, str, float]:
+    body = json.dumps(sending.body(at))
+    status, answer, content = _answered(api, where, sending.method, sending.path, (body, sending.media_type))
+    return status, answer.get("Date"), _why(status, content), _seconds(answer.get("Retry-After"))
+
+
+def _answered(
+    api: Api,
+    where: tuple[str, str, int],
+    method: str,
+    path: str,
+    said: tuple[str, str] | None = None,
+    *,
+    most: int = _MOST_ANSWER,
+) -> tuple[int, Message, bytes]:
+    """The status, the headers, and at most so much of what follows. `said`: a body and what it is."""
+    scheme, host, port = where
+    connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
+    if scheme == "https":
+        connection = http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=_context(api))
+    headers = {"Accept": "application/json", "User-Agent": "zombiescope"}
+    if said:
+        headers["Content-Type"] = said[1]
+    if token := _read(f"{api.account}/token"):
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request(method, path, said[0] if said else None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read(most)
+    finally:
+        connection.close()
+
+
+def _context(api: Api) -> ssl.SSLContext:
+    authority = f"{api.account}/ca.crt"
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise _ApiError(f"{authority} cannot be used: {(error.strerror or str(error)).lower()}") from error
+    # Authorities of clusters are made by many tools, and often lack what RFC 5280 wants of them; the chain is checked all the same.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _read(path: str) -> str:
+    """Anew each time: tokens of pods are replaced within the hour."""
+    try:
+        descriptor, _ = open_regular(path, follow=True)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(_MOST_TOKEN)
+    except (OSError, NotRegularError) as error:
+        why = getattr(error, "strerror", None) or "it is not a regular file"
+        raise _ApiError(f"{path} cannot be read: {why.lower()}") from error
+    token = content.decode("ascii", errors="replace").strip()
+    if not token.isascii() or not token.isprintable():
+        raise _ApiError(f"{path} holds no token")
+    return token
+
+
+def _why(status: int, body: bytes) -> str:
+    if 200 <= status < 300:
+        return ""
+    try:
+        message = json.loads(body)["message"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return quiet(str(message))[:_MOST_WHY]
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text and text.isascii() and text.isdigit() and len(text) < 6 else 0.0
+
+
+def _ahead(date: str | None, now: float) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - now if date else 0.0
+    except (TypeError, ValueError, OverflowError):
+        return 0.0

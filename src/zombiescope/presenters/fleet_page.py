@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet for the page: every node as columns (`page-fleet/1`), and what sets the sick ones apart (`page-cohorts/1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from zombiescope.analysis.cohorts import LEAST_NODES, MOST_Q, Cohort, Comparison, Labels
+from zombiescope.diagnosis.fleet_health import Judged, named
+from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.fleet import Fleet
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown_text
+from zombiescope.presenters.columns import render_column, render_numbers
+from zombiescope.presenters.document import Json
+from zombiescope.presenters.fleet_json import render_cohorts, verdict_of
+from zombiescope.presenters.fleet_text import nodes_sentence
+from zombiescope.presenters.node_link import NodeLinks
+
+Line = Sequence[tuple[float, float]]
+MOST_COHORTS = 200
+_NUMBERS = (
+    ("zombies", "zombies", "", 1.0),
+    ("growth_per_hour", "growth", "per hour", 0.1),
+    ("saturated_seconds", "saturated cores", "seconds in the last hour", 0.1),
+    ("resets", "network resets", "in the last day", 0.1),
+    ("restarts", "restarts of looping units", "in the last hour", 0.1),
+    ("live", "live memory cgroups", "", 1.0),
+    ("counted", "memory cgroups counted", "", 1.0),
+)
+"""What cells can be coloured by: field, title, unit, and how finely it is sent."""
+
+
+def render_fleet_page(judged: Sequence[Judged], fleet: Fleet, links: NodeLinks | None) -> Json:
+    """The sickest first, as `fleet nodes` has them."""
+    nodes = [each.node for each in judged]
+    names = sorted({name for node in nodes for name in node.labels})
+    columns = {
+        "node": render_column([shown_text(node.name) for node in nodes]),
+        "severity": render_column([str(each.severity) for each in judged]),
+        "findings": render_column([" ".join(sorted(map(shown_text, node.findings))) or None for node in nodes]),
+        "reached_at": render_numbers([node.reached_at for node in nodes]),
+        "untold": render_column([_reasons(each) for each in judged]),
+        "page": render_column(
+            [links.of(node.name, node.labels, fleet.addresses.get(node.name)) if links else None for node in nodes]
+        ),
+    }
+    for field, _, _, scale in _NUMBERS:
+        columns[field] = render_numbers([getattr(node, field) for node in nodes], scale)
+    return {
+        "schema": "zombiescope.page-fleet/1",
+        "at": fleet.taken_at,
+        "source": shown_text(fleet.source),
+        "verdict": nodes_sentence(judged),
+        "severity": str(worst_of(judged)),
+        "count": len(nodes),
+        "numbers": [{"id": field, "title": title, "unit": unit} for field, title, unit, _ in _NUMBERS],
+        "columns": columns,
+        "labels": [
+            {"name": shown_text(name), **render_column([_label(node.labels.get(name)) for node in nodes])}
+            for name in names
+        ],
+        "gaps": _gaps(fleet.gaps),
+    }
+
+
+def worst_of(judged: Sequence[Judged]) -> Severity:
+    return judged[0].severity if judged else Severity.UNKNOWN
+
+
+def _reasons(each: Judged) -> str | None:
+    reasons = [f"{gap.fact}: {gap.reason}" for gap in (*each.node.gaps, *each.gaps)]
+    return "; ".join(reasons) or None
+
+
+def render_cohorts_page(
+    compared: Comparison,
+    sick: str,
+    since: Mapping[Labels, float],
+    lines: Mapping[Labels, Line],
+    gaps: Sequence[Gap],
+) -> Json:
+    body = render_cohorts(compared, sick, since, verdict_of(compared, since), MOST_COHORTS)
+    order: list[Cohort] = [cause.cohort for cause in compared.causes]
+    explained = sorted(compared.explained, key=lambda each: len(each.cohort.labels))
+    order += [each.cohort for each in explained] + list(compared.others)
+    readings = {cause.cohort.labels: "the cause" for cause in compared.causes}
+    readings |= {each.cohort.labels: f"through {named(each.by)}" for each in explained}
+    for row, cohort in zip(body["cohorts"], order, strict=False):
+        row["reading"] = readings.get(cohort.labels) or _reading(cohort)
+        row["line"] = [[round(at), round(value, 1)] for at, value in lines.get(cohort.labels, ())]
+    return {
+        "schema": "zombiescope.page-cohorts/1",
+        **body,
+        "least_nodes": LEAST_NODES,
+        "most_q": MOST_Q,
+        "gaps": _gaps(gaps),
+    }
+
+
+def _reading(cohort: Cohort) -> str:
+    if cohort.q_value > MOST_Q:
+        return "may be chance"
+    return "fewer sick nodes than elsewhere" if cohort.odds.value < 1 else "worse, by too little to be called a cause"
+
+
+def _gaps(gaps: Sequence[Gap]) -> list[Json]:
+    return [{"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in gaps]
+
+
+def _label(value: str | None) -> str | None:
+    return None if value is None else shown_text(value)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A question to all captures of a folder: their summaries, made now for those that have none, and the best looked into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from zombiescope.errors import ZombiescopeError
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import quiet
+from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.files import store
+from zombiescope.profiler.files.beside import read_beside
+from zombiescope.profiler.files.ring import look_at
+from zombiescope.profiler.files.summing import Summing, peaks_in
+from zombiescope.profiler.formats.summary_document import Json, Reason, read_document, reasons_in
+from zombiescope.profiler.stacks.searching import Hit, Known, Question, refine, search
+from zombiescope.profiler.stacks.summary import CauseOf
+
+_LOOKED_INTO = 16
+
+
+class Found(NamedTuple):
+    hits: list[Hit]
+    reasons: dict[str, tuple[Reason, ...]]
+    """Why a capture was kept, by its name."""
+    captures: int
+    gaps: tuple[Gap, ...]
+
+
+def find_in_folder(
+    folder: bytes, question: Question, cause_of: CauseOf, progress: Callable[[int, int], None] = lambda _, __: None
+) -> Found:
+    entries = [each for each in store.entries(folder) if each.about is not None]
+    ring: list[Known] = []
+    paths: dict[str, bytes] = {}
+    reasons: dict[str, tuple[Reason, ...]] = {}
+    unread = 0
+    for number, each in enumerate(entries):
+        progress(number, len(entries))
+        document = read_document(read_beside(each.path) or b"") or _summed_up(each.path, cause_of)
+        seen = look_at(each.path)
+        if document is None or seen is None:
+            unread += 1
+            continue
+        paths[each.name], reasons[each.name] = each.path, reasons_in(document)
+        ring.append(known(each.name, seen.span.begin, document))
+    hits = search(ring, question)
+    gaps = [Gap("captures", f"{unread} of {len(entries)} captures could not be read")] if unread else []
+    return Found(_looked_into(folder, hits, paths, question, cause_of), reasons, len(entries), tuple(gaps))
+
+
+def _looked_into(
+    folder: bytes, hits: list[Hit], paths: dict[str, bytes], question: Question, cause_of: CauseOf
+) -> list[Hit]:
+    if not question.asked():
+        return hits
+    best = []
+    for hit in hits[:_LOOKED_INTO]:
+        try:
+            opened = open_capture(folder, os.fsdecode(paths[hit.name]))
+        except ZombiescopeError:
+            continue  # the ring has removed it meanwhile
+        best.append(refine(opened.capture, opened.shape, hit, question, cause_of))
+    best = [hit for hit in best if hit.score >= 0]
+    return [*sorted(best, key=lambda hit: -hit.score), *hits[_LOOKED_INTO:]]
+
+
+def _summed_up(path: bytes, cause_of: CauseOf) -> Json | None:
+    try:
+        opened = open_capture(os.path.dirname(path), os.fsdecode(path))
+    except ZombiescopeError:
+        return None
+    return read_document(Summing(cause_of).summary_of(opened.capture))
+
+
+def known(name: str, begin: float | None, document: Json) -> Known:
+    """A stranger's summary is taken for what makes sense in it."""
+    peak_at: dict[str, dict[str, int]] = {}
+    taken = document.get("taken")
+    for kind, rows in taken.items() if isinstance(taken, dict) else ():
+        for row in reversed(rows) if isinstance(rows, list) else ():  # of one name the highest comes first
+            if isinstance(row, list) and len(row) >= 4 and isinstance(row[3], int):
+                peak_at.setdefault(str(kind), {})[str(row[0])] = row[3]
+    return Known(
+        name,
+        begin,
+        _number(document.get("seconds")),
+        _number(document.get("rate_hz")),
+        peaks_in(document),
+        peak_at,
+        tuple(_moments(document)),
+    )
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _moments(document: Json) -> list[dict[str, Any]]:
+    found = []
+    rows = document.get("moments")
+    for each in rows if isinstance(rows, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("core"), int):
+            figures = {
+                name: _number(each.get(name)) for name in ("begin_seconds", "end_seconds", "score", "kernel_share")
+            }
+            texts = {name: quiet(str(each.get(name, ""))) for name in ("comm", "cgroup")}
+            lists = {name: _texts(each.get(name)) for name in ("stack", "causes")}
+            found.append({"core": each["core"], **figures, **texts, **lists})
+    return found
+
+
+def _texts(value: Any) -> list[str]:
+    return [quiet(str(each)) for each in value] if isinstance(value, list) else []

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zombiescope.capture-summary/1`, gzipped: what is kept beside a capture. Read without numpy: a page only wants to know why it was
+kept."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zombiescope.facts.names import quiet
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.stacks.summary import Happened, Summary
+
+SCHEMA = "zombiescope.capture-summary/1"
+MOST_BYTES = 1 << 20
+_MOST_PLAIN_BYTES = 8 << 20
+_MOST_REASONS = 50
+_MOST_TEXT = 300
+Json = dict[str, Any]
+WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
+"""Which moments are worth keeping when there is no room for all of them; others weigh as little as the last."""
+
+
+class Reason(NamedTuple):
+    """Why a capture is worth keeping."""
+
+    kind: str
+    at: float
+    """Seconds since the epoch."""
+    words: str
+
+    @property
+    def weight(self) -> int:
+        return WEIGHTS.get(self.kind, 1)
+
+
+def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
+    document = {
+        "schema": SCHEMA,
+        "kept": [reason._asdict() for reason in reasons[:_MOST_REASONS]],
+        "changed": list(changed),
+        "seconds": round(summary.seconds, 3),
+        "samples": summary.samples,
+        "rate_hz": summary.rate_hz,
+        "cpus": summary.cpus,
+        "busy": round(summary.busy, 4),
+        "kernel": round(summary.kernel, 4),
+        "taken": {kind: [list(one) for one in each] for kind, each in summary.taken.items()},
+        "moments": [_moment(one) for one in summary.moments],
+    }
+    return _packed(document)
+
+
+def _packed(document: Json) -> bytes:
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def _moment(one: Happened) -> Json:
+    moment = one.found.moment
+    return {
+        "core": moment.cpu,
+        "begin_seconds": round(moment.begin, 3),
+        "end_seconds": round(moment.end, 3),
+        "kernel_share": round(moment.share, 4),
+        "quiet_share": round(moment.quiet_share, 4),
+        "score": round(moment.score, 2),
+        "comm": one.found.comm,
+        "cgroup": one.cgroup,
+        "causes": list(one.causes),
+        "stack": list(one.found.stack),
+        "stack_share": round(one.found.stack_share, 4),
+    }
+
+
+def read_document(raw: bytes) -> Json | None:
+    """None: it is none. What is inside is checked where it is used."""
+    try:
+        document = json.loads(zlib.decompressobj(wbits=31).decompress(raw, _MOST_PLAIN_BYTES))
+    except (ValueError, RecursionError, zlib.error):
+        return None
+    return document if isinstance(document, dict) and document.get("schema") == SCHEMA else None
+
+
+def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
+    """Those that make sense."""
+    found = []
+    kept = (document or {}).get("kept")
+    for each in kept[:_MOST_REASONS] if isinstance(kept, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("at"), int | float):
+            kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
+            found.append(Reason(kind, float(each["at"]), words))
+    return tuple(found)
+
+
+def with_reasons(raw: bytes, reasons: Sequence[Reason]) -> bytes | None:
+    """The same summary with these reasons beside those it has; None: nothing is new, or it is none."""
+    document = read_document(raw)
+    if document is None:
+        return None
+    known = reasons_in(document)
+    new = [one for one in reasons if one not in known]
+    if not new or len(known) >= _MOST_REASONS:
+        return None
+    document["kept"] = [one._asdict() for one in (*known, *new)][:_MOST_REASONS]
+    return _packed(document)

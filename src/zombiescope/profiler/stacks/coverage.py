@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a ring of captures covers, and what its recorder wrote about the rest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Note(NamedTuple):
+    at: float
+    """Seconds since the epoch."""
+    boot: str
+    steady: float
+    """Seconds on the steady clock of that boot."""
+    what: str
+    """began, ended, full, failed, dropped, rate, clock."""
+    words: str
+
+
+class Hole(NamedTuple):
+    """Time of which there is no capture."""
+
+    begin: float
+    """Seconds since the epoch, by the clock of then."""
+    end: float
+    seconds: float | None
+    """By the steady clock; None: the machine was restarted, and its clock makes no sense of the time between."""
+    why: str
+    steady: tuple[float, float] | None = None
+    """The same on the steady clock, where both ends are of one boot."""
+
+
+class Coverage(NamedTuple):
+    captures: int
+    size_bytes: int
+    begin: float | None
+    end: float | None
+    seconds: float
+    """Of samples."""
+    samples: int
+    kept: int
+    holes: tuple[Hole, ...]
+    jumps: tuple[tuple[float, float], ...]
+    """When a clock was set, and by how many seconds."""

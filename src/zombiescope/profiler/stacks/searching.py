@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The right capture of many: by function, cause, process, cgroup, core or time, or by nothing at all. Summaries are compared with
+each other, and what stands out most of what is usual in the ring comes first; then the best are looked at sample by sample."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zombiescope.profiler.stacks.arrays import Flags
+from zombiescope.profiler.stacks.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import Shape
+from zombiescope.profiler.stacks.saturation import rate_of
+from zombiescope.profiler.stacks.summary import CauseOf, frames_of_samples
+from zombiescope.profiler.stacks.usual import Peaks, Usuals
+
+_LEAST_SCORE = 3.0
+_MOMENT_SCORE = 4.0
+"""A core that left its baseline stands out, whatever the ring has of it elsewhere."""
+
+
+class Question(NamedTuple):
+    """Globs; what is empty does not matter."""
+
+    function: str = ""
+    cause: str = ""
+    process: str = ""
+    cgroup: str = ""
+    core: str = ""
+    since: float | None = None
+    until: float | None = None
+
+    def asked(self) -> list[tuple[str, str]]:
+        kinds = ("function", "cause", "process", "cgroup", "core")
+        return [(kind, glob) for kind in kinds if (glob := str(getattr(self, kind)))]
+
+
+class Known(NamedTuple):
+    """A capture, as its summary tells it."""
+
+    name: str
+    begin: float | None
+    seconds: float
+    rate_hz: float
+    peaks: Peaks
+    peak_at: Mapping[str, Mapping[str, int]]
+    moments: tuple[Mapping[str, Any], ...]
+
+
+class Hit(NamedTuple):
+    name: str
+    begin: float | None
+    """Of the capture, since the epoch."""
+    at: float
+    """Seconds after that."""
+    until: float
+    core: int | None
+    score: float
+    cores: float
+    """What it took then."""
+    usual: float
+    kind: str
+    what: str
+    moment: Mapping[str, Any] | None = None
+
+
+def _matches(name: str, glob: str) -> bool:
+    return fnmatch.fnmatchcase(name, glob) or name == glob
+
+
+def search(ring: Sequence[Known], question: Question) -> list[Hit]:
+    """At most one for each capture, the one that stands out most first."""
+    usuals = Usuals([one.peaks for one in ring])
+    hits = []
+    for one in ring:
+        if not _is_of_time(one, question):
+            continue
+        hit = _by_name(one, usuals, question) if question.asked() else _by_itself(one, usuals)
+        if hit is None and not question.asked() and question.since is not None:
+            hit = _of_its_time(one, question.since)
+        if hit is not None:
+            hits.append(hit)
+    return sorted(hits, key=lambda hit: (-hit.score, hit.begin or 0.0, hit.name))
+
+
+def _is_of_time(one: Known, question: Question) -> bool:
+    if one.begin is None:
+        return question.since is None and question.until is None
+    end = one.begin + one.seconds
+    return (question.since is None or end >= question.since) and (question.until is None or one.begin <= question.until)
+
+
+def _of_its_time(one: Known, since: float) -> Hit:
+    """Nothing stands out in it, and it is of the time that was asked for."""
+    at = max(0.0, since - (one.begin or 0.0))
+    busy = max(one.peaks.get("process", {}).items(), key=lambda each: each[1], default=("", 0.0))
+    return Hit(one.name, one.begin, at, at + 1, None, 0.0, busy[1], busy[1], "process", busy[0])
+
+
+def _by_name(one: Known, usuals: Usuals, question: Question) -> Hit | None:
+    """As much as the least of what was asked for stands out; each by the best name that fits."""
+    found: list[Hit] = []
+    asked = question.asked()
+    # What a core did in the kernel says little of what others did on it: they are counted sample by sample.
+    for kind, glob in [each for each in asked if each[0] != "core"] or asked:
+        fitting = [name for name in one.peaks.get(kind, {}) if _matches(name, glob)]
+        if not fitting:
+            return None
+        found.append(max((_hit(one, usuals, kind, name) for name in fitting), key=lambda hit: hit.score))
+    weakest = min(found, key=lambda hit: hit.score)
+    moment = next((each for each in one.moments if _fits(each, question)), None)
+    return _with_moment(weakest, moment) if moment is not None else weakest
+
+
+def _hit(one: Known, usuals: Usuals, kind: str, name: str) -> Hit:
+    peak = one.peaks[kind][name]
+    usual = usuals.of(kind, name)
+    at = float(one.peak_at.get(kind, {}).get(name, 0))
+    core = int(name) if kind == "core" else None
+    return Hit(one.name, one.begin, at, at + 1, core, usual.score(peak, one.rate_hz), peak, usual.cores, kind, name)
+
+
+def _fits(moment: Mapping[str, Any], question: Question) -> bool:
+    of = {
+        "function": moment["stack"],
+        "cause": moment["causes"],
+        "process": (moment["comm"],),
+        "cgroup": (moment["cgroup"],),
+        "core": (str(moment["core"]),),
+    }
+    return all(any(_matches(name, glob) for name in of[kind]) for kind, glob in question.asked())
+
+
+def _with_moment(hit: Hit, moment: Mapping[str, Any]) -> Hit:
+    return hit._replace(
+        at=float(moment["begin_seconds"]),
+        until=float(moment["end_seconds"]),
+        core=int(moment["core"]),
+        score=hit.score + _MOMENT_SCORE,
+        moment=moment,
+    )
+
+
+def _by_itself(one: Known, usuals: Usuals) -> Hit | None:
+    """What stands out most, of its causes and functions; a core that was held counts before anything else."""
+    named = [
+        _hit(one, usuals, kind, name) for kind in ("cause", "function", "process") for name in one.peaks.get(kind, {})
+    ]
+    best = max(named, key=lambda hit: hit.score, default=None)
+    moment = max(one.moments, key=lambda each: each["score"], default=None)
+    if moment is None:
+        return best if best is not None and best.score >= _LEAST_SCORE else None
+    own = [hit for hit in named if hit.kind == "function" and hit.what in moment["stack"]]
+    told = max(own, key=lambda hit: hit.score, default=best)
+    return None if told is None else _with_moment(told, moment)
+
+
+def refine(capture: Capture, shape: Shape, hit: Hit, question: Question, cause_of: CauseOf) -> Hit:
+    """Counts what was asked for, all of it at once, second by second: when it was, on which core, and how much."""
+    rate = rate_of(capture)
+    rows = np.flatnonzero(~capture.idle)
+    wanted = _wanted(capture, shape, rows, question, cause_of)
+    rows = rows[wanted]
+    if not len(rows) or not rate:
+        return hit._replace(score=-1.0, cores=0.0)
+    second = ((capture.time[rows] - capture.time[0]) // np.uint64(10**9)).astype(np.int64)
+    counts = np.bincount(second)
+    at = int(np.argmax(counts))
+    begin, end = at, at + 1
+    while begin > 0 and counts[begin - 1] * 2 >= counts[at]:
+        begin -= 1
+    while end < len(counts) and counts[end] * 2 >= counts[at]:
+        end += 1
+    cores = np.bincount(capture.cpu[rows[(second >= begin) & (second < end)]])
+    core = int(np.argmax(cores)) if int(cores.max()) * 5 >= 4 * int(cores.sum()) else None
+    peak = float(counts[at]) / rate
+    score = hit.score * peak / max(hit.cores, peak, 1e-9)
+    if (
+        hit.moment is not None
+        and begin <= float(hit.moment["end_seconds"])
+        and end >= float(hit.moment["begin_seconds"])
+    ):
+        return hit._replace(cores=peak, score=score)
+    return hit._replace(at=float(begin), until=float(end), core=core, cores=peak, score=score, moment=None)
+
+
+def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question: Question, cause_of: CauseOf) -> Flags:
+    wanted = np.ones(len(rows), bool)
+    frames: list[list[bool]] = []
+    if question.function:
+        frames.append([_matches(name, question.function) for name in capture.frame_names])
+    if question.cause:
+        kernel = [is_kernel_file(file) for file in capture.frame_files]
+        names = zip(capture.frame_names, kernel, strict=True)
+        frames.append([inside and _matches(cause_of(name) or "", question.cause) for name, inside in names])
+    if frames:
+        samples, numbers = frames_of_samples(capture, shape, rows)
+        for fitting in frames:
+            has = np.zeros(len(rows), bool)
+            has[samples[np.array(fitting, bool)[numbers]]] = True
+            wanted &= has
+    for column, texts, glob in (
+        (capture.comm, capture.comms, question.process),
+        (capture.cgroup, capture.cgroups, question.cgroup),
+    ):
+        if glob:
+            wanted &= np.array([_matches(text, glob) for text in texts], bool)[column[rows]]
+    if question.core:
+        wanted &= capture.cpu[rows] == int(question.core)
+        if len(question.asked()) == 1:
+            mode = capture.mode[rows]
+            wanted &= (mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)
+    return wanted

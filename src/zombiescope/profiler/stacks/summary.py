@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A capture summed up: how many cores each function, cause, process, cgroup and core took, on average and in its busiest second,
+and the moments when one core left its baseline. Small enough to be kept beside it and to search hundreds of them at once.
+
+Everything is counted in cores: 0.5 is half of one core's time. Long captures are thinned evenly first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from zombiescope.profiler.stacks.arrays import I64, Flags, Numbers, ranges
+from zombiescope.profiler.stacks.capture import (
+    GUEST_KERNEL_MODE,
+    KERNEL_MODE,
+    Capture,
+    Selection,
+    is_kernel_file,
+    row_numbers,
+)
+from zombiescope.profiler.stacks.flame_graph import Shape
+from zombiescope.profiler.stacks.saturation import Explained, explain, find_moments, rate_of
+
+CauseOf = Callable[[str], str | None]
+"""What a kernel function works for; None: not known."""
+KINDS = ("function", "cause", "process", "cgroup", "core")
+_MOST_SAMPLES = 60_000
+_MOST_ENTRIES = {"function": 400, "cause": 40, "process": 60, "cgroup": 60, "core": 1024}
+_MOST_MOMENTS = 20
+_LEAST_PEAK = 0.05
+_NO_CORE = 0xFFFF
+
+
+class Taken(NamedTuple):
+    """What one of a kind took."""
+
+    name: str
+    cores: float
+    """On average."""
+    peak: float
+    """In its busiest second."""
+    peak_at: int
+    """That second, after the first sample."""
+    file: str = ""
+    own: float = 0.0
+    """Of the average, what ended in this function and in none that it calls."""
+
+
+class Happened(NamedTuple):
+    """One core left its baseline for kernel work."""
+
+    found: Explained
+    causes: tuple[str, ...]
+    """Of its stack, the innermost first."""
+    cgroup: str
+
+
+class Summary(NamedTuple):
+    seconds: float
+    samples: int
+    rate_hz: float
+    cpus: int
+    busy: float
+    """Cores that did something."""
+    kernel: float
+    """Of them in the kernel."""
+    taken: dict[str, tuple[Taken, ...]]
+    """By kind, those with the highest peak first."""
+    moments: tuple[Happened, ...]
+
+
+def sum_up(capture: Capture, shape: Shape, cause_of: CauseOf) -> Summary:
+    rate, seconds = rate_of(capture), capture.seconds
+    cpus = int(np.count_nonzero(np.bincount(capture.cpu))) if len(capture) else 0
+    rows = row_numbers(capture, Selection())
+    in_kernel = _is_kernel(capture, rows)
+    scale = 1.0 / (rate * max(seconds, 1.0)) if rate else 0.0
+    weights = len(rows) if capture.weight is None else float(capture.weight[rows].sum())
+    summary = Summary(seconds, len(capture), rate, cpus, weights * scale, int(in_kernel.sum()) * scale, {}, ())
+    if not rate or not len(rows) or not capture.about.has_time:
+        return summary
+    thin = -(-len(rows) // _MOST_SAMPLES)
+    chosen, unit = rows[::thin], thin / rate
+    seconds_of = ((capture.time[chosen] - capture.time[0]) // np.uint64(10**9)).astype(np.int64)
+    counting = _Counting(seconds_of, int(seconds_of.max()) + 1, unit, max(seconds, 1.0))
+    samples, frames = frames_of_samples(capture, shape, chosen)
+    causes, names = _causes(capture, cause_of)
+    taken = {
+        "function": counting.functions(capture, chosen, samples, frames),
+        "cause": counting.of_pairs(*_distinct(samples, causes[frames], len(names)), names),
+        "process": counting.of_rows(capture.comm[chosen], capture.comms),
+        "cgroup": counting.of_rows(capture.cgroup[chosen], capture.cgroups),
+        "core": counting.cores(capture, chosen),
+    }
+    moments = sorted(find_moments(capture), key=lambda one: -one.score)[:_MOST_MOMENTS]
+    happened = tuple(_happened(capture, explain(capture, shape, one), cause_of) for one in moments)
+    kept = {kind: tuple(each[: _MOST_ENTRIES[kind]]) for kind, each in taken.items()}
+    return summary._replace(taken=kept, moments=happened)
+
+
+def _is_kernel(capture: Capture, rows: I64) -> Flags:
+    mode = capture.mode[rows]
+    found: Flags = (mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)
+    return found
+
+
+def frames_of_samples(capture: Capture, shape: Shape, rows: I64) -> tuple[I64, I64]:
+    """Pairs of a sample (its place in `rows`) and a frame of its stack, each frame once for each sample."""
+    nodes, inverse = np.unique(capture.node[rows].astype(np.int64), return_inverse=True)
+    owners: list[I64] = []
+    found: list[I64] = []
+    for level in shape.by_level[1:]:
+        above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
+        inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
+        if not len(inside):
+            break
+        owners.append(inside)
+        found.append(capture.tree.frame[above[inside]].astype(np.int64))
+    if not owners:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    owner, frame = _distinct(np.concatenate(owners), np.concatenate(found), len(capture.frame_names))
+    begins = np.searchsorted(owner, np.arange(len(nodes)))
+    lengths = np.searchsorted(owner, np.arange(len(nodes)), side="right") - begins
+    many = lengths[inverse]
+    return np.repeat(np.arange(len(rows)), many), frame[ranges(begins[inverse], many)]
+
+
+def _distinct(first: I64, second: I64, limit: int) -> tuple[I64, I64]:
+    """Pairs without repeats, ordered; those whose second number is negative are left out."""
+    keys = np.unique((first * limit + second)[second >= 0])
+    return keys // max(1, limit), keys % max(1, limit)
+
+
+def _causes(capture: Capture, cause_of: CauseOf) -> tuple[I64, list[str]]:
+    """For each frame the number of its cause, or -1; and the causes."""
+    names: dict[str, int] = {}
+    numbers = np.full(max(1, len(capture.frame_names)), -1, np.int64)
+    for frame, (name, file) in enumerate(zip(capture.frame_names, capture.frame_files, strict=True)):
+        cause = cause_of(name) if is_kernel_file(file) else None
+        if cause is not None:
+            numbers[frame] = names.setdefault(cause, len(names))
+    return numbers, list(names)
+
+
+class _Counting(NamedTuple):
+    second: I64
+    """Of each sample."""
+    seconds: int
+    unit: float
+    """Core seconds that one sample stands for."""
+    length: float
+
+    def of_pairs(self, samples: I64, things: I64, names: list[str] | tuple[str, ...]) -> list[Taken]:
+        if not len(things):
+            return []
+        keys, counts = np.unique(things * self.seconds + self.second[samples], return_counts=True)
+        of_thing = keys // self.seconds
+        totals = np.bincount(of_thing, counts, minlength=len(names))
+        order = np.lexsort((counts, of_thing))
+        last = np.flatnonzero(np.append(of_thing[order][1:] != of_thing[order][:-1], True))
+        found = []
+        for place in order[last].tolist():
+            thing = int(of_thing[place])
+            average, peak = float(totals[thing]) * self.unit / self.length, float(counts[place]) * self.unit
+            found.append(Taken(names[thing], round(average, 5), round(peak, 4), int(keys[place] % self.seconds)))
+        return sorted(found, key=lambda one: (-one.peak, -one.cores, one.name))
+
+    def of_rows(self, numbers: Numbers, names: tuple[str, ...]) -> list[Taken]:
+        things = numbers.astype(np.int64)
+        return [one for one in self.of_pairs(np.arange(len(things)), things, names) if one.name]
+
+    def functions(self, capture: Capture, chosen: I64, samples: I64, frames: I64) -> list[Taken]:
+        """Without the outermost frame, which is the thread's name; equal names of several files stay apart."""
+        files = capture.frame_files
+        ends = capture.tree.frame[capture.node[chosen]].astype(np.int64)
+        own = np.bincount(ends[ends < len(files)], minlength=len(files)) * (self.unit / self.length)
+        named = np.array([bool(file) for file in files] or [False], bool)
+        kept = named[frames]
+        numbers = tuple(map(str, range(len(files))))
+        found = self.of_pairs(samples[kept], frames[kept], numbers)
+        return [
+            Taken(
+                capture.frame_names[number := int(one.name)],
+                one.cores,
+                one.peak,
+                one.peak_at,
+                files[number],
+                round(float(own[number]), 5),
+            )
+            for one in found
+            if one.peak >= _LEAST_PEAK
+        ]
+
+    def cores(self, capture: Capture, chosen: I64) -> list[Taken]:
+        """Time in the kernel, by core."""
+        mine = np.flatnonzero(_is_kernel(capture, chosen) & (capture.cpu[chosen] != _NO_CORE))
+        cpus = capture.cpu[chosen][mine].astype(np.int64)
+        names = tuple(map(str, range(int(cpus.max(initial=0)) + 1)))
+        return self.of_pairs(mine, cpus, names)
+
+
+def _happened(capture: Capture, found: Explained, cause_of: CauseOf) -> Happened:
+    moment = found.moment
+    rows = row_numbers(capture, Selection(moment.begin, moment.end, cpus=(moment.cpu,), side="kernel"))
+    numbers = capture.cgroup[rows]
+    cgroup = capture.cgroups[int(np.argmax(np.bincount(numbers)))] if len(numbers) else ""
+    causes = [cause for name in reversed(found.stack) if (cause := cause_of(name))]
+    return Happened(found, tuple(dict.fromkeys(causes)), cgroup)

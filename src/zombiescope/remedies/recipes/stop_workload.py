@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Done by hand: a workload of the cluster whose containers are restarted now, or whose pods leave zombies. Scaled down, suspended,
+or put back to what ran before; what goes with its pods is foretold. Printed, never done: a cluster is changed by its people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from zombiescope.facts.pods import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    PREFIX,
+    STATEFUL_SET,
+    STATIC_POD,
+    Pod,
+    PodLoop,
+    Workload,
+    workload_of,
+)
+from zombiescope.remedies.plan import AskHuman, Risk, Undo
+from zombiescope.remedies.situation import Draft, Situation
+
+_MOST_WORKLOADS = 3
+_MOST_JOBS = 3
+_NOWHERE = '{"spec":{"template":{"spec":{"nodeSelector":{"zombiescope/stopped":"true"}}}}}'
+_MANIFESTS = "/etc/kubernetes/manifests"
+_SCALABLE = (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController")
+_ROLLED_OUT = (DEPLOYMENT, STATEFUL_SET)
+
+
+def propose_stop_workload(situation: Situation) -> Iterator[Draft]:
+    loops: dict[str, list[PodLoop]] = {}
+    for loop in situation.activity.pods.loops if situation.activity.pods else ():
+        loops.setdefault(loop.maker, []).append(loop)
+    growing = [maker for maker, _ in situation.activity.growing if maker.startswith(PREFIX)]
+    looping = sorted(loops, key=lambda maker: -situation.left.get(maker, 0))
+    for maker in list(dict.fromkeys((*growing, *looping)))[:_MOST_WORKLOADS]:
+        workload = workload_of(maker)
+        if workload:
+            yield _draft(situation, maker, workload, loops.get(maker, []))
+
+
+def _draft(situation: Situation, maker: str, workload: Workload, loops: list[PodLoop]) -> Draft:
+    seen = situation.activity.pods
+    pods = [pod for pod in seen.pods if pod.maker == maker] if seen else []
+    title, commands = _advice(workload, loops, pods)
+    return Draft(
+        f"stop-workload:{maker.removeprefix(PREFIX)}",
+        f"{title}, before anything of it is freed",
+        AskHuman((*_check_first(pods), *commands, *_keep_away(situation))),
+        _why(workload, loops),
+        "looping-container" if loops else "zombie-growth",
+        f"kubectl -n {quote(workload.namespace)} get pods, then zombiescope scan",
+        Risk.MEDIUM,
+        Undo.NONE,
+        maker=maker,
+        pods=frozenset(pod.uid for pod in pods),
+    )
+
+
+def _why(workload: Workload, loops: list[PodLoop]) -> str:
+    if not loops:
+        return f"{workload.called} left more zombies while we looked: what is freed before it stops comes back"
+    first = loops[0]
+    more = f" and {len(loops) - 1:,} more containers of it" if len(loops) > 1 else ""
+    return f"container {first.container} of {first.pod}{more}: {first.why}; what is freed before it stops comes back"
+
+
+def _check_first(pods: list[Pod]) -> tuple[str, ...]:
+    """A name is a pattern, and patterns can be imitated: whoever types the rest looks first."""
+    if not pods or not pods[0].owner.is_guess:
+        return ()
+    name = f"kubectl -n {quote(pods[0].namespace)} get pod {quote(pods[0].name)}"
+    form = "-o jsonpath='{.metadata.ownerReferences[*].kind}/{.metadata.ownerReferences[*].name}'"
+    return (f"{name} {form}   # the owner is guessed from the pod's name: is it right?",)
+
+
+def _keep_away(situation: Situation) -> tuple[str, ...]:
+    node = situation.activity.pods.node if situation.activity.pods else ""
+    name = quote(node) if node else "NODE"
+    return (
+        f"kubectl cordon {name}   # if nothing new should be placed here meanwhile",
+        f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data   # if the node is to be emptied",
+    )
+
+
+def _advice(workload: Workload, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
+    kind, called = workload.kind, workload.called
+    namespace, name = quote(workload.namespace), quote(workload.name)
+    kubectl, target = f"kubectl -n {namespace}", quote(f"{kind.lower()}/{workload.name}")
+    if kind == CRON_JOB:
+        suspend = f'{kubectl} patch {target} -p \'{{"spec":{{"suspend":true}}}}\''
+        jobs = dict.fromkeys(pod.name.rpartition("-")[0] for pod in pods)
+        ends = tuple(f"{kubectl} delete job {quote(job)}   # ends its pods" for job in list(jobs)[:_MOST_JOBS])
+        return f"suspend {called}", (suspend, *ends)
+    if kind == STATIC_POD:
+        find = f"grep -l {quote(f'name: {workload.name}')} {_MANIFESTS}/*   # on this node: kubelet's staticPodPath"
+        move = f"mv {_MANIFESTS}/{name}.yaml /root/   # kubelet ends it; moved back, it starts again"
+        return f"stop {called}", (find, move)
+    back = f"{kubectl} rollout undo {target}   # if it began with the last rollout"
+    if kind == DAEMON_SET:
+        stop = f"{kubectl} patch {target} -p '{_NOWHERE}'   # no node has that label: its pods end"
+        return f"stop {called}", (stop, back, _fix(workload, loops))
+    if kind in _SCALABLE:
+        scale = f"{kubectl} scale {target} --replicas=0"
+        rolled_back = (back,) if kind in _ROLLED_OUT else ()
+        return f"scale {called} down to 0", (scale, *rolled_back, _fix(workload, loops))
+    if kind in (JOB, POD):
+        return f"delete {called}", (f"{kubectl} delete {target}   # its pods end, and nothing makes them anew",)
+    return f"stop {called}", (f"{kubectl} get {target}   # stop it by whatever manages it",)
+
+
+def _fix(workload: Workload, loops: list[PodLoop]) -> str:
+    """The way that lasts: another image, or another command."""
+    container = quote(loops[0].container) if loops else "CONTAINER"
+    target = quote(f"{workload.kind.lower()}/{workload.name}")
+    kubectl = f"kubectl -n {quote(workload.namespace)}"
+    return f"{kubectl} set image {target} {container}=IMAGE   # with an image that does not crash"

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the pods of a node: their names, their workloads, and which containers are started again and again. By kubelet's log
+folders, and by whoever may be asked besides: a container runtime, the cluster's API. A recording keeps what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from zombiescope.analysis.container_loops import loops_of
+from zombiescope.analysis.pod_owner import by_names, is_static, node_in
+from zombiescope.diagnosis.case import Case
+from zombiescope.facts.agent import Reading
+from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.facts.plain import of_plain, to_plain
+from zombiescope.facts.pods import Container, KnownPods, Pod, PodLoop, PodsSeen, known_pods
+from zombiescope.facts.units import RestartingContainer
+from zombiescope.facts.workloads import Running
+from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.files import Files
+from zombiescope.host.folder import FolderTree
+from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.pods import (
+    PODS,
+    PodFolder,
+    own_pod,
+    parsed_link,
+    read_containers_of,
+    read_links,
+    read_node_name,
+    read_pod_folders,
+)
+from zombiescope.watching.pod_logs import Key, PodLogs
+from zombiescope.watching.watch import Quiet, Teller
+
+FACT = "pods"
+LOG_FOLDERS = "/var/log/pods"
+NO_PODS_HERE = Gap(FACT, "no recording kept its pods, and nothing runs in a folder", "run it on the host")
+_GARBLED = Gap(FACT, "the recorded pods are not in a form we know", "record the host again")
+_MOST_LOOPS = 200
+_MOST_KEPT = 4096
+_LOOKS_KEPT = 6
+"""By the agent: a minute of them. Who waits longer for the next start is known by not running."""
+
+
+class Asked(NamedTuple):
+    """What somebody answered who knows more than names: a runtime, the API."""
+
+    pods: tuple[Pod, ...]
+    containers: tuple[tuple[str, str], ...] = ()
+    """Ids, each with a name."""
+    source: str = ""
+    node: str = ""
+
+
+Asking = Callable[[], Asked | Gap]
+
+
+def read_own_pod(host: Host) -> str:
+    """The uid of the pod that this very process runs in. Not of the host it looks at: of itself."""
+    here = LiveHost()
+    texts = []
+    for path in (b"/proc/self/mountinfo", b"/proc/self/cgroup"):
+        try:
+            texts.append(here.read(path))
+        except OSError:
+            texts.append(b"")
+    return own_pod(*texts) if host.is_live else ""
+
+
+def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
+    """As kubelet was told, or what static pods of this node end with, else the machine's own name."""
+    if told:
+        return told
+    static = _static(folders)
+    try:
+        name = shown(host.read(b"/proc/sys/kernel/hostname").strip())
+    except OSError:
+        name = ""
+    if name and all(each.endswith(f"-{name}") for each in static):
+        return name
+    return node_in(static) or name
+
+
+def _static(folders: Iterable[PodFolder]) -> list[str]:
+    """Names of static pods: their uids are hashes."""
+    return [folder.name for folder in folders if is_static(folder.uid)]
+
+
+class PodsWatch(Quiet):
+    """The first look is taken when it is made; then `seen`."""
+
+    def __init__(self, host: Host, hierarchy: Hierarchy | Gap, asking: Iterable[Asking] = ()) -> None:
+        self._host, self._beside, self._hierarchy = host, beside_recording(host), hierarchy
+        self._asking = tuple(asking)
+        self._start = host.monotonic()
+        self._logs: PodLogs | None = None
+        self._before: dict[Key, int] = {}
+        self.gaps: tuple[Gap, ...] = ()
+        if isinstance(self._beside, LiveHost):
+            self._logs = PodLogs(self._beside)
+            self._before = {key: each.restarts for key, each in self._logs.read().items()}
+
+    def seen(self) -> PodsSeen | Gap:
+        outcome = self._host.experiment(FACT, self._outcome)
+        return NO_PODS_HERE if outcome is None else checked(outcome)
+
+    def _outcome(self) -> dict[str, Any]:
+        if self._logs is None:
+            return {"gap": list(NO_PODS_HERE)}
+        logs, host = self._logs, self._beside
+        logs.read()
+        now = host.wall_clock()
+        containers = logs.with_running(host, self._hierarchy, now)
+        moved = {key: each.restarts - self._before.get(key, each.restarts) for key, each in containers.items()}
+        seconds = self._host.monotonic() - self._start
+        named = Named.of(host, logs.folders, read_node_name(host) if logs.folders else "")
+        loops = loops_in(named, containers, moved, now)
+        names = tuple((number, name) for number, (_, name) in sorted(logs.ids.items()))
+        pods = tuple(named.pods[:_MOST_KEPT])
+        found = PodsSeen(now, seconds, pods, loops, LOG_FOLDERS, named.own, names, named.node)
+        for ask in self._asking:
+            answer = ask()
+            if isinstance(answer, Gap):
+                self.gaps = (*self.gaps, answer)
+            else:
+                found = joined(found, answer, moved)
+        if not found.pods and not self._asking and not logs.folders:
+            return {"gap": list(_none_here(logs.trouble))}
+        return {"pods": to_plain(found, PodsSeen)}
+
+
+def _none_here(trouble: str) -> Gap:
+    if trouble:
+        return Gap(FACT, f"{LOG_FOLDERS} cannot be read: {trouble}", "run as root")
+    return Gap(FACT, f"there is no pod on this host: {LOG_FOLDERS} is not there or empty")
+
+
+def checked(outcome: Mapping[str, Any]) -> PodsSeen | Gap:
+    """A recording comes from a stranger."""
+    try:
+        if "gap" in outcome:
+            return Gap(*map(str, outcome["gap"]))
+        found: PodsSeen = of_plain(outcome["pods"], PodsSeen)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return _GARBLED
+    return found
+
+
+class Named(NamedTuple):
+    """The pods of some folders; worked out again only when the folders are others."""
+
+    folders: list[PodFolder]
+    pods: list[Pod]
+    node: str
+    own: str
+
+    @classmethod
+    def of(cls, host: Host, folders: list[PodFolder], told: str = "") -> Named:
+        node = node_name(host, folders, told)
+        pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
+        own = read_own_pod(host)
+        return cls(folders, pods, node, next((pod.maker for pod in pods if pod.uid == own), ""))
+
+
+def loops_in(
+    named: Named, containers: Mapping[Key, Container], moved: Mapping[Key, int], now: float
+) -> tuple[PodLoop, ...]:
+    inside: dict[str, list[Container]] = {}
+    for (uid, _), container in containers.items():
+        if container.restarts:
+            inside.setdefault(uid, []).append(container)
+    whole = [pod._replace(containers=tuple(inside[pod.uid])) for pod in named.pods if pod.uid in inside]
+    found = loops_of(whole, now, moved, LOG_FOLDERS)
+    return tuple(loop for loop in found if loop.maker != named.own)[:_MOST_LOOPS]
+
+
+def joined(seen: PodsSeen, answer: Asked, moved: Mapping[Key, int]) -> PodsSeen:
+    """Who was asked knows the owner and how a container ended; what log folders alone tell stays."""
+    told = {pod.uid: pod for pod in answer.pods}
+    pods = [told.pop(pod.uid)._replace(containers=()) if pod.uid in told else pod for pod in seen.pods]
+    pods += [pod._replace(containers=()) for pod in told.values()]
+    makers = {pod.uid: pod.maker for pod in pods}
+    own = next((makers[pod.uid] for pod in seen.pods if pod.maker == seen.own and pod.uid in makers), seen.own)
+    asked = {pod.uid for pod in answer.pods}
+    known = {(pod.uid, each.name): each for pod in answer.pods for each in pod.containers}
+    fresh = loops_of(answer.pods, seen.at, moved, answer.source)
+    kept = []
+    for loop in seen.loops:
+        container = known.get((loop.uid, loop.container))
+        if loop.uid in asked and container is not None and container.is_running is not None:
+            continue  # judged by who knows better
+        kept.append(loop._replace(maker=makers.get(loop.uid, loop.maker)))
+    loops = tuple(loop for loop in (*fresh, *kept) if loop.maker != own)[:_MOST_LOOPS]
+    names = dict((*seen.containers, *answer.containers))
+    source = f"{seen.source}, {answer.source}"
+    return seen._replace(
+        pods=tuple(pods[:_MOST_KEPT]), loops=loops, source=source, own=own, containers=tuple(sorted(names.items())),
+        node=answer.node or seen.node,
+    )  # fmt: skip
+
+
+def names_now(host: Host) -> KnownPods:
+    """Of the pods that are there now; of a recording, of those that it kept."""
+    machine = beside_recording(host)
+    if not isinstance(machine, LiveHost):
+        outcome = host.experiment(FACT, dict)
+        seen = NO_PODS_HERE if not outcome else checked(outcome)
+        return KnownPods() if isinstance(seen, Gap) else known_pods(seen.pods, seen.containers, seen.node)
+    tree = FolderTree(machine.root or b"/")
+    try:
+        files = Files(tree)
+        folders = read_pod_folders(files)
+        links = [link for name in read_links(files) if (link := parsed_link(name))]
+    finally:
+        tree.close()
+    node = node_name(machine, folders)
+    pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
+    return known_pods(pods, ((link.id, link.container) for link in links), node)
+
+
+def restarting_of(files: Files, running: Running | None) -> list[RestartingContainer]:
+    """Containers of pods that were started more than once, as an audit lists them."""
+    folders = read_pod_folders(files)
+    own = read_own_pod(LiveHost()) if running else ""
+    pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node_in(_static(folders)))
+    mine = next((pod.maker for pod in pods if pod.uid == own), "")
+    links = [link for name in read_links(files) if (link := parsed_link(name))]
+    alive = {(link.namespace, link.pod, link.container): False for link in links} | {
+        (link.namespace, link.pod, link.container): True for link in links if running and link.id in running.containers
+    }
+    return [
+        RestartingContainer(
+            "kubelet", f"{pod.called}/{each.name}", each.restarts, shown(PODS + b"/" + folder.folder), each.restarted_at,
+            each.pause_seconds, alive.get((pod.namespace, pod.name, each.name)) if running else None, maker=pod.maker,
+        )
+        for folder, pod in zip(folders, pods, strict=True)
+        if pod.maker != mine
+        for each in read_containers_of(files, folder)
+        if each.restarts
+    ]  # fmt: skip
+
+
+def has_pods(host: Host) -> bool:
+    """A kubelet keeps its logs there as long as it is there."""
+    try:
+        host.subdirectories(LOG_FOLDERS.encode())
+    except OSError:
+        return False
+    return True
+
+
+class PodsTeller(Teller):
+    """For the agent: names as soon as they are there, for they go with the pod; and what loops."""
+
+    def __init__(self, host: Host, hierarchy: Hierarchy | Gap) -> None:
+        self._host, self._hierarchy = host, hierarchy
+        self._logs = PodLogs(host)
+        self._history: list[tuple[float, dict[Key, int]]] = []
+        self._named: Named | None = None
+        self._told: dict[str, Key] = {}
+        self._seen: PodsSeen | Gap = Gap(FACT, "not looked at yet")
+
+    def read(self) -> Reading | Gap:
+        containers = self._logs.read()
+        now = self._host.wall_clock()
+        before = self._history[0][1] if self._history else {}
+        restarts = {key: each.restarts for key, each in containers.items() if each.restarts}
+        moved = {key: count - before.get(key, count) for key, count in restarts.items()} if self._history else {}
+        self._history = [*self._history[-_LOOKS_KEPT:], (now, restarts)]
+        fresh: tuple[Pod, ...] = ()
+        if self._named is None or self._named.folders is not self._logs.folders:
+            self._named = Named.of(self._host, self._logs.folders)
+            fresh = tuple(self._named.pods)  # those that are known are remembered longer
+        running = self._logs.with_running(self._host, self._hierarchy, now)
+        loops = loops_in(self._named, running, moved, now)
+        seconds, pods = now - self._history[0][0], tuple(self._named.pods)
+        self._seen = PodsSeen(now, seconds, pods, loops, LOG_FOLDERS, self._named.own, node=self._named.node)
+        ids, told = self._logs.ids, self._told
+        self._told = ids
+        return Reading(pods=fresh, containers=tuple((each, ids[each][1]) for each in ids if each not in told))
+
+    def fill(self, case: Case) -> Case:
+        return case._replace(pods=self._seen)

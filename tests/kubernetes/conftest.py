@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One cluster for all tests of this tier. Where there is none that is a skip, and a failure where the tier is required."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.cluster import TOP, Cluster
+from tools.image.__main__ import write_image
+
+IS_REQUIRED = "kubernetes" in os.environ.get("ZOMBIESCOPE_REQUIRE", "")
+PROGRAM = TOP / "dist/zombiescope-x86_64"
+
+
+def refuse(why: str) -> None:
+    (pytest.fail if IS_REQUIRED else pytest.skip)(why)
+
+
+@pytest.fixture(scope="session")
+def own_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not PROGRAM.exists():
+        refuse(f"{PROGRAM} is not built: make onefile-x86_64")
+    target = tmp_path_factory.mktemp("image") / "zombiescope-image.tar"
+    write_image(PROGRAM.parent, target, ["x86_64"])
+    return target
+
+
+@pytest.fixture(scope="session")
+def cluster(own_image: Path) -> Iterator[Cluster]:
+    if os.geteuid() != 0:
+        refuse("a node needs root")
+    with Cluster.started([own_image]) as started:
+        yield started
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a killed cluster leaves can be seen only while there is no other."""
+    items.sort(key=lambda item: item.path.name != "test_clearing.py")

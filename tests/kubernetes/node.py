@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node itself, as process 1 of namespaces of its own (mounts, network, processes): `python -m tests.kubernetes.node FOLDER`.
+
+Whatever a cluster writes outside FOLDER stays in these namespaces: /var and /run are overlays, the host's sysctls are hidden behind
+files, the network is an own one. So nothing has to be put back, however it ends; it ends when standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.kubernetes.settings import NODE, NODE_ADDRESS, SERVICE_ADDRESS, SERVICES, SOCKET, write_settings
+
+SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
+KEYS = ("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
+OWN = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
+_MOST_SECONDS = 120.0
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+
+
+def set_up_mounts(folder: Path) -> None:
+    _run("mount", "-t", "proc", "proc", "/proc")
+    _run("mount", "--make-rshared", "/")
+    for name in ("var", "run"):
+        upper, work = folder / f"over-{name}/upper", folder / f"over-{name}/work"
+        upper.mkdir(parents=True)
+        work.mkdir()
+        _run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/{name},upperdir={upper},workdir={work}", f"/{name}")
+    for place in OWN:  # of a plain file system, as on a node: page cache below an overlay would be another story
+        own = folder / "own" / place[1:]
+        own.mkdir(parents=True)
+        os.makedirs(place, exist_ok=True)
+        _run("mount", "--bind", str(own), place)
+    hidden = folder / "sysctl"
+    hidden.mkdir()
+    for name in (*SYSCTLS, *KEYS):
+        sysctl = Path("/proc/sys", name)
+        copy = hidden / name.replace("/", ".")
+        copy.write_text(sysctl.read_text())
+        _run("mount", "--bind", str(copy), str(sysctl))
+
+
+def set_up_network() -> None:
+    """An address for the node, a default route (kubelet asks for one), and the service address of the API server."""
+    for words in (
+        "link set lo up",
+        f"addr add {SERVICE_ADDRESS}/32 dev lo",
+        "link add zs-node type veth peer name zs-peer",
+        f"addr add {NODE_ADDRESS}/24 dev zs-node",
+        "link set zs-node up",
+        "link set zs-peer up",
+        "route add default via 192.0.2.1 dev zs-node",
+    ):
+        _run("ip", *words.split())
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+class Parts:
+    """The programs of the cluster, each with its log; one that ends is a failure, said with its last words."""
+
+    def __init__(self, folder: Path, hyper: Path, root: Path) -> None:
+        self._folder, self._hyper, self._root = folder, hyper, root
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        (folder / "bin").mkdir()
+        (folder / "log").mkdir()
+        path = f"{root}/usr/bin:{root}/usr/sbin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        self._environment = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+
+    def start(self, name: str, *words: str) -> None:
+        program = words[0] if words[0].startswith("/") else str(self._linked(words[0]))
+        log = (self._folder / "log" / f"{name}.log").open("wb")
+        self._running[name] = subprocess.Popen(
+            [program, *words[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
+            start_new_session=True,
+        )
+
+    def _linked(self, name: str) -> Path:
+        link = self._folder / "bin" / name
+        if not link.exists():
+            link.symlink_to(self._hyper)
+        return link
+
+    def wait_until(self, ready: Callable[[], bool], what: str) -> None:
+        ends = time.monotonic() + _MOST_SECONDS
+        while not ready():
+            self.check()
+            if time.monotonic() > ends:
+                raise RuntimeError(f"{what} was not ready within {_MOST_SECONDS:.0f} s")
+            time.sleep(0.1)
+
+    def check(self) -> None:
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                words = (self._folder / "log" / f"{name}.log").read_text(errors="replace").splitlines()[-6:]
+                raise RuntimeError(f"{name} ended with {process.returncode}: " + " | ".join(words))
+
+    def reap(self) -> None:
+        """Orphans become ours, the shims of containerd among them; a part that ended is left to `check`."""
+        own = {process.pid for process in self._running.values()}
+        while (found := _ended()) and found not in own:
+            os.waitpid(found, 0)
+
+    def says(self, *words: str) -> str:
+        environment = {**self._environment, "KUBECONFIG": str(self._folder / "conf/admin.kubeconfig")}
+        done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
+        return done.stdout if done.returncode == 0 else ""
+
+
+def _ended() -> int | None:
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return found.si_pid if found else None
+
+
+def start_all(folder: Path, hyper: Path, root: Path, kubectl: Path, images: Sequence[Path]) -> Parts:
+    parts, conf, pki = Parts(folder, hyper, root), folder / "conf", folder / "pki"
+    etcd = "http://127.0.0.1:2379"
+    parts.start(
+        "etcd",
+        f"{root}/usr/bin/etcd",
+        *("--data-dir", str(folder / "etcd"), "--unsafe-no-fsync", "--listen-client-urls", etcd),
+        *("--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:2380"),
+    )
+    parts.start("containerd", f"{root}/usr/bin/containerd", "-c", str(conf / "containerd.toml"))
+    parts.start("kube-apiserver", "kube-apiserver", *_apiserver(folder, pki, etcd))
+    ctr = (f"{root}/usr/bin/ctr", "-a", SOCKET, "-n", "k8s.io")
+    parts.wait_until(lambda: "Server:" in parts.says(*ctr, "version"), "containerd")
+    for image in images:
+        _run(*ctr, "images", "import", str(image))
+    parts.wait_until(lambda: parts.says(str(kubectl), "get", "--raw", "/readyz") == "ok", "the API server")
+    own = ("--use-service-account-credentials=true", f"--service-account-private-key-file={pki}/sa.key")
+    parts.start(*_follower(folder, "kube-controller-manager", 10257), *own, f"--root-ca-file={pki}/ca.crt")
+    parts.start(*_follower(folder, "kube-scheduler", 10259))
+    runtime = f"--container-runtime-endpoint=unix://{SOCKET}", "--container-runtime=remote", f"--containerd={SOCKET}"
+    parts.start(
+        "kubelet",
+        "kubelet",
+        f"--config={conf}/kubelet.json",
+        f"--kubeconfig={conf}/kubelet.kubeconfig",
+        *(f"--hostname-override={NODE}", f"--node-ip={NODE_ADDRESS}", f"--cert-dir={folder}/kubelet-certs", *runtime),
+    )
+    status = ("get", "node", NODE, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+    parts.wait_until(lambda: parts.says(str(kubectl), *status) == "True", "the node")
+    return parts
+
+
+def _apiserver(folder: Path, pki: Path, etcd: str) -> list[str]:
+    certificate = f"--kubelet-client-certificate={pki}/admin.crt", f"--kubelet-client-key={pki}/admin.key"
+    return [
+        f"--etcd-servers={etcd}",
+        *("--bind-address=0.0.0.0", "--secure-port=443", "--insecure-port=0"),
+        *(f"--advertise-address={NODE_ADDRESS}", "--endpoint-reconciler-type=none", f"--cert-dir={folder}/apiserver"),
+        *(f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key"),
+        f"--client-ca-file={pki}/ca.crt",
+        *("--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki}/sa.pub"),
+        *(f"--service-account-signing-key-file={pki}/sa.key", f"--service-cluster-ip-range={SERVICES}"),
+        *("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true"),
+        *certificate,
+        f"--kubelet-certificate-authority={pki}/ca.crt",
+        "--kubelet-preferred-address-types=InternalIP",
+    ]
+
+
+def _follower(folder: Path, name: str, port: int) -> list[str]:
+    """A part that asks the API server: its name, the program, what it is told."""
+    file = f"{folder}/conf/{name}.kubeconfig"
+    asked = [f"--{word}kubeconfig={file}" for word in ("", "authentication-", "authorization-")]
+    own = [f"--cert-dir={folder}/{name}", f"--secure-port={port}", "--port=0", "--bind-address=127.0.0.1"]
+    return [name, name, *asked, *own, "--leader-elect=false"]
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    folder, root = Path(order["folder"]), Path(order["root"])
+    began = time.monotonic()
+    try:
+        set_up_mounts(folder)
+        set_up_network()
+        write_settings(folder, root, systemd=order["systemd"])
+        images = [Path(name) for name in order["images"]]
+        parts = start_all(folder, Path(order["hyper"]), root, Path(order["kubectl"]), images)
+        _tell(f"ready {time.monotonic() - began:.1f}")
+        while not select.select([sys.stdin], [], [], 1.0)[0]:
+            parts.reap()
+            parts.check()
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        _tell(f"failed {error}")
+    os._exit(0)  # and everything else of these namespaces with it
+
+
+def _tell(line: str) -> None:
+    print(line.replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()

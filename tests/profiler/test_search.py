@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The right capture of many is found first: by function, cause, process, cgroup, core, time, or by no question at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.profiler.planted import CAPTURES, PLANTS, SECONDS, WALL, Plant, make_ring, question_of
+
+from zombiescope.cli.main import main
+from zombiescope.pipeline.profile_events import cause_words
+from zombiescope.profiler.files.beside import read_beside
+from zombiescope.profiler.finding import find_in_folder
+from zombiescope.profiler.formats.summary_document import read_document
+from zombiescope.profiler.stacks.searching import Question
+
+CAUSE_OF = cause_words()[0]
+Ring = tuple[Path, dict[Plant, tuple[str, float]]]
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Ring:
+    folder = tmp_path_factory.mktemp("ring")
+    return folder, make_ring(folder, np.random.default_rng(26), CAUSE_OF)
+
+
+def found_first(folder: Path, planted: dict[Plant, tuple[str, float]], plant: Plant) -> bool:
+    """The capture, and a moment in it that overlaps the one that was planted."""
+    name, begin = planted[plant]
+    hits = find_in_folder(os.fsencode(folder), question_of(plant, name), CAUSE_OF).hits
+    return bool(hits) and hits[0].name == name and hits[0].at < begin + plant.seconds and hits[0].until > begin
+
+
+def test_ten_planted_moments_are_found_first(ring: Ring) -> None:
+    folder, planted = ring
+    found = [found_first(folder, planted, plant) for plant in PLANTS]
+    assert len(found) == 10
+    assert sum(found) >= 9, [plant.question for plant, is_found in zip(PLANTS, found, strict=True) if not is_found]
+
+
+def test_other_rings_have_theirs_found_too(tmp_path: Path) -> None:
+    """Not tuned on: other bursts, other places."""
+    total = 0
+    for seed in (1, 2):
+        folder = tmp_path / str(seed)
+        planted = make_ring(folder, np.random.default_rng(seed), CAUSE_OF)
+        total += sum(found_first(folder, planted, plant) for plant in PLANTS)
+    assert total >= 18
+
+
+def test_what_is_asked_for_and_not_there_is_not_found(ring: Ring) -> None:
+    assert find_in_folder(os.fsencode(ring[0]), Question(function="no_such_function"), CAUSE_OF).hits == []
+
+
+def test_a_time_gives_its_capture(ring: Ring, capsys: pytest.CaptureFixture[str]) -> None:
+    at = WALL + 7.5 * SECONDS
+    hits = find_in_folder(os.fsencode(ring[0]), Question(since=at, until=at), CAUSE_OF).hits
+    assert [hit.name for hit in hits] == ["part-07"]
+    assert main(["profile", "find", "--at", "2023-11-14T22:20:50", "--captures", str(ring[0])]) == 0
+    assert "to look at the first: zombiescope profile flame --from 25 --to 35 part-07" in capsys.readouterr().out
+
+
+def test_each_capture_says_what_changed_against_the_usual(ring: Ring) -> None:
+    folder, planted = ring
+    plant = PLANTS[6]
+    name, _ = planted[plant]
+    document = read_document(read_beside(os.fsencode(folder / f"{name}.zscap")) or b"")
+    assert document is not None
+    if int(name[-2:]) >= 3:  # there was something to compare with
+        assert "compact_zone" in [each["name"] for each in document["changed"]]
+
+
+def test_the_answer_for_a_program(ring: Ring, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "find", "--cause", "statistics", "--json", "--captures", str(ring[0])]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "zombiescope.profile-hits/1"
+    assert document["captures"] == CAPTURES
+    assert document["hits"][0]["capture"] == ring[1][PLANTS[1]][0]
+    assert document["hits"][0]["core"] == 0
+    assert document["hits"][0]["cores"] > 3 * document["hits"][0]["usual_cores"]
+
+
+def test_a_capture_without_a_summary_is_summed_up_when_asked(ring: Ring, tmp_path: Path) -> None:
+    folder, planted = ring
+    name, _ = planted[PLANTS[0]]
+    for path in folder.glob("*.zscap"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    hits = find_in_folder(os.fsencode(tmp_path), PLANTS[0].question, CAUSE_OF).hits
+    assert hits[0].name == name

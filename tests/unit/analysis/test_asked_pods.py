@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods as the API tells of them, and what that adds to the log folders: the owner, the reason, the exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.diagnosis.test_workloads import PODS, loop, node
+from tests.unit.kube_nodes import STATIC, UID_A
+
+from zombiescope.analysis.asked_pods import pods_of_api
+from zombiescope.analysis.container_loops import why_looping
+from zombiescope.facts.pods import Owner
+from zombiescope.watching.pods import Asked, joined
+
+ENDED = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-18T12:00:00Z"}}
+
+
+def pod(state: dict[str, Any], restarts: int = 7, **about: Any) -> dict[str, Any]:
+    made = {"uid": UID_A, "namespace": "shop", "name": "crashy-7d4b9c8f6-x2z4k"}
+    made["ownerReferences"] = [{"kind": "ReplicaSet", "name": "crashy-7d4b9c8f6", "controller": True}]  # type: ignore[assignment]
+    made["labels"] = {"pod-template-hash": "7d4b9c8f6"}  # type: ignore[assignment]
+    status = {
+        "name": "c0",
+        "restartCount": restarts,
+        "state": state,
+        "lastState": ENDED,
+        "containerID": "containerd://abc",
+    }
+    return {"metadata": {**made, **about}, "spec": {"nodeName": "n1"}, "status": {"containerStatuses": [status]}}
+
+
+def test_a_container_in_its_back_off_is_a_loop_with_reason_and_exit_code() -> None:
+    (found,), ids = pods_of_api({"items": [pod({"waiting": {"reason": "CrashLoopBackOff"}})]}, "n1")
+    assert found.owner == Owner("Deployment", "crashy", is_guess=False)
+    assert (found.containers[0].reason, found.containers[0].exit_code, found.containers[0].restarts) == (
+        "OOMKilled",
+        137,
+        7,
+    )
+    assert ids == [("abc", "c0")]
+    assert "(OOMKilled, exit code 137)" in why_looping(found.containers[0], 1_795_003_260.0)
+
+
+def test_one_that_runs_for_long_is_none() -> None:
+    (found,), _ = pods_of_api({"items": [pod({"running": {"startedAt": "2026-11-18T12:00:10Z"}})]})
+    assert why_looping(found.containers[0], 1_795_003_200.0 + 3600) == ""
+
+
+def test_a_static_pod_has_the_uid_that_its_cgroup_has() -> None:
+    references = [{"kind": "Node", "name": "n1", "controller": True}]
+    item = pod({}, annotations={"kubernetes.io/config.hash": STATIC}, name="etcd-n1", ownerReferences=references)
+    (found,), _ = pods_of_api({"items": [item]})
+    assert (found.uid, found.owner) == (STATIC, Owner("StaticPod", "etcd", is_guess=False))
+
+
+def test_pods_of_other_nodes_and_rubbish_are_left_out() -> None:
+    assert pods_of_api({"items": [pod({})]}, "n2")[0] == []
+    assert pods_of_api({"items": [1, {}, {"metadata": {"uid": 3}}, {"metadata": []}]})[0] == []
+    assert pods_of_api([])[0] == []
+
+
+def test_who_was_asked_corrects_what_log_folders_guessed() -> None:
+    seen = node(loop(PODS[0], "c0"), loop(PODS[1], "c1"))
+    healthy = pods_of_api({"items": [pod({"running": {"startedAt": "2020-11-18T12:00:10Z"}})]})[0]
+    found = joined(seen, Asked(tuple(healthy), source="the cluster's API", node="n1"), {})
+    assert [(each.pod, each.container) for each in found.loops] == [(PODS[1].called, "c1")], (
+        "the first one runs for years"
+    )
+    rollout = [{"kind": "Rollout", "name": "crashy"}]
+    other = pods_of_api({"items": [pod({"waiting": {"reason": "CrashLoopBackOff"}}, ownerReferences=rollout)]})[0]
+    found = joined(seen, Asked(tuple(other), source="the cluster's API"), {})
+    assert found.loops[0].maker == "workload:shop/Rollout/crashy"
+    assert (found.loops[0].reason, found.loops[0].exit_code) == ("OOMKilled", 137)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which findings are pressure, and how it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from zombiescope.diagnosis.engine import Diagnosis, Disease
+from zombiescope.diagnosis.finding import Finding, Role, Verdict
+from zombiescope.diagnosis.node_condition import REASONS, Status, judge_condition
+from zombiescope.diagnosis.thresholds import Severity
+
+OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
+
+
+def found(name: str, verdict: Verdict, severity: Severity) -> Finding:
+    return Finding(name, verdict, severity, Role.SYMPTOM, "", f"what {name} says", ())
+
+
+def diagnosis(*findings: Finding) -> Diagnosis:
+    return Diagnosis(Disease.NONE, "", findings)
+
+
+HEALTHY = found("zombie-population", Verdict.ABSENT, OK)
+
+
+@pytest.mark.parametrize(
+    ("findings", "status", "reason"),
+    [
+        ((HEALTHY,), Status.FALSE, "NoZombieMemcgPressure"),
+        ((found("zombie-population", Verdict.PRESENT, OK),), Status.FALSE, "NoZombieMemcgPressure"),
+        ((found("zombie-population", Verdict.PRESENT, WARNING),), Status.TRUE, "ZombieMemcgAboveLimit"),
+        ((found("zombie-population", Verdict.UNKNOWN, UNKNOWN),), Status.UNKNOWN, "ZombieMemcgNotCounted"),
+        ((), Status.UNKNOWN, "ZombieMemcgNotCounted"),
+        ((HEALTHY, found("costly-sweep", Verdict.PRESENT, WARNING)), Status.TRUE, "CostlyMemcgSweep"),
+        (
+            (
+                found("zombie-population", Verdict.PRESENT, WARNING),
+                found("costly-reclaim-walk", Verdict.PRESENT, CRITICAL),
+            ),
+            Status.TRUE,
+            "CostlyMemcgReclaim",
+        ),
+        ((HEALTHY, found("zombie-growth", Verdict.PRESENT, CRITICAL)), Status.FALSE, "NoZombieMemcgPressure"),
+        ((HEALTHY, found("looping-container", Verdict.PRESENT, CRITICAL)), Status.FALSE, "NoZombieMemcgPressure"),
+    ],
+)
+def test_what_is_pressure(findings: tuple[Finding, ...], status: Status, reason: str) -> None:
+    judged = judge_condition(diagnosis(*findings))
+    assert (judged.status, judged.reason) == (status, reason)
+    assert reason in REASONS
+    assert judged.message
+
+
+def test_the_one_who_made_most_is_named_within_bounds() -> None:
+    bad = diagnosis(found("zombie-population", Verdict.PRESENT, WARNING))
+    assert judge_condition(bad, {"workload:a/Deployment/b": 7, "unit:c": 3}).message.endswith(
+        "most of them made by workload:a/Deployment/b (7)"
+    )
+    assert "made by" not in judge_condition(bad, {"unit:c": 0}).message
+    assert len(judge_condition(bad, {"x" * 4000: 1}).message) <= 512
