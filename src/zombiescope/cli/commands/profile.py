@@ -21,6 +21,8 @@ Examples:
   zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
   zombiescope profile diff latest@0..10 latest@12..14
   zombiescope profile export --form speedscope --output out.json
+  zombiescope profile ship --all --to s3://bucket/profiles
+  zombiescope profile fleet diff --archive s3://bucket/profiles --where zone=c
 """
 _COMMANDS = {
     "record": ("recording", "record", "Sample every core in rolling segments, kept in a ring. Needs root."),
@@ -42,6 +44,8 @@ _COMMANDS = {
     "keep": ("ring", "keep", "Keep the captures around a moment."),
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
+    "ship": ("shipping", "ship", "Write captures into an archive of many nodes: Parquet, in a folder or a bucket."),
+    "fleet": ("fleet", "fleet", "Ask such an archive: what is hot on these nodes and not on those, and when."),
 }
 _WITHOUT_NUMPY = ("record", "ring", "keep")
 _VERBS = {
@@ -53,6 +57,8 @@ _VERBS = {
     "find": "search a profile",
     "serve": "serve profiles",
     "export": "export profiles",
+    "ship": "ship profiles",
+    "fleet": "ask an archive of profiles",
 }
 _INSTEAD = (
     "zombiescope profile record here, then profile import on a machine with Python 3.11 or newer and "

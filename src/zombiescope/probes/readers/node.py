@@ -84,6 +84,8 @@ def _seconds(text: str | None) -> float | None:
 _CLOUD = b"/run/cloud-init/instance-data.json"
 _RELEASES = (b"/etc/os-release", b"/usr/lib/os-release")
 _CLOUD_NAMES = ("ami-id", "ami_id", "image_id", "image-id", "image")
+_ZONE_NAMES = ("availability_zone", "availability-zone", "availabilityZone", "zone")
+_DOCUMENTS = (("ds", "meta_data"), ("ds", "dynamic", "instance-identity", "document"))
 _LONGEST = 100
 
 
@@ -92,17 +94,26 @@ def read_node_image(host: Host) -> str:
     return (_from_cloud(host) or _from_release(host))[:_LONGEST]
 
 
+def read_node_zone(host: Host) -> str:
+    """Empty where nothing tells."""
+    return _told_by_cloud(host, (("v1",), *_DOCUMENTS), _ZONE_NAMES)[:_LONGEST]
+
+
 def _from_cloud(host: Host) -> str:
+    return _told_by_cloud(host, _DOCUMENTS, (*_CLOUD_NAMES, "imageId"))
+
+
+def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple[str, ...]) -> str:
     try:
         told = json.loads(host.read(_CLOUD))
     except (OSError, ValueError, RecursionError):
         return ""
-    for place in (("ds", "meta_data"), ("ds", "dynamic", "instance-identity", "document")):
+    for place in places:
         part: Any = told
         for name in place:
             part = part.get(name) if isinstance(part, dict) else None
         if isinstance(part, dict):
-            for name in (*_CLOUD_NAMES, "imageId"):
+            for name in names:
                 value = part.get(name)
                 if isinstance(value, str) and value:
                     return shown(value.encode("utf-8", "surrogatepass"))

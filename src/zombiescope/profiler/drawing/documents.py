@@ -66,12 +66,16 @@ def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
 
 
 def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
+    return _document("flame/1", name, capture, flame_body(graph, frames))
+
+
+def flame_body(graph: FlameGraph, frames: list[Key]) -> Json:
     """Only the frames that are used, numbered anew."""
     is_named = graph.frame < len(frames)
     used, place = np.unique(graph.frame[is_named], return_inverse=True)
     numbered = np.zeros(len(graph.frame), np.int64)
     numbered[is_named] = place + 1
-    body = {
+    return {
         "samples": graph.samples,
         "before_samples": graph.before_samples if graph.before is not None else None,
         "frames": [["all", ""], *(frames[number] for number in used.tolist())],
@@ -83,7 +87,6 @@ def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Captu
             "before": None if graph.before is None else graph.before.tolist(),
         },
     }
-    return _document("flame/1", name, capture, body)
 
 
 def render_moments(moments: Sequence[Explained], name: str, capture: Capture) -> Json:

@@ -56,10 +56,16 @@ _NARROWEST = 0.3
 _TICKS = 10
 
 
-def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str) -> str:
+Sides = tuple[str, str]
+_IN_TIME: Sides = ("before", "after")
+BETWEEN_NODES: Sides = ("there", "here")
+"""What a comparison calls what it compares with, and what it is about."""
+
+
+def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str, sides: Sides = _IN_TIME) -> str:
     placed = boxes(graph, frames)
     deepest = max((box.depth for box in placed), default=0)
-    head, top = _head(graph, title)
+    head, top = _head(graph, title, sides)
     height = top + (deepest + 1) * _ROW + 12
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     parts = [
@@ -68,21 +74,21 @@ def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str) -> 
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         *head,
     ]
-    parts += [_drawn(box, graph, top) for box in placed if box.width * (_WIDTH - 2 * _SIDE) >= _NARROWEST]
+    parts += [_drawn(box, graph, top, sides) for box in placed if box.width * (_WIDTH - 2 * _SIDE) >= _NARROWEST]
     parts.append("</svg>\n")
     return "\n".join(parts)
 
 
-def _head(graph: FlameGraph, title: str) -> tuple[list[str], int]:
+def _head(graph: FlameGraph, title: str, sides: Sides) -> tuple[list[str], int]:
     """Title, what a box is, what its colour means, the axis; and where the boxes begin."""
     at, parts = 20, []
     for line in wrapped(title, _WIDTH - 2 * _SIDE):
         parts.append(f'<text x="{_SIDE}" y="{at}" font-size="13" font-weight="bold" {_SANS}>{escape(line)}</text>')
         at += _LINE
-    parts.append(f'<text x="{_SIDE}" y="{at}" fill="#555555" {_SANS}>{escape(_how(graph))}</text>')
+    parts.append(f'<text x="{_SIDE}" y="{at}" fill="#555555" {_SANS}>{escape(_how(graph, sides))}</text>')
     at += _LINE
     x = _SIDE
-    for words, colour in _legend(graph):
+    for words, colour in _legend(graph, sides):
         parts.append(f'<rect x="{x}" y="{at - 10}" width="14" height="12" fill="{css(colour)}"/>')
         parts.append(f'<text x="{x + 19}" y="{at}" fill="#555555" {_SANS}>{escape(words)}</text>')
         x += 19 + LETTER * len(words) + 18
@@ -101,17 +107,17 @@ def _head(graph: FlameGraph, title: str) -> tuple[list[str], int]:
 _SANS = 'font-family="sans-serif"'
 
 
-def _how(graph: FlameGraph) -> str:
+def _how(graph: FlameGraph, sides: Sides) -> str:
     below = "A function calls what stands below it."
     if graph.before is None:
         return f"{graph.samples:,} samples. A box is as wide as its share of them. {below}"
-    counted = f"{graph.before_samples:,} samples before, {graph.samples:,} after."
+    counted = f"{graph.before_samples:,} samples {sides[0]}, {graph.samples:,} {sides[1]}."
     return f"{counted} A box is as wide as the larger of its two shares. {below}"
 
 
-def _legend(graph: FlameGraph) -> list[tuple[str, Rgb]]:
+def _legend(graph: FlameGraph, sides: Sides) -> list[tuple[str, Rgb]]:
     if graph.before is not None:
-        return [("larger share than before", GREW), ("the same", SAME), ("smaller share", SHRANK)]
+        return [(f"larger share than {sides[0]}", GREW), ("the same", SAME), ("smaller share", SHRANK)]
     return [
         ("kernel", KINDS["kernel"]),
         ("user code", KINDS["user"]),
@@ -120,7 +126,7 @@ def _legend(graph: FlameGraph) -> list[tuple[str, Rgb]]:
     ]
 
 
-def _drawn(box: Box, graph: FlameGraph, above: int) -> str:
+def _drawn(box: Box, graph: FlameGraph, above: int, sides: Sides) -> str:
     left, width = _SIDE + box.left * (_WIDTH - 2 * _SIDE), box.width * (_WIDTH - 2 * _SIDE)
     top = above + box.depth * _ROW
     colour = (
@@ -129,7 +135,7 @@ def _drawn(box: Box, graph: FlameGraph, above: int) -> str:
         else change(box.before / max(1, graph.before_samples), box.total / max(1, graph.samples))
     )
     parts = [
-        f"<g><title>{escape(_tip(box, graph))}</title>",
+        f"<g><title>{escape(_tip(box, graph, sides))}</title>",
         f'<rect x="{left:.2f}" y="{top}" width="{max(0.3, width - 0.5):.2f}" height="{_ROW - 1}" fill="{css(colour)}"/>',
     ]
     room = int((width - 6) / _LETTER)
@@ -140,9 +146,9 @@ def _drawn(box: Box, graph: FlameGraph, above: int) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _tip(box: Box, graph: FlameGraph) -> str:
+def _tip(box: Box, graph: FlameGraph, sides: Sides) -> str:
     share = 100 * box.total / max(1, graph.samples)
     text = f"{box.key[0]}{f' ({box.key[1]})' if box.key[1] else ''}: {box.total:,} samples, {share:.2f} %"
     if box.before is not None:
-        text += f"; before {100 * box.before / max(1, graph.before_samples):.2f} %"
+        text += f"; {sides[0]} {100 * box.before / max(1, graph.before_samples):.2f} %"
     return text

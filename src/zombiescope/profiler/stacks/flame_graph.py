@@ -175,7 +175,7 @@ def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph
             place[entry] = box
             rows[box][3 if side == 0 else 5] += int(graph.total[entry])
             rows[box][4] += int(graph.self[entry]) if side == 0 else 0
-    columns = np.array(_parents_first(rows), np.int64).reshape(-1, 6).T
+    columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
     return (
         FlameGraph(
             columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4], columns[5], before[1].samples
@@ -188,7 +188,7 @@ def frames_of(capture: Capture) -> list[Key]:
     return list(zip(capture.frame_names, capture.frame_files, strict=True))
 
 
-def _parents_first(rows: list[list[int]]) -> list[list[int]]:
+def parents_first(rows: list[list[int]]) -> list[list[int]]:
     """By depth, as every flame graph here is: siblings stay together."""
     children: dict[int, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):

@@ -67,7 +67,7 @@ class Hit(NamedTuple):
     moment: Mapping[str, Any] | None = None
 
 
-def _matches(name: str, glob: str) -> bool:
+def matches(name: str, glob: str) -> bool:
     return fnmatch.fnmatchcase(name, glob) or name == glob
 
 
@@ -106,7 +106,7 @@ def _by_name(one: Known, usuals: Usuals, question: Question) -> Hit | None:
     asked = question.asked()
     # What a core did in the kernel says little of what others did on it: they are counted sample by sample.
     for kind, glob in [each for each in asked if each[0] != "core"] or asked:
-        fitting = [name for name in one.peaks.get(kind, {}) if _matches(name, glob)]
+        fitting = [name for name in one.peaks.get(kind, {}) if matches(name, glob)]
         if not fitting:
             return None
         found.append(max((_hit(one, usuals, kind, name) for name in fitting), key=lambda hit: hit.score))
@@ -131,7 +131,7 @@ def _fits(moment: Mapping[str, Any], question: Question) -> bool:
         "cgroup": (moment["cgroup"],),
         "core": (str(moment["core"]),),
     }
-    return all(any(_matches(name, glob) for name in of[kind]) for kind, glob in question.asked())
+    return all(any(matches(name, glob) for name in of[kind]) for kind, glob in question.asked())
 
 
 def _with_moment(hit: Hit, moment: Mapping[str, Any]) -> Hit:
@@ -191,11 +191,11 @@ def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question
     wanted = np.ones(len(rows), bool)
     frames: list[list[bool]] = []
     if question.function:
-        frames.append([_matches(name, question.function) for name in capture.frame_names])
+        frames.append([matches(name, question.function) for name in capture.frame_names])
     if question.cause:
         kernel = [is_kernel_file(file) for file in capture.frame_files]
         names = zip(capture.frame_names, kernel, strict=True)
-        frames.append([inside and _matches(cause_of(name) or "", question.cause) for name, inside in names])
+        frames.append([inside and matches(cause_of(name) or "", question.cause) for name, inside in names])
     if frames:
         samples, numbers = frames_of_samples(capture, shape, rows)
         for fitting in frames:
@@ -207,7 +207,7 @@ def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question
         (capture.cgroup, capture.cgroups, question.cgroup),
     ):
         if glob:
-            wanted &= np.array([_matches(text, glob) for text in texts], bool)[column[rows]]
+            wanted &= np.array([matches(text, glob) for text in texts], bool)[column[rows]]
     if question.core:
         wanted &= capture.cpu[rows] == int(question.core)
         if len(question.asked()) == 1:

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions over an archive: what is hot on these nodes, what is hot here and not there, one flame graph of all, the moments.
+
+Whether a difference is one is judged by whom the caller names (`Judge`): the profiler knows stacks, not statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from zombiescope.facts.gap import Gap
+from zombiescope.profiler.archive.catalogue import (
+    Catalogue,
+    Entry,
+    Groups,
+    Terms,
+    Times,
+    bounds_of,
+    grouped,
+    read_catalogue,
+)
+from zombiescope.profiler.archive.counting import BOXES, FUNCTIONS, MOMENTS, Asked, Part, Slot
+from zombiescope.profiler.archive.engines import Engine, cut
+from zombiescope.profiler.archive.places import Where, place_at
+from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE, Counted, Merged, nesting, of_nodes, passed_on
+from zombiescope.profiler.stacks.flame_graph import NARROWEST, Key
+from zombiescope.profiler.stacks.fleet_answers import Changed, Difference, Flame, Group, Judge, Moment, Moments, Top
+
+LEAST_MEAN = 0.0005
+"""Functions below this share of the time of all nodes are not compared."""
+_HELD = 0.5
+"""A moment goes on while the core is at it for this much of its height."""
+_MOST_MOMENTS = 200
+
+
+class Question(NamedTuple):
+    place: Where
+    where: Terms
+    against: Terms
+    times: Times
+    filters: Asked
+    """With what is asked of every sample."""
+
+
+def ask_top(question: Question, engine: Engine) -> Top:
+    groups, catalogue = _groups(question)
+    counted, _, gaps = _counted(engine, _asked(question, FUNCTIONS), Groups(groups.where, ()))
+    shares = of_nodes([each for _, each in counted], LEAST_MEAN)
+    return Top(_group(groups.where, counted, WHERE), shares, (*catalogue.gaps, *gaps))
+
+
+def ask_flame(question: Question, engine: Engine) -> Flame:
+    groups, catalogue = _groups(question)
+    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), Groups(groups.where, ()))
+    graph, frames = merged.graph(NARROWEST, compared=False)
+    return Flame(_group(groups.where, counted, WHERE), graph, frames, (*catalogue.gaps, *gaps))
+
+
+def ask_difference(question: Question, engine: Engine, judge: Judge) -> Difference:
+    groups, catalogue = _groups(question)
+    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
+    both = of_nodes((each._replace(node=f"{side} {each.node}") for side, each in counted), LEAST_MEAN)
+    mine = [row for row, node in enumerate(both.nodes) if node.startswith(f"{WHERE} ")]
+    others = [row for row, node in enumerate(both.nodes) if node.startswith(f"{AGAINST} ")]
+    columns = both.total.T.tolist()
+    judged = judge(
+        [([column[row] for row in mine], [column[row] for row in others]) for column in columns], len(mine), len(others)
+    )
+    found = {key: shift for key, shift in zip(both.keys, judged.shifts, strict=False) if shift.is_found}
+    nested = nesting(merged, tuple(found))
+    changed = [Changed(key, found[key], nested.callers.get(key, ()), passed_on(nested, key, found)) for key in found]
+    own = sorted((each for each in changed if each.passed_to is None), key=_by_rise)
+    passing = sorted((each for each in changed if each.passed_to is not None), key=_by_rise)
+    largest = (
+        [] if own else [Changed(key, shift, (), None) for key, shift in zip(both.keys, judged.shifts, strict=False)]
+    )
+    graph, frames = merged.graph(NARROWEST, compared=True)
+    return Difference(
+        _group(groups.where, counted, WHERE),
+        _group(groups.against, counted, AGAINST),
+        len(both.keys),
+        tuple(own),
+        tuple(passing),
+        tuple(sorted(largest, key=lambda each: (-abs(each.shift.mean - each.shift.other), each.key))[:10]),
+        judged.too_few,
+        judged.unsure,
+        graph,
+        frames,
+        (*catalogue.gaps, *gaps),
+    )
+
+
+def _by_rise(changed: Changed) -> tuple[float, Key]:
+    return changed.shift.other - changed.shift.mean, changed.key
+
+
+def ask_moments(question: Question, engine: Engine) -> Moments:
+    groups, catalogue = _groups(question)
+    slots: list[Slot] = []
+    unread: list[str] = []
+    held = 0
+    pieces = cut(Groups(groups.where, ()))
+    for part in engine(_asked(question, MOMENTS), pieces):
+        slots, held, unread = [*slots, *part.slots], held + part.held, [*unread, *part.unread]
+        slots = sorted(slots, key=_by_height)[: 4 * _MOST_MOMENTS]
+    moments = tuple(joined(slots, question.filters.window))[:_MOST_MOMENTS]
+    group = Group(
+        len({each.labels.node for each in groups.where}), len(groups.where), sum(e.samples for e in groups.where)
+    )
+    return Moments(group, moments, len({each.node for each in moments}), held, (*catalogue.gaps, *_unread(unread)))
+
+
+def _by_height(slot: Slot) -> tuple[float, int, str, int, int]:
+    return -(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core
+
+
+def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
+    """Windows of one core that follow each other are one moment, as long as none is less than half as high as the highest."""
+    left = {(slot.node, slot.core, slot.begin): slot for slot in sorted(slots, key=_by_height, reverse=True)}
+    found: list[Moment] = []
+    for slot in sorted(left.values(), key=_by_height):
+        if left.pop((slot.node, slot.core, slot.begin), None) is None:
+            continue
+        ends, samples = [slot.begin, slot.begin], slot.samples
+        for side, step in ((0, -window), (1, window)):
+            at = slot.begin + step
+            while (more := left.get((slot.node, slot.core, at))) is not None and more.samples >= _HELD * slot.samples:
+                del left[(slot.node, slot.core, at)]
+                ends[side], samples, at = at, samples + more.samples, at + step
+        found.append(Moment(slot.node, slot.title, slot.core, ends[0], ends[1] + window, samples, slot.share))
+    return found
+
+
+def _groups(question: Question) -> tuple[Groups, Catalogue]:
+    catalogue = read_catalogue(place_at(question.place), question.times)
+    return grouped(catalogue.entries, question.where, question.against), catalogue
+
+
+def _asked(question: Question, wanted: int) -> Asked:
+    begin, end = bounds_of(question.times)
+    return question.filters._replace(place=question.place, wanted=wanted, begin=begin, end=end)
+
+
+def _counted(engine: Engine, asked: Asked, groups: Groups) -> tuple[list[tuple[int, Counted]], Merged, list[Gap]]:
+    counted: list[tuple[int, Counted]] = []
+    merged, unread = Merged(), list[str]()
+    parts: Iterable[Part] = engine(asked, cut(groups))
+    for part in parts:
+        counted += part.counted
+        merged.absorb(part.merged)
+        unread += part.unread
+    return counted, merged, _unread(unread)
+
+
+def _unread(paths: Sequence[str]) -> list[Gap]:
+    if not paths:
+        return []
+    return [Gap("captures", f"{len(paths):,} captures of the archive could not be read, {paths[0]} among them")]
+
+
+def _group(entries: Sequence[Entry], counted: Sequence[tuple[int, Counted]], side: int) -> Group:
+    mine = [each for which, each in counted if which == side]
+    return Group(len({each.node for each in mine}), len(entries), sum(each.samples for each in mine))

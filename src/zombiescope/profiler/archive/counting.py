@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few captures of an archive counted, by DuckDB: the work of one task, here or on another machine. What comes back is small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zombiescope.profiler.archive.catalogue import Entry
+from zombiescope.profiler.archive.places import Place, Where, place_at
+from zombiescope.profiler.stacks.across_nodes import Counted, Merged
+from zombiescope.profiler.stacks.arrays import I64, Flags
+from zombiescope.profiler.stacks.branches import Branches, boxes, called_again, checked, functions, holding, merged_keys
+from zombiescope.profiler.stacks.call_tree import CallTree
+from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.stacks.flame_graph import NARROWEST
+from zombiescope.profiler.stacks.searching import matches
+
+MEMORY = "256MB"
+LEAST_SHARE = 0.0002
+"""Of a capture: a function below is taken for one that was not there."""
+_FINER = 8
+_ROWS_AT_ONCE = 1 << 18
+_MOST_STACKS = 1 << 26
+_MOST_MOMENTS = 400
+FUNCTIONS, BOXES, MOMENTS = 1, 2, 4
+
+
+class Asked(NamedTuple):
+    """A question, as every task is given it."""
+
+    place: Where
+    wanted: int
+    """Which of FUNCTIONS, BOXES and MOMENTS."""
+    begin: int
+    end: int
+    """Microseconds since the epoch."""
+    cores: tuple[int, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    side: str = "both"
+    with_idle: bool = False
+    function: str = ""
+    """A glob, of MOMENTS; empty: whatever was sampled."""
+    window: int = 10_000_000
+    """Microseconds, of MOMENTS."""
+
+
+class Piece(NamedTuple):
+    entries: tuple[tuple[Entry, int], ...]
+    """Each with the side it is on."""
+
+
+class Slot(NamedTuple):
+    """How much one core was at it in one window."""
+
+    node: str
+    title: str
+    core: int
+    begin: int
+    """Microseconds since the epoch."""
+    samples: int
+    share: float | None
+    """Of the core's time; None where the rate is not known."""
+
+
+class Part(NamedTuple):
+    """What a task gives back."""
+
+    counted: tuple[tuple[int, Counted], ...]
+    merged: Merged
+    slots: tuple[Slot, ...]
+    held: int
+    """Samples of the function, of MOMENTS."""
+    unread: tuple[str, ...]
+    """Captures that are damaged or have gone."""
+
+
+def count_piece(asked: Asked, piece: Piece) -> Part:
+    place, merged = place_at(asked.place), Merged()
+    counted: list[tuple[int, Counted]] = []
+    slots: list[Slot] = []
+    held, unread = 0, list[str]()
+    connection = _connect()
+    for entry, side in piece.entries:
+        try:
+            branches = _branches(place, entry)
+            if asked.wanted & MOMENTS:
+                found, many = _slots(connection, place, asked, entry, branches)
+                slots, held = slots + found, held + many
+            if asked.wanted & (FUNCTIONS | BOXES):
+                counts = _counts(connection, place, asked, entry, len(branches.size))
+                samples = int(counts.sum())
+                if samples and asked.wanted & FUNCTIONS:
+                    counted.append(
+                        (side, Counted(entry.labels.node, samples, functions(branches, counts, LEAST_SHARE)))
+                    )
+                if samples and asked.wanted & BOXES:
+                    merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
+        except (OSError, pa.ArrowException, KeyError, ValueError, BrokenCapture):
+            unread.append(entry.path)
+    connection.close()
+    kept = sorted(slots, key=lambda slot: (-(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core))
+    return Part(tuple(counted), merged, tuple(kept[:_MOST_MOMENTS]), held, tuple(unread))
+
+
+def _connect() -> Any:
+    import duckdb  # noqa: PLC0415 (an extra)
+
+    return duckdb.connect(
+        config={
+            "memory_limit": MEMORY,
+            "threads": 1,
+            "enable_external_access": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+
+
+def _branches(place: Place, entry: Entry) -> Branches:
+    file = pq.ParquetFile(place.open(f"stacks/{entry.path}"), read_dictionary=["function", "file"])
+    if file.metadata.num_rows > _MOST_STACKS:
+        raise BrokenCapture("it has more stacks than a capture can have")
+    table = file.read(columns=["size", "function", "file"], use_threads=False).unify_dictionaries()
+    size = table["size"].to_numpy().astype(np.int64)
+    texts = [_texts(table[name].combine_chunks()) for name in ("function", "file")]
+    (function, names), (folder, files) = texts
+    pairs, place_of = np.unique(function * max(1, len(files)) + folder, return_inverse=True)
+    first, second = np.divmod(pairs, max(1, len(files)))
+    keys, number = merged_keys([names[each] for each in first.tolist()], [files[each] for each in second.tolist()])
+    numbered = number[place_of]
+    branches = checked(Branches(size, np.zeros(len(size), bool), numbered, keys))
+    again = called_again(CallTree(numbered.astype(np.uint32), size.astype(np.uint32)))
+    return branches._replace(is_again=again)
+
+
+def _texts(column: Any) -> tuple[I64, list[str]]:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    if column.null_count:
+        raise BrokenCapture("a function has no name")
+    return column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist()
+
+
+def _rows(place: Place, entry: Entry, columns: list[str]) -> pa.RecordBatchReader:
+    """Piece by piece: a capture of any length takes no more memory."""
+    file = pq.ParquetFile(place.open(f"samples/{entry.path}"))
+    wanted = pa.schema([_plain(file.schema_arrow.field(name)) for name in columns])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns, use_threads=False):
+            yield pa.RecordBatch.from_arrays([_cast(batch.column(name)) for name in columns], schema=wanted)
+
+    return pa.RecordBatchReader.from_batches(wanted, batches())
+
+
+def _plain(field: Any) -> Any:
+    return pa.field(field.name, pa.int64()) if pa.types.is_timestamp(field.type) else field
+
+
+def _cast(column: Any) -> Any:
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
+    """SQL, the columns it needs, its values. A capture that lies in the range as a whole is not asked for its times."""
+    terms, columns, values = ["true"], list[str](), list[Any]()
+    if entry.begin < asked.begin or entry.end >= asked.end:
+        terms.append("time >= ? and time < ?")
+        columns.append("time")
+        values += [asked.begin, asked.end]
+    if asked.cores:
+        terms.append("list_contains(?, core)")
+        columns.append("core")
+        values.append(list(asked.cores))
+    for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)):
+        if globs:
+            terms.append("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")")
+            columns.append(name)
+            values += globs
+    if asked.side != "both":
+        terms.append("in_kernel" if asked.side == "kernel" else "not in_kernel")
+        columns.append("in_kernel")
+    if not asked.with_idle:
+        terms.append("not idle")
+        columns.append("idle")
+    return " and ".join(terms), columns, values
+
+
+def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: int) -> I64:
+    condition, columns, values = _condition(asked, entry)
+    rows = _rows(place, entry, ["stack", "weight", *columns])
+    connection.register("rows_read", rows)
+    sql = f"select stack, sum(weight)::bigint as many from rows_read where {condition} group by stack"  # noqa: S608 (no text of others)
+    found = connection.execute(sql, values).fetchnumpy()
+    counts = np.zeros(stacks, np.int64)
+    stack = np.asarray(found["stack"], np.int64)
+    if len(stack) and int(stack.max()) >= stacks:
+        raise BrokenCapture("a sample has a stack that is not there")
+    counts[stack] = np.asarray(found["many"], np.int64)
+    return counts
+
+
+def _slots(connection: Any, place: Place, asked: Asked, entry: Entry, branches: Branches) -> tuple[list[Slot], int]:
+    held: Flags = np.ones(len(branches.size), bool)
+    if asked.function:
+        chosen = np.array([matches(key[0], asked.function) for key in branches.keys], bool)
+        held = holding(branches, chosen)
+    if not held.any():
+        return [], 0
+    condition, columns, values = _condition(asked, entry)
+    needed = ["stack", "weight", "core", "time", *(each for each in columns if each not in ("core", "time"))]
+    connection.register("rows_read", _rows(place, entry, needed))
+    connection.register("held", pa.table({"stack": pa.array(np.flatnonzero(held).astype(np.uint32))}))
+    sql = (
+        "with slots as (select core, time // ? as slot, sum(weight)::bigint as many from rows_read semi join held using (stack) "  # noqa: S608
+        f"where {condition} group by all) "
+        "select core, slot, many, sum(many) over () as whole from slots order by many desc, slot, core limit ?"
+    )
+    found = connection.execute(sql, [asked.window, *values, _MOST_MOMENTS]).fetchall()
+    expected = None if entry.rate_hz is None else entry.rate_hz * asked.window / 1e6
+    slots = [
+        Slot(
+            entry.labels.node,
+            entry.title,
+            int(core),
+            int(slot) * asked.window,
+            int(many),
+            None if expected is None else min(1.0, many / expected),
+        )
+        for core, slot, many, _ in found
+    ]
+    return slots, int(found[0][3]) if found else 0

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an archive is: a folder, or a bucket of an S3-compatible store. Both give a file whole or not at all.
+
+Credentials are found as every S3 client finds them (environment, shared file, role of the machine); none is ever an argument.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from zombiescope.errors import KEPT_BY_NEWER, ObservationError, UsageError, unknown_format
+from zombiescope.facts.names import quiet, shown_text
+from zombiescope.host.whole_file import write_whole
+from zombiescope.profiler.archive.schema import FAMILY, MARKER, NAME, VERSION, marker
+from zombiescope.profiler.files.symbol_files import map_file
+
+S3 = "s3://"
+_LONGEST_MARKER = 4096
+_SECONDS_TO_CONNECT, _SECONDS_TO_ANSWER = 10, 60
+
+
+class Place(Protocol):
+    """All names are relative to the archive; what fails raises OSError."""
+
+    @property
+    def name(self) -> str: ...
+    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]: ...
+    def has(self, name: str) -> bool: ...
+    def put(self, name: str, content: bytes) -> None: ...
+    def open(self, name: str) -> Any:
+        """A file for pyarrow."""
+
+
+class Where(NamedTuple):
+    """What finds an archive again, in another process or on another machine."""
+
+    target: str
+    endpoint: str = ""
+
+
+def place_at(where: Where) -> Place:
+    if where.target.startswith(S3):
+        return _Bucket(where)
+    if "://" in where.target:
+        raise UsageError(
+            f"cannot use {shown_text(where.target)} as an archive",
+            "only folders and s3:// are known",
+            "such as /srv/profiles or s3://bucket/profiles",
+        )
+    return _Folder(where.target)
+
+
+class _Folder:
+    def __init__(self, path: str) -> None:
+        self.name = shown_text(path)
+        self._path = os.path.abspath(path)
+
+    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
+        found: list[str] = []
+        try:
+            days = sorted(os.listdir(os.path.join(self._path, table)))
+        except FileNotFoundError:
+            return []
+        for day in days:
+            if _within(day, dates):
+                with os.scandir(os.path.join(self._path, table, day)) as entries:
+                    files = [each.name for each in entries if each.is_file(follow_symlinks=False)]
+                found += [f"{table}/{day}/{name}" for name in files]
+        return _known(found)
+
+    def has(self, name: str) -> bool:
+        return os.path.isfile(os.path.join(self._path, name))
+
+    def put(self, name: str, content: bytes) -> None:
+        write_whole(os.path.join(self._path, name), [content], make=0o700)
+
+    def open(self, name: str) -> Any:
+        return pa.BufferReader(pa.py_buffer(map_file(os.fsencode(os.path.join(self._path, name)))))
+
+
+class _Bucket:
+    def __init__(self, where: Where) -> None:
+        self.name = shown_text(where.target)
+        self._root = where.target.removeprefix(S3).strip("/")
+        if not self._root:
+            raise UsageError(f"cannot use {self.name} as an archive", "it names no bucket", "s3://bucket/prefix")
+        options: dict[str, Any] = {"connect_timeout": _SECONDS_TO_CONNECT, "request_timeout": _SECONDS_TO_ANSWER}
+        if where.endpoint:
+            scheme, mark, address = where.endpoint.partition("://")
+            if not mark or scheme not in ("http", "https") or not address:
+                raise UsageError(f"cannot use the endpoint {where.endpoint!r}", "it is no http address", "https://HOST")
+            options |= {"endpoint_override": address.strip("/"), "scheme": scheme}
+        self._store: Any = fs.S3FileSystem(**options)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
+        top = fs.FileSelector(self._path(table), allow_not_found=True)
+        found: list[str] = []
+        for day in self._store.get_file_info(top):
+            if _within(day.base_name, dates):
+                files = self._store.get_file_info(fs.FileSelector(day.path, allow_not_found=True))
+                found += [f"{table}/{day.base_name}/{each.base_name}" for each in files if each.is_file]
+        return _known(found)
+
+    def has(self, name: str) -> bool:
+        return bool(self._store.get_file_info(self._path(name)).is_file)
+
+    def put(self, name: str, content: bytes) -> None:
+        """An object appears when its upload is complete."""
+        with self._store.open_output_stream(self._path(name)) as stream:
+            stream.write(content)
+
+    def open(self, name: str) -> Any:
+        return self._store.open_input_file(self._path(name))
+
+
+def _within(day: str, dates: tuple[str, str] | None) -> bool:
+    return day.startswith("date=") and (dates is None or dates[0] <= day.removeprefix("date=") <= dates[1])
+
+
+def _known(names: list[str]) -> list[str]:
+    """Others' files beside ours are left alone."""
+    return sorted(name for name in names if NAME.fullmatch(name))
+
+
+@contextmanager
+def reaching(what: str, hint: str) -> Iterator[None]:
+    """A store that refuses, is away, or holds no Parquet is an error with a way on."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise ObservationError(what, quiet(why[:300]), hint) from error
+
+
+def begin_archive(place: Place) -> None:
+    """Before anything is put there. An archive of a later version is left as it is."""
+    if place.has(MARKER):
+        require_known(place)
+    else:
+        place.put(MARKER, marker())
+
+
+def require_known(place: Place) -> None:
+    if not place.has(MARKER):
+        raise UsageError(
+            f"there is no archive at {place.name}",
+            f"it holds no {MARKER}",
+            "zombiescope profile ship --to DIR writes one",
+        )
+    try:
+        text = bytes(place.open(MARKER).read(_LONGEST_MARKER))
+        schema = str(json.loads(text)["schema"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ObservationError(
+            f"cannot read the archive at {place.name}", f"its {MARKER} is damaged", "write it again: see the guide"
+        ) from error
+    if schema != f"{FAMILY}{VERSION}":
+        raise ObservationError(
+            f"cannot use the archive at {place.name}",
+            unknown_format(quiet(schema[:40]), f"{FAMILY}{VERSION}"),
+            KEPT_BY_NEWER,
+        )

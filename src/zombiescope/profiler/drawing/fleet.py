@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers over an archive for a person: what is hot on these nodes, what is hot here and not there, the moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.console import RenderableType
+from rich.text import Text
+
+from zombiescope.facts.names import counted, quiet
+from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.figures import Column, Fitting, duration, size
+from zombiescope.profiler.drawing.text import render_gaps
+from zombiescope.profiler.stacks.across_nodes import OfNodes
+from zombiescope.profiler.stacks.flame_graph import Key
+from zombiescope.profiler.stacks.fleet_answers import Changed, Difference, Group, Moment, Moments, Shipped, Top
+
+Range = Callable[[Sequence[float]], tuple[float, float, float] | None]
+_TOP = (
+    Column("itself"),
+    Column("95 % range"),
+    Column("in all"),
+    Column("highest node", is_number=False, least_width=10),
+    Column("function", is_number=False, least_width=20),
+)
+_CHANGED = (
+    Column("here"),
+    Column("there"),
+    Column("points"),
+    Column("95 % range"),
+    Column("function", is_number=False, least_width=20),
+    Column("called by", is_number=False, least_width=16),
+)
+
+
+def named(key: Key) -> str:
+    """A thread has no file."""
+    name, file = quiet(key[0]), quiet(key[1])
+    if not file:
+        return f"thread {name}"
+    return name if file.startswith("[") and not name.startswith("[") else f"{name} ({file})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else f"{100 * share:.2f} %"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.2f}"
+
+
+def _of(group: Group) -> str:
+    told = (counted(group.nodes, "node"), counted(group.captures, "capture"), counted(group.samples, "sample"))
+    return ", ".join(told)
+
+
+def ranked(shares: OfNodes, by: str) -> list[int]:
+    """The functions by their mean share over nodes, those that take most first."""
+    means = (shares.own if by == "self" else shares.total).mean(axis=0) if len(shares.nodes) else np.zeros(0)
+    return [int(each) for each in np.argsort(-means, kind="stable")]
+
+
+def render_top_text(found: Top, title: str, by: str, most: int, spread: Range) -> list[RenderableType]:
+    group, shares, gaps = found
+    order = ranked(shares, by)[:most]
+    if not order:
+        return [Text(f"{title}: no sample", style="bold"), *render_gaps(gaps)]
+    main = shares.own if by == "self" else shares.total
+    rows = []
+    for column in order:
+        values = main[:, column].tolist()
+        around = spread(values)
+        told = "?" if around is None else f"{_percent(around[0])} to {_percent(around[2])}"
+        highest = int(np.argmax(main[:, column]))
+        peak = f"{_percent(values[highest])} {quiet(shares.nodes[highest])}"
+        own, total = (float(each[:, column].mean()) for each in (shares.own, shares.total))
+        rows.append((_percent(own), told, _percent(total), peak, named(shares.keys[column])))
+    first = order[0]
+    took = "takes" if by == "total" else "takes itself"
+    answer = f"{named(shares.keys[first])} {took} {_percent(float(main[:, first].mean()))} of the time"
+    notes = [Text(f"means over {_of(group)}; every node counts the same. The range is that of the median over nodes")]
+    if spread([0.0] * len(shares.nodes)) is None:
+        notes.append(
+            Text(f"unknown: the range, for {counted(len(shares.nodes), 'node')} tell too little", style="yellow")
+        )
+    return [Text(f"{title}: {answer}", style="bold"), Fitting(_TOP, rows, about=4), *notes, *render_gaps(gaps)]
+
+
+def render_fleet_difference_text(found: Difference, here: str, there: str, most: int) -> list[RenderableType]:
+    told = Text(f"here: {here} ({_of(found.where)}). there: {there} ({_of(found.against)})")
+    compared = counted(found.compared, "function")
+    if found.too_few:
+        nodes = f"{counted(found.where.nodes, 'node')} here, {found.against.nodes:,} there"
+        return [Text(f"too few nodes to tell: {nodes}; {found.too_few}", style="bold"), told, *render_gaps(found.gaps)]
+    if not found.found:
+        answer = f"no function takes more or less of the time on nodes with {here} than on {there}, beyond chance"
+        parts: list[RenderableType] = [Text(answer, style="bold")]
+        if found.largest:
+            parts += [Text(f"{compared} compared. What differs most, and may be chance:"), _table(found.largest[:5])]
+        if found.unsure:
+            note = f"a function that differs alone could have been missed: {found.unsure}, and {compared} were compared"
+            parts.append(Text(f"unknown: {note}", style="yellow"))
+        return [*parts, told, *render_gaps(found.gaps)]
+    first = found.found[0]
+    word = "more" if first.shift.mean > first.shift.other else "less"
+    answer = (
+        f"{named(first.key)} takes {word} of the time on nodes with {here} than on {there}: {_percent(first.shift.mean)} "
+        f"against {_percent(first.shift.other)}"
+    )
+    parts = [Text(answer, style="bold"), _table(found.found[:most])]
+    if len(found.found) > most:
+        parts.append(Text(f"… {len(found.found) - most:,} more: --most", style="dim"))
+    if found.passing:
+        names = ", ".join(named(each.key) for each in found.passing[:3])
+        some = f"{names} and {len(found.passing) - 3:,} more" if len(found.passing) > 3 else names
+        parts.append(Text(f"their callers differ by no more than these: {some}", style="dim"))
+    parts.append(
+        Text(
+            f"{compared} compared; of such findings at most 1 in 100 is expected to be chance. Means over nodes, and the range "
+            "of the shift between nodes"
+        )
+    )
+    return [*parts, told, *render_gaps(found.gaps)]
+
+
+def _table(changed: Sequence[Changed]) -> Fitting:
+    rows: list[list[str | Text]] = []
+    for each in changed:
+        rise = each.shift.mean - each.shift.other
+        spread = f"{_points(each.shift.low)} to {_points(each.shift.high)}"
+        points = Text(_points(rise), style="red" if rise > 0 else "blue")
+        callers = Text(quiet(" < ".join(each.callers)), style="dim")
+        rows.append([_percent(each.shift.mean), _percent(each.shift.other), points, spread, named(each.key), callers])
+    return Fitting(_CHANGED, rows, about=4)
+
+
+def render_fleet_moments_text(found: Moments, what: str, here: str, most: int) -> list[RenderableType]:
+    if not found.moments:
+        return [Text(f"{what} was not seen on {here} ({_of(found.group)})", style="bold"), *render_gaps(found.gaps)]
+    first = found.moments[0]
+    parts: list[RenderableType] = [Text(f"{_when(first)}: {what} {_held(first)}", style="bold")]
+    for number, each in enumerate(found.moments[:most], 1):
+        parts.append(Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})"))
+    parts.append(Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}"))
+    return [*parts, *render_gaps(found.gaps)]
+
+
+def _when(moment: Moment) -> str:
+    return f"{rfc3339(moment.begin / 1e6)[:19].replace('T', ' ')} UTC on {quiet(moment.node)}"
+
+
+def _held(moment: Moment) -> str:
+    length = duration((moment.end - moment.begin) / 1e6)
+    if moment.share is None:
+        return f"{counted(moment.samples, 'sample')} on core {moment.core} in {length}"
+    return f"took up to {100 * moment.share:.0f} % of core {moment.core} for {length}"
+
+
+def render_shipped_text(shipped: Sequence[Shipped], place: str) -> list[RenderableType]:
+    """What was written, and what that is per sample."""
+    new = [each for each in shipped if each.bytes_written is not None]
+    there = len(shipped) - len(new)
+    again = f"{counted(there, 'capture')} {'was' if there == 1 else 'were'} there already" if there else ""
+    if not new:
+        return [Text(f"nothing to ship to {place}: {again or 'no capture'}", style="bold")]
+    written, samples = sum(each.bytes_written or 0 for each in new), sum(each.samples for each in new)
+    answer = f"shipped {counted(len(new), 'capture')} to {place}: {counted(samples, 'sample')}, {size(written)}"
+    parts = [Text(f"{answer} ({written / max(1, samples):.2f} bytes per sample)", style="bold")]
+    return [*parts, *([Text(again)] if again else [])]
