@@ -23,7 +23,7 @@ from zombiescope.profiler.stacks.searching import matches
 MEMORY = "256MB"
 LEAST_SHARE = 0.0002
 """Of a capture: a function below is taken for one that was not there."""
-_FINER = 8
+_FINER = 4
 _ROWS_AT_ONCE = 1 << 18
 _MOST_STACKS = 1 << 26
 _MOST_MOMENTS = 400

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zombiescope.profiler.stacks.arrays import I64
+from zombiescope.profiler.stacks.arrays import I64, U64
 from zombiescope.profiler.stacks.branches import Boxes, Rows
-from zombiescope.profiler.stacks.flame_graph import ALL, FlameGraph, Key, parents_first
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key, parents_first
 
 WHERE, AGAINST = 0, 1
 _MOST_CALLERS = 3
@@ -20,57 +21,111 @@ _PASSED_ON = 0.8
 Shares = NDArray[np.float64]
 
 
+_ROOT = np.uint64(0x5851F42D4C957F2D)
+_SPREAD = np.uint64(0xFF51AFD7ED558CCD)
+_MOST_PENDING = 1 << 20
+
+
+class Paths(NamedTuple):
+    """Boxes by the hash of their path of functions: what is equal is one box, in whichever capture it was."""
+
+    path: U64
+    parent: U64
+    key: U64
+    depth: I64
+    counts: tuple[I64, ...]
+    """Total and own time of one side, then of the other."""
+
+
 class Merged:
-    """Boxes of many captures by their path of functions, with a count for each side."""
+    """Boxes of many captures with a count for each side."""
 
     def __init__(self) -> None:
-        self.keys: dict[Key, int] = {ALL: 0}
-        self.rows: list[list[int]] = []
-        """Parent, key, total and own time of one side, then of the other."""
-        self._places: dict[tuple[int, int], int] = {}
+        self.keys: dict[int, Key] = {}
+        """By their hash."""
+        self._waiting: list[Paths] = []
+        self._rows = 0
 
     def add(self, keys: Sequence[Key], boxes: Boxes, side: int) -> None:
-        columns = (boxes.parent.tolist(), boxes.key.tolist(), boxes.total.tolist(), boxes.own.tolist())
-        counts = ([0, 0, total, own] if side else [total, own, 0, 0] for total, own in zip(*columns[2:], strict=True))
-        self._put(keys, columns[0], columns[1], counts)
+        numbers = np.array([_hashed(key) for key in keys], np.uint64)
+        used = np.unique(boxes.key).tolist()
+        self.keys.update({int(numbers[each]): keys[each] for each in used})
+        path, depth = np.full(len(boxes.key), _ROOT), np.zeros(len(boxes.key), np.int64)
+        key = numbers[boxes.key]
+        for number, level in enumerate(boxes.levels[1:], 1):
+            mixed = (path[boxes.parent[level]] ^ key[level]) * _SPREAD
+            path[level] = mixed ^ (mixed >> np.uint64(32))
+            depth[level] = number
+        none = np.zeros(len(path), np.int64)
+        counts = (none, none, boxes.total, boxes.own) if side else (boxes.total, boxes.own, none, none)
+        self._take(Paths(path, path[boxes.parent], key, depth, counts))
 
     def absorb(self, other: Merged) -> None:
-        parents, numbers = [row[0] for row in other.rows], [row[1] for row in other.rows]
-        self._put(tuple(other.keys), parents, numbers, (row[2:] for row in other.rows))
+        self.keys.update(other.keys)
+        self._take(other.paths())
 
-    def _put(
-        self, keys: Sequence[Key], parents: Sequence[int], numbers: Sequence[int], counts: Iterable[list[int]]
-    ) -> None:
-        known = [self.keys.setdefault(key, len(self.keys)) for key in keys]
-        place: list[int] = []
-        rows, places = self.rows, self._places
-        for parent, number, added in zip(parents, numbers, counts, strict=True):
-            above, key = (place[parent], known[number]) if parent >= 0 else (-1, 0)
-            box = places.setdefault((above, key), len(rows))
-            if box == len(rows):
-                rows.append([above, key, *added])
-            else:
-                row = rows[box]
-                for number_of_count in range(4):
-                    row[2 + number_of_count] += added[number_of_count]
-            place.append(box)
+    def _take(self, paths: Paths) -> None:
+        self._waiting.append(paths)
+        self._rows += len(paths.path)
+        if self._rows > _MOST_PENDING:
+            self.paths()
+
+    def paths(self) -> Paths:
+        """Each box once, those above it before it."""
+        if len(self._waiting) != 1:
+            self._waiting = [_united(self._waiting)]
+            self._rows = len(self._waiting[0].path) // 2  # what is left is not united again for a few more
+        return self._waiting[0]
 
     def graph(self, narrowest: float, *, compared: bool) -> tuple[FlameGraph, list[Key]]:
         """With what is wide enough on either side; those above it are."""
-        depth: list[int] = []
-        whole = self.rows[0] if self.rows else [-1, 0, 0, 0, 0, 0]
-        least = [max(1.0, narrowest * whole[2]), max(1.0, narrowest * whole[4])]
-        place: dict[int, int] = {}
-        kept: list[list[int]] = []
-        for number, (parent, key, total, own, before, _) in enumerate(self.rows):
-            depth.append(depth[parent] + 1 if parent >= 0 else 0)
-            if parent < 0 or total >= least[0] or (compared and before >= least[1]):
-                place[number] = len(kept)
-                kept.append([place.get(parent, -1), depth[number], key, total, own, before])
-        columns = np.array(parents_first(kept), np.int64).reshape(-1, 6).T
-        before_samples = whole[4] if compared else 0
+        paths, place = self.paths(), _places(self.paths())
+        if not len(place):
+            return FlameGraph(*(np.zeros(0, np.int64),) * 2, np.zeros(0, np.uint32), *(np.zeros(0, np.int64),) * 2), []
+        total, own, before, _ = paths.counts
+        wide = total >= max(1.0, narrowest * int(total[0]))
+        if compared:
+            wide |= before >= max(1.0, narrowest * int(before[0]))
+        wide[0] = True
+        number = np.cumsum(wide) - 1
+        above = np.where(np.arange(len(place)) == 0, -1, number[place])[wide]
+        hashes = list(dict.fromkeys(paths.key[wide].tolist()))
+        frame = {each: at for at, each in enumerate(hashes)}
+        keys = np.array([frame[each] for each in paths.key[wide].tolist()], np.int64)
+        rows = np.stack([above, paths.depth[wide], keys, total[wide], own[wide], before[wide]], axis=1).tolist()
+        columns = np.array(parents_first(rows), np.int64).reshape(-1, 6).T
         found = (columns[0], columns[1], columns[2].astype(np.uint32), columns[3], columns[4])
-        return FlameGraph(*found, columns[5] if compared else None, before_samples), list(self.keys)
+        whole = int(before[0]) if compared else 0
+        return FlameGraph(*found, columns[5] if compared else None, whole), [self.keys[each] for each in hashes]
+
+
+def _hashed(key: Key) -> int:
+    text = f"{key[0]}\0{key[1]}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def _united(several: Sequence[Paths]) -> Paths:
+    """In the order of depth, then of hashes: the same whoever counted which part."""
+    if not several:
+        return Paths(*(np.zeros(0, np.uint64),) * 3, np.zeros(0, np.int64), (np.zeros(0, np.int64),) * 4)
+    path = np.concatenate([each.path for each in several])
+    _, first, place = np.unique(path, return_index=True, return_inverse=True)
+    sums = [
+        np.bincount(place, weights=np.concatenate([each.counts[count] for each in several])).astype(np.int64)
+        for count in range(4)
+    ]
+    depth = np.concatenate([each.depth for each in several])[first]
+    order = np.argsort(depth, kind="stable")
+    chosen = first[order]
+    parent, key = (np.concatenate([getattr(each, name) for each in several])[chosen] for name in ("parent", "key"))
+    return Paths(path[chosen], parent, key, depth[order], tuple(each[order] for each in sums))
+
+
+def _places(paths: Paths) -> I64:
+    """Of each box, which one is its parent; the root is its own."""
+    order = np.argsort(paths.path)
+    found: I64 = order[np.searchsorted(paths.path[order], paths.parent)]
+    return found
 
 
 class OfNodes(NamedTuple):
@@ -138,36 +193,39 @@ class Nesting(NamedTuple):
 
 
 def nesting(merged: Merged, chosen: Sequence[Key]) -> Nesting:
-    numbers = {merged.keys[key]: key for key in chosen if key in merged.keys}
-    if not merged.rows:
+    paths = merged.paths()
+    if not len(paths.path) or not chosen:
         return Nesting({}, {}, {})
-    after, before = max(1, merged.rows[0][2]), max(1, merged.rows[0][4])
+    numbers = {_hashed(key): key for key in chosen}
+    parents, keys = _places(paths).tolist(), paths.key.tolist()
+    after, before = (paths.counts[side] / max(1, int(paths.counts[side][0])) for side in (0, 2))
+    rises, widths = (after - before).tolist(), np.maximum(after, before).tolist()
     within: dict[tuple[Key, Key], float] = {}
     change: dict[Key, float] = dict.fromkeys(chosen, 0.0)
     widest: dict[Key, tuple[float, int]] = {}
     above: list[tuple[int, ...]] = []
-    for number, (parent, key, total, _, other, _) in enumerate(merged.rows):
-        outer = above[parent] if parent >= 0 else ()
+    for number, (parent, key, rise) in enumerate(zip(parents, keys, rises, strict=True)):
+        outer = above[parent] if number else ()
         mine = numbers.get(key)
-        above.append(outer if mine is None or key in outer else (*outer, key))
         if mine is None or key in outer:
+            above.append(outer)
             continue
-        rise = total / after - other / before
+        above.append((*outer, key))
         change[mine] += rise
-        widest[mine] = max(widest.get(mine, (-1.0, -1)), (max(total / after, other / before), number))
+        widest[mine] = max(widest.get(mine, (-1.0, -1)), (widths[number], number))
         for each in outer:
             pair = (numbers[each], mine)
             within[pair] = within.get(pair, 0.0) + rise
-    names = list(merged.keys)
-    return Nesting(within, change, {key: _callers(merged, names, box) for key, (_, box) in widest.items()})
+    callers = {key: _callers(merged, parents, keys, box) for key, (_, box) in widest.items()}
+    return Nesting(within, change, callers)
 
 
-def _callers(merged: Merged, names: Sequence[Key], box: int) -> tuple[str, ...]:
+def _callers(merged: Merged, parents: Sequence[int], keys: Sequence[int], box: int) -> tuple[str, ...]:
     found: list[str] = []
-    at = merged.rows[box][0]
+    at = parents[box]
     while at > 0 and len(found) < _MOST_CALLERS:
-        found.append(names[merged.rows[at][1]][0])
-        at = merged.rows[at][0]
+        found.append(merged.keys[keys[at]][0])
+        at = parents[at]
     return tuple(found)
 
 

@@ -38,9 +38,12 @@ class Rows(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """The widest boxes of a capture, parents first; the parent of the root is -1."""
+    """The widest boxes of a capture, parents first."""
 
     parent: I64
+    """The root is its own."""
+    levels: tuple[I64, ...]
+    """The boxes of each level."""
     key: I64
     total: I64
     own: I64
@@ -121,11 +124,11 @@ def boxes(branches: Branches, counts: I64, least: float) -> Boxes:
     kept = np.flatnonzero(wide)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(wide)])
     size = before[kept + branches.size[kept]] - before[kept]
-    parent = parents_of(shape_of(CallTree(np.zeros(len(kept), np.uint32), size.astype(np.uint32))))
+    shape = shape_of(CallTree(np.zeros(len(kept), np.uint32), size.astype(np.uint32)))
+    parent = parents_of(shape)
     if (parent[1:] >= np.arange(1, len(kept))).any():
         raise BrokenCapture(DAMAGED)
-    parent[0] = -1
-    return Boxes(parent, branches.function[kept], total[kept], counts[kept])
+    return Boxes(parent, shape.by_level, branches.function[kept], total[kept], counts[kept])
 
 
 def holding(branches: Branches, chosen: Flags) -> Flags:
