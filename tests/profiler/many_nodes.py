@@ -68,7 +68,9 @@ def node_capture(seed: Seed, number: int, samples: int, plant: tuple[Key, float]
     return _sampled(seed.capture, rows, number, dice), labels
 
 
-def _sampled(real: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: int, dice: np.random.Generator) -> Capture:
+def _sampled(
+    real: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: int, dice: np.random.Generator
+) -> Capture:
     """Every core at its rate, a little late as timers are."""
     count = len(rows)
     ticks = np.arange(count) // CORES

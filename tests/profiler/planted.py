@@ -88,6 +88,11 @@ def make_ring(folder: Path, dice: np.random.Generator, cause_of: CauseOf) -> dic
     return planted
 
 
+def usual_capture(dice: np.random.Generator, number: int) -> Capture:
+    """What the machine does all the time, nothing planted."""
+    return _capture(dice, number, [])
+
+
 def _capture(dice: np.random.Generator, number: int, plants: list[tuple[Plant, float]]) -> Capture:
     """Every core is sampled at its rate; what it did is drawn, with processes that burst now and then."""
     kinds: list[tuple[str, str, tuple[str, ...]]] = [("swapper", "", ("pv_native_safe_halt",))]

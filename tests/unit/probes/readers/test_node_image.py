@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import ScriptedHost
 
-from zombiescope.probes.readers.node import read_node_image
+from zombiescope.probes.readers.node import read_node_image, read_node_zone
 
 CLOUD, RELEASE = b"/run/cloud-init/instance-data.json", b"/etc/os-release"
 
@@ -36,3 +36,19 @@ def test_where_the_image_is_told(files: dict[bytes, bytes], image: str) -> None:
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_any_bytes_give_a_printable_name(cloud: bytes, release: bytes) -> None:
     assert read_node_image(ScriptedHost({CLOUD: cloud, RELEASE: release})).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("cloud", "zone"),
+    [
+        (b'{"v1": {"availability_zone": "eu-1a"}}', "eu-1a"),
+        (b'{"ds": {"meta_data": {"availability-zone": "eu-1b"}}}', "eu-1b"),
+        (b'{"ds": {"dynamic": {"instance-identity": {"document": {"availabilityZone": "eu-1c"}}}}}', "eu-1c"),
+        (b'{"v1": {"availability_zone": "a\\u001bb"}}', r"a\x1bb"),
+        (b'{"v1": {"availability_zone": 7}}', ""),
+        (b"[[[", ""),
+    ],
+)
+def test_the_zone_is_what_the_cloud_says(cloud: bytes, zone: str) -> None:
+    assert read_node_zone(ScriptedHost({CLOUD: cloud})) == zone
+    assert read_node_zone(ScriptedHost({})) == ""
