@@ -107,8 +107,9 @@ test-browser: $(READY) $(PACKAGES) ## the page in headless Chromium; a skip is a
 test-fleet-real: $(READY) $(PACKAGES) ## on demand: two machines in which a unit loops, two agents here, a real Prometheus; commands and page say so
 	$(BIN)/python -m pytest -s tests/fleet_real
 
-test-ray: $(READY) ## on demand: a real Ray from PyPI (70 MB), its dashboard read by --events
-	@test -x build/ray/bin/ray || { $(PYTHON) -m venv build/ray && build/ray/bin/pip install --quiet --disable-pip-version-check 'ray[default]'; }
+test-ray: $(READY) ## on demand: a real Ray from PyPI (70 MB), its dashboard read by --events; an archive asked on a cluster of two nodes
+	@build/ray/bin/python -c 'import ray, duckdb, pyarrow, numpy' 2>/dev/null || { $(PYTHON) -m venv build/ray && \
+		build/ray/bin/pip install --quiet --disable-pip-version-check 'ray[default]' duckdb pyarrow numpy rich; }
 	ZOMBIESCOPE_RAY=$(CURDIR)/build/ray $(BIN)/python -m pytest tests/ray
 
 test-vm: $(READY) $(PACKAGES) ## other kernels and hierarchies under QEMU, the required cells; a skip is a failure

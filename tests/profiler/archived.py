@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small fleet for tests: 24 nodes in four zones, from two captures that a planted ring holds; in zone c one function takes more."""
+"""A small fleet for tests: 24 nodes in four zones, from two captures of a planted ring; in zone c one function takes more."""
 
 from __future__ import annotations
 
 import numpy as np
-
 from tests.profiler.many_nodes import Seed, node_capture, seed_of
 from tests.profiler.planted import usual_capture
 

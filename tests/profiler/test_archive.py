@@ -20,13 +20,15 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.between_nodes import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.archive.asking import Question, ask_difference, joined
-from zombiescope.profiler.archive.catalogue import Times, read_catalogue, read_terms
+from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, joined
+from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
 from zombiescope.profiler.archive.engines import count_here, cut
 from zombiescope.profiler.archive.places import Where, place_at
 from zombiescope.profiler.archive.schema import MARKER, TABLES, Labels, pack
 from zombiescope.profiler.archive.shipping import ship
+from zombiescope.profiler.files import store
+from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.capture import Selection
 from zombiescope.profiler.stacks.flame_graph import flame_graph, shape_of
 
@@ -122,8 +124,6 @@ def test_a_few_nodes_are_too_few(archive: Path, capsys: pytest.CaptureFixture[st
 
 def test_counts_are_those_of_the_captures(archive: Path) -> None:
     """The archive's flame graph of one node is that of its capture."""
-    from zombiescope.profiler.archive.asking import ask_flame
-
     capture, _ = node_capture(seeds()[0], 0, 1500, None)
     ours = ask_flame(question(archive, "node=node-0000"), count_here)
     theirs = flame_graph(capture, shape_of(capture.tree), Selection())
@@ -222,7 +222,7 @@ def test_a_damaged_file_is_a_gap_not_a_traceback(
     for number in (0, 1):
         capture, labels = node_capture(seeds()[0], number, 200, None)
         ship(place, capture, "x", labels)
-    file = sorted((tmp_path / table).rglob("*.parquet"))[0]
+    file = min((tmp_path / table).rglob("*.parquet"))
     whole = file.read_bytes()
     if harm == "gone":
         file.unlink()
@@ -304,8 +304,6 @@ def test_pieces_hold_everything_once_and_the_order_of_parts_does_not_matter(
     whole = ask_difference(question(archive, "zone=c"), count_here, compare_groups)
     monkeypatch.setattr("zombiescope.profiler.archive.engines.SAMPLES_OF_A_PIECE", 4000)
     entries = read_catalogue(place_at(Where(str(archive))), Times()).entries
-    from zombiescope.profiler.archive.catalogue import Groups
-
     assert len(cut(Groups(entries, ()))) == 12
     pieces = ask_difference(question(archive, "zone=c"), count_here, compare_groups)
     assert pieces.found == whole.found
@@ -314,9 +312,6 @@ def test_pieces_hold_everything_once_and_the_order_of_parts_does_not_matter(
 
 
 def test_ship_command_names_the_node_and_says_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from zombiescope.profiler.files import store
-    from zombiescope.profiler.formats.capture_file import encode
-
     capture, _ = node_capture(seeds()[0], 5, 2000, None)
     store.save(os.fsencode(tmp_path / "captures"), b"part", encode(capture))
     words = ["ship", "--to", str(tmp_path / "archive"), "--captures", str(tmp_path / "captures"), "--zone", "z"]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 from tests.profiler.archived import ship_fleet
 from tests.server.running import free_port
 
@@ -37,8 +38,6 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def bucket(endpoint: str) -> str:
-    from pyarrow import fs
-
     store = fs.S3FileSystem(
         endpoint_override=endpoint.removeprefix("http://"), scheme="http", allow_bucket_creation=True
     )
