@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -327,3 +328,41 @@ def test_ship_command_names_the_node_and_says_the_bytes(tmp_path: Path, capsys: 
     assert json.loads(capsys.readouterr().out)["captures"][0]["was_there"] is False
     entry = read_catalogue(place_at(Where(str(tmp_path / "archive"))), Times()).entries[0]
     assert entry.labels == Labels("node-0005", "z", "i-2", capture.about.kernel or "")
+
+
+def test_a_capture_without_a_clock_needs_a_time_and_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dated, _ = node_capture(seeds()[0], 5, 300, None)
+    for name, capture in (("dated", dated), ("undated", replace(dated, about=dated.about._replace(clock=None)))):
+        store.save(os.fsencode(tmp_path / "captures"), name.encode(), encode(capture))
+    words = ["ship", "--to", str(tmp_path / "archive"), "--captures", str(tmp_path / "captures")]
+    assert run(*words, "undated") == 2
+    assert "give --at" in capsys.readouterr().err
+    assert run(*words, "--all") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("shipped 1 capture to ")
+    assert "unknown: cannot ship undated: nobody knows when its samples were taken" in told
+    assert run(*words, "undated", "--at", "2026-01-31T14:02") == 0
+    entries = read_catalogue(place_at(Where(str(tmp_path / "archive"))), Times()).entries
+    assert sorted(each.path[:15] for each in entries) == ["date=2026-01-31", "date=2026-09-21"]
+    long = replace(dated, time=np.linspace(0, 2e5 * 1e9, len(dated)).astype(np.uint64))
+    with pytest.raises(UsageError, match="longer than a day"):
+        ship(place_at(Where(str(tmp_path / "archive"))), long, "x", Labels("n"))
+
+
+def test_ray_that_is_not_installed_is_said(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if find_spec("ray") is not None:
+        pytest.skip("Ray is installed here")
+    assert run("fleet", "top", "--archive", str(archive), "--engine", "ray") == 2
+    assert "ray is not installed" in capsys.readouterr().err
+
+
+def test_pictures_are_written(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("fleet", "diff", "--archive", str(archive), "--where", "zone=c", "--svg", str(tmp_path / "d.svg")) == 0
+    drawn = (tmp_path / "d.svg").read_text(encoding="utf-8")
+    assert "larger share than there" in drawn
+    assert PLANTED in drawn
+    assert run("fleet", "flame", "--archive", str(archive), "--svg", str(tmp_path / "f.svg")) == 0
+    assert "24 nodes" in (tmp_path / "f.svg").read_text(encoding="utf-8")
+    assert capsys.readouterr().out.count("wrote ") == 2

@@ -17,6 +17,7 @@ from typing import Any
 import click
 import pytest
 from tests.build import Cgroup, v2_machine, write_machine
+from tests.profiler.archived import ship_fleet
 from tests.profiler.perf_files import KALLSYMS, small_capture
 from tests.unit.cli.test_history import leak
 from tests.unit.cli.test_top import PICTURE
@@ -38,6 +39,7 @@ from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
 from zombiescope.pipeline.self_check import Places, check_self
 from zombiescope.pipeline.verify import Verified
+from zombiescope.profiler.archive.places import Where, place_at
 
 FILES = {
     "completion": "a script for a shell",
@@ -126,6 +128,15 @@ profile ring --captures {new}
 profile keep --captures {captures}
 profile export --form speedscope --output {new}.json --captures {captures}
 profile serve --captures {captures}
+profile ship latest --captures {captures} --to {archive} --node n --at 2h
+profile ship --all --captures {captures} --to {archive} --node n
+profile fleet top --archive {archive}
+profile fleet flame --archive {archive}
+profile fleet flame --archive {archive} --svg {new}.svg
+profile fleet diff --archive {archive} --where zone=c
+profile fleet diff --archive {archive} --where zone=c --svg {new}.svg
+profile fleet find --archive {archive}
+profile fleet find --archive {archive} --function nothing
 """.strip().splitlines()
 _UNTOUCHED = ("agent", "serve", "top", "help", "profile serve", "fleet serve")
 """They print themselves, or print the help."""
@@ -159,6 +170,8 @@ def leaves(group: click.Group, before: str = "") -> Iterator[str]:
 
 def leaf_of(row: str) -> str:
     words = row.split()
+    if words[:2] == ["profile", "fleet"]:
+        return " ".join(words[:3])
     return " ".join(words[:2]) if words[0] in ("lab", "fleet", "profile") else words[0]
 
 
@@ -188,7 +201,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], st
     (units / "a.service").write_text("[Service]\nExecStart=/bin/true\n")
     (tmp_path / "empty").mkdir()
     places = {name: str(tmp_path / name) for name in ("ok", "sick", "image", "empty", "state", "lost", "new")}
-    places |= {name: str(tmp_path / name) for name in ("history", "documents", "captures")}
+    places |= {name: str(tmp_path / name) for name in ("history", "documents", "captures", "archive")}
     places["perf"] = str(tmp_path / "perf.data")
     monkeypatch.chdir(tmp_path)
     return lambda row: row.format(**places)
@@ -201,6 +214,8 @@ def prepare(leaf: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             deleted(build(folder / f"root of {name}"), folder / name, *steps)
     elif leaf == "history":
         leak(folder / "history", 1.7e9)
+    elif leaf.startswith("profile fleet"):
+        ship_fleet(place_at(Where(str(folder / "archive"))), nodes=4)
     elif leaf.startswith("profile"):
         (folder / "perf.data").write_bytes(small_capture().file())
         (folder / "kallsyms").write_bytes(KALLSYMS)
@@ -297,7 +312,7 @@ def test_the_answer_first_and_what_to_type_last(
         check_typed(last[typed.start() :])
 
 
-@pytest.mark.parametrize("leaf", [*leaves(commands), "lab", "fleet", "profile", "export"])
+@pytest.mark.parametrize("leaf", [*leaves(commands), "lab", "fleet", "profile", "profile fleet", "export"])
 def test_every_help_ends_with_what_to_type(leaf: str) -> None:
     answer = run(f"help {leaf}")
     assert "zombiescope " in answer.text.splitlines()[-1]

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace as replaced
 from importlib.util import find_spec
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import examples, json_option
+from zombiescope.cli.options import examples, json_option, moment_of
 from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.errors import UsageError, absent_part
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 from zombiescope.pipeline.node_labels import labels_here
+from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.files import store
-from zombiescope.profiler.stacks.capture import Capture
+from zombiescope.profiler.stacks.capture import Capture, Clock
 
 endpoint_option = click.option(
     "--endpoint", default="", metavar="URL", help="Of an S3-compatible store that is not Amazon's: https://HOST:PORT."
@@ -33,7 +36,7 @@ def require_package(package: str, what: str) -> None:
     epilog=examples(
         "zombiescope profile ship latest --to /srv/profiles",
         "zombiescope profile ship --all --to s3://bucket/profiles --zone eu-1a",
-        "zombiescope profile ship perf.data --to /srv/profiles --node web-17 --image ami-1",
+        "zombiescope profile ship perf.data --to /srv/profiles --node web-17 --image ami-1 --at 2026-01-31T14:02",
     )
 )
 @click.argument("captures_given", metavar="[CAPTURE]...", nargs=-1)
@@ -45,6 +48,7 @@ def require_package(package: str, what: str) -> None:
     "--image", metavar="NAME", help="What it was installed from; from cloud-init or os-release on the node itself."
 )
 @click.option("--kernel", metavar="RELEASE", help="Its kernel; the capture's own when not given.")
+@click.option("--at", metavar="TIME", help="When it began, if the capture does not say: a date and time, or 2h.")
 @click.option("--replace", is_flag=True, help="Write again what is there, such as after a wrong --zone.")
 @endpoint_option
 @captures_option
@@ -54,6 +58,7 @@ def ship(
     captures_given: tuple[str, ...],
     every: bool,
     target: str,
+    at: str | None,
     replace: bool,
     endpoint: str,
     captures: bytes,
@@ -76,22 +81,36 @@ def ship(
         )
     place = place_at(Where(target, endpoint))
     names = captures_given or [os.fsdecode(each.path) for each in store.entries(captures) if each.about is not None]
-    shipped = []
+    began = None if at is None else moment_of(at, open_host(None).wall_clock())
+    shipped, gaps = [], []
     for name in names:
-        opened = open_capture(captures, name)
-        labels = Labels(*_labels(opened.capture, given))
-        shipped.append(ship_one(place, opened.capture, opened.name, labels, replace=replace))
+        try:
+            opened = open_capture(captures, name)
+            capture = _dated(opened.capture, began)
+            shipped.append(ship_one(place, capture, opened.name, Labels(*_labels(capture, given)), replace=replace))
+        except UsageError as error:
+            if not every:
+                raise
+            gaps.append(Gap("captures", f"{error.what}: {error.why}", error.hint))
     if as_json:
         from zombiescope.profiler.drawing.fleet_documents import render_shipped  # noqa: PLC0415
 
-        return JsonAnswer(render_shipped(place.name, shipped, ()))
+        return JsonAnswer(render_shipped(place.name, shipped, gaps))
     from zombiescope.presenters.layout import Command  # noqa: PLC0415
     from zombiescope.profiler.drawing.fleet import render_shipped_text  # noqa: PLC0415
 
-    parts = render_shipped_text(shipped, place.name)
+    parts = render_shipped_text(shipped, place.name, gaps)
     return TextAnswer(
         [*parts, Command("to see what is hot in it", f"zombiescope profile fleet top {again(target, endpoint)}")]
     )
+
+
+def _dated(capture: Capture, began: float | None) -> Capture:
+    """With the time that was given, where it has none of its own."""
+    about = capture.about
+    if began is None or about.clock is not None or not len(capture):
+        return capture
+    return replaced(capture, about=about._replace(clock=Clock(round(began * 1e9), int(capture.time[0]))))
 
 
 def again(target: str, endpoint: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive's three tables, version 1, and a capture put into them. docs/reference/archive.md says the same for people.
+"""The archive's three tables, version 1, and a capture put into them. docs/reference/archive.md describes them.
 
 `captures` one row a capture, written last: without it the other two do not count. `stacks` its call tree. `samples`.
 """
@@ -28,6 +28,7 @@ TABLES = ("stacks", "samples", "captures")
 """In the order in which they are written."""
 NAME = re.compile(r"(?P<table>[a-z]+)/date=(?P<date>\d{4}-\d\d-\d\d)/(?P<name>[A-Za-z0-9._-]{1,200})\.parquet")
 LABELS = ("node", "zone", "image", "kernel")
+_MOST_SECONDS = 86400
 _ROWS_OF_A_GROUP = 1 << 20
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -60,7 +61,9 @@ def named(capture: Capture, labels: Labels) -> tuple[str, str]:
     clock = capture.about.clock
     if clock is None or not capture.about.has_time or not len(capture):
         why = "it holds no sample" if not len(capture) else "nobody knows when its samples were taken"
-        raise UsageError("cannot archive this capture", why, "record it with zombiescope profile record")
+        raise UsageError("cannot archive this capture", why, "give --at, or record it with zombiescope profile record")
+    if capture.seconds > _MOST_SECONDS:
+        raise UsageError("cannot archive this capture", "it is longer than a day", "record in segments")
     digest = hashlib.sha256(labels.node.encode("utf-8", "surrogatepass"))
     for column in (capture.time, capture.cpu, capture.tid, capture.node):
         digest.update(np.ascontiguousarray(column).data)

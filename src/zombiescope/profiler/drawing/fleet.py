@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, quiet
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import Column, Fitting, duration, size
@@ -158,14 +159,14 @@ def _held(moment: Moment) -> str:
     return f"took up to {100 * moment.share:.0f} % of core {moment.core} for {length}"
 
 
-def render_shipped_text(shipped: Sequence[Shipped], place: str) -> list[RenderableType]:
+def render_shipped_text(shipped: Sequence[Shipped], place: str, gaps: Sequence[Gap]) -> list[RenderableType]:
     """What was written, and what that is per sample."""
     new = [each for each in shipped if each.bytes_written is not None]
     there = len(shipped) - len(new)
     again = f"{counted(there, 'capture')} {'was' if there == 1 else 'were'} there already" if there else ""
     if not new:
-        return [Text(f"nothing to ship to {place}: {again or 'no capture'}", style="bold")]
+        return [Text(f"nothing to ship to {place}: {again or 'no capture'}", style="bold"), *render_gaps(gaps)]
     written, samples = sum(each.bytes_written or 0 for each in new), sum(each.samples for each in new)
     answer = f"shipped {counted(len(new), 'capture')} to {place}: {counted(samples, 'sample')}, {size(written)}"
     parts = [Text(f"{answer} ({written / max(1, samples):.2f} bytes per sample)", style="bold")]
-    return [*parts, *([Text(again)] if again else [])]
+    return [*parts, *([Text(again)] if again else []), *render_gaps(gaps)]
