@@ -21,6 +21,7 @@ from zombiescope.profiler.stacks.searching import matches
 
 _AT_ONCE = 16
 _MOST_ROWS = 1 << 28
+_MOST_BYTES = 1 << 20
 _LONGEST = 300
 _BETWEEN = re.compile(rf"\s+(?=(?:{'|'.join(LABELS)})=)")
 """Terms are parted by blanks; a value may hold some."""
@@ -111,7 +112,11 @@ def _entry(place: Place, name: str) -> Entry | None:
     match = NAME.fullmatch(name)
     assert match is not None
     try:
-        file = pq.ParquetFile(place.open(name))
+        content = place.open(name).read(_MOST_BYTES)
+    except FileNotFoundError:
+        return None
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
         if file.metadata.num_rows != 1:
             return None
         row: dict[str, Any] = file.read(
@@ -131,7 +136,7 @@ def _entry(place: Place, name: str) -> Entry | None:
         kept = f"date={match['date']}/{match['name']}.parquet"
         fits = rate is not None and 0 < float(rate) < 1e6
         return Entry(kept, quiet(str(row["title"])[:_LONGEST]), labels, *times, samples, float(rate) if fits else None)
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError):
+    except (OSError, pa.ArrowException, KeyError, AttributeError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -85,7 +85,7 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
     counted: list[tuple[int, Counted]] = []
     slots: list[Slot] = []
     held, unread = 0, list[str]()
-    connection = _connect()
+    connection, failure = _connect()
     for entry, side in piece.entries:
         try:
             branches = _branches(place, entry)
@@ -101,17 +101,18 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
                     )
                 if samples and asked.wanted & BOXES:
                     merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
-        except (OSError, pa.ArrowException, KeyError, ValueError, BrokenCapture):
+        except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, failure):
             unread.append(entry.path)
     connection.close()
     kept = sorted(slots, key=lambda slot: (-(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core))
     return Part(tuple(counted), merged, tuple(kept[:_MOST_MOMENTS]), held, tuple(unread))
 
 
-def _connect() -> Any:
+def _connect() -> tuple[Any, type[Exception]]:
+    """With what it raises, also for a file that is damaged."""
     import duckdb  # noqa: PLC0415 (an extra)
 
-    return duckdb.connect(
+    connection = duckdb.connect(
         config={
             "memory_limit": MEMORY,
             "threads": 1,
@@ -120,13 +121,16 @@ def _connect() -> Any:
             "autoload_known_extensions": False,
         }
     )
+    return connection, duckdb.Error
 
 
 def _branches(place: Place, entry: Entry) -> Branches:
     file = pq.ParquetFile(place.open(f"stacks/{entry.path}"), read_dictionary=["function", "file"])
     if file.metadata.num_rows > _MOST_STACKS:
         raise BrokenCapture("it has more stacks than a capture can have")
-    table = file.read(columns=["size", "function", "file"], use_threads=False).unify_dictionaries()
+    table = file.read(columns=["size", "function", "file"], use_threads=False)
+    table.validate(full=True)  # numbers of names that are not there are read without a word
+    table = table.unify_dictionaries()
     size = table["size"].to_numpy().astype(np.int64)
     texts = [_texts(table[name].combine_chunks()) for name in ("function", "file")]
     (function, names), (folder, files) = texts
