@@ -15,6 +15,7 @@ from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import (
     capture_argument,
     filter_options,
+    least_option,
     named_range,
     range_flags,
     range_options,
@@ -147,14 +148,7 @@ def _column_seconds(seconds: float) -> float:
 @capture_argument
 @range_options
 @filter_options
-@click.option(
-    "--least",
-    type=click.FloatRange(0, 100),
-    default=1.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Leave out what is below, in the terminal.",
-)
+@least_option
 @svg_option
 @captures_option
 @json_option

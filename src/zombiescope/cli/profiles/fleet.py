@@ -11,9 +11,16 @@ import click
 
 from zombiescope.analysis.between_nodes import compare_groups, median_range
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import Listed, examples, json_option, moment_of
+from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of
 from zombiescope.cli.profiles.asking import svg_option
-from zombiescope.cli.profiles.options import write_pieces
+from zombiescope.cli.profiles.options import (
+    core_option,
+    least_option,
+    others_options,
+    side_of,
+    with_options,
+    write_pieces,
+)
 from zombiescope.cli.profiles.shipping import again, endpoint_option, require_package
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown_text
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from zombiescope.profiler.archive.asking import Question
     from zombiescope.profiler.archive.engines import Engine
 
-Decorated = Callable[..., Any]
 _EVERY = "all nodes"
 _OTHERS = "all other nodes"
 
@@ -42,14 +48,8 @@ def _options(*, compared: bool) -> Callable[[Decorated], Decorated]:
         *((against,) if compared else ()),
         click.option("--since", metavar="TIME", help="Only samples from then on: a date and time, or 2h."),
         click.option("--until", metavar="TIME", help="Only samples before."),
-        click.option(
-            "--core", "cores", type=click.IntRange(0, 65_534), multiple=True, help="Only this core; repeatable."
-        ),
-        click.option("--cgroup", "cgroups", multiple=True, metavar="GLOB", help="Only this cgroup."),
-        click.option("--event", "events", multiple=True, metavar="GLOB", help="Only samples of this event."),
-        click.option("--kernel", "in_kernel", is_flag=True, help="Only samples taken in the kernel."),
-        click.option("--user", "in_user", is_flag=True, help="Only samples taken in user code."),
-        click.option("--idle", "with_idle", is_flag=True, help="Count idle cores too."),
+        core_option,
+        *others_options,
         click.option(
             "--engine",
             type=click.Choice(("duckdb", "ray")),
@@ -62,13 +62,7 @@ def _options(*, compared: bool) -> Callable[[Decorated], Decorated]:
         ),
         endpoint_option,
     )
-
-    def decorate(command: Decorated) -> Decorated:
-        for option in reversed(given):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: with_options(command, given)
 
 
 most_option = click.option(
@@ -100,8 +94,6 @@ def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
     from zombiescope.profiler.archive.engines import count_here, ray_engine  # noqa: PLC0415
     from zombiescope.profiler.archive.places import Where  # noqa: PLC0415
 
-    if given["in_kernel"] and given["in_user"]:
-        raise UsageError("cannot look at the kernel alone and at user code alone", "no sample is both", "give one")
     now = open_host(None).wall_clock()
     since, until = (moment_of(given[name], now, f"--{name}") if given[name] else None for name in ("since", "until"))
     if since is not None and until is not None and until <= since:
@@ -115,7 +107,7 @@ def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
         tuple(given["cores"]),
         tuple(given["cgroups"]),
         tuple(given["events"]),
-        "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both",
+        side_of(given),
         given["with_idle"],
     )
     terms = [read_terms(given.get(name, ()), f"--{name}") for name in ("where", "against")]
@@ -171,14 +163,7 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
     )
 )
 @_options(compared=False)
-@click.option(
-    "--least",
-    type=click.FloatRange(0, 100),
-    default=1.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Leave out what is below.",
-)
+@least_option
 @svg_option
 @json_option
 def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -28,24 +28,47 @@ perf_names_option = click.option(
 )
 
 
-def filter_options(command: Command) -> Command:
-    for option in reversed(
-        (
-            click.option(
-                "--core", "cores", type=click.IntRange(0, 65_534), multiple=True, help="Only this core; repeatable."
-            ),
-            click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
-            click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
-            click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
-            click.option("--cgroup", "cgroups", multiple=True, metavar="GLOB", help="Only this cgroup."),
-            click.option("--event", "events", multiple=True, metavar="GLOB", help="Only samples of this event."),
-            click.option("--kernel", "in_kernel", is_flag=True, help="Only samples taken in the kernel."),
-            click.option("--user", "in_user", is_flag=True, help="Only samples taken in user code."),
-            click.option("--idle", "with_idle", is_flag=True, help="Count idle cores too."),
-        )
-    ):
+core_option = click.option(
+    "--core", "cores", type=click.IntRange(0, 65_534), multiple=True, help="Only this core; repeatable."
+)
+others_options = (
+    click.option("--cgroup", "cgroups", multiple=True, metavar="GLOB", help="Only this cgroup."),
+    click.option("--event", "events", multiple=True, metavar="GLOB", help="Only samples of this event."),
+    click.option("--kernel", "in_kernel", is_flag=True, help="Only samples taken in the kernel."),
+    click.option("--user", "in_user", is_flag=True, help="Only samples taken in user code."),
+    click.option("--idle", "with_idle", is_flag=True, help="Count idle cores too."),
+)
+least_option = click.option(
+    "--least",
+    type=click.FloatRange(0, 100),
+    default=1.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Leave out what is below, in the terminal.",
+)
+
+
+def with_options(command: Command, options: Sequence[Command]) -> Command:
+    """In the order in which the help shows them."""
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def filter_options(command: Command) -> Command:
+    threads = (
+        click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
+        click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
+        click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
+    )
+    return with_options(command, (core_option, *threads, *others_options))
+
+
+def side_of(given: dict[str, Any]) -> str:
+    """Samples of which mode are wanted."""
+    if given["in_kernel"] and given["in_user"]:
+        raise UsageError("cannot look at the kernel alone and at user code alone", "no sample is both", "give one")
+    return "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both"
 
 
 def range_options(command: Command) -> Command:
@@ -63,8 +86,6 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         raise UsageError(
             f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"
         )
-    if given["in_kernel"] and given["in_user"]:
-        raise UsageError("cannot look at the kernel alone and at user code alone", "no sample is both", "give one")
     return Selection(
         begin,
         end,
@@ -74,7 +95,7 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         tuple(given["tids"]),
         tuple(given["cgroups"]),
         tuple(given["events"]),
-        "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both",
+        side_of(given),
         given["with_idle"],
     )
 

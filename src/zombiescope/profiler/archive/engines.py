@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from zombiescope.errors import ObservationError, absent_part
+from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import quiet
 from zombiescope.profiler.archive.catalogue import Groups
 from zombiescope.profiler.archive.counting import Asked, Part, Piece, count_piece
@@ -56,8 +56,10 @@ def ray_engine(address: str) -> Engine:
     try:
         import ray  # noqa: PLC0415 (not of this package: whoever has a cluster has it)
     except ImportError as error:
-        raise absent_part(
-            "cannot ask a Ray cluster", "ray", "archive", "ask with --engine duckdb, or on a machine of the cluster"
+        raise UsageError(
+            "cannot ask a Ray cluster",
+            "ray is not installed",
+            "pip install ray as the cluster has it, or --engine duckdb",
         ) from error
 
     def count(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
