@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ _ROWS_AT_ONCE = 1 << 18
 _MOST_STACKS = 1 << 26
 _MOST_MOMENTS = 400
 FUNCTIONS, BOXES, MOMENTS = 1, 2, 4
+_kept = threading.local()
+"""A connection takes longer to open than a capture to count."""
 
 
 class Asked(NamedTuple):
@@ -103,16 +106,17 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
                     merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
         except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, failure):
             unread.append(entry.path)
-    connection.close()
     kept = sorted(slots, key=lambda slot: (-(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core))
     return Part(tuple(counted), merged, tuple(kept[:_MOST_MOMENTS]), held, tuple(unread))
 
 
 def _connect() -> tuple[Any, type[Exception]]:
-    """With what it raises, also for a file that is damaged."""
+    """Of this thread, with what it raises, also for a file that is damaged."""
     import duckdb  # noqa: PLC0415 (an extra)
 
-    connection = duckdb.connect(
+    if (kept := getattr(_kept, "connection", None)) is not None:
+        return kept, duckdb.Error
+    _kept.connection = duckdb.connect(
         config={
             "memory_limit": MEMORY,
             "threads": 1,
@@ -121,7 +125,7 @@ def _connect() -> tuple[Any, type[Exception]]:
             "autoload_known_extensions": False,
         }
     )
-    return connection, duckdb.Error
+    return _kept.connection, duckdb.Error
 
 
 def _branches(place: Place, entry: Entry) -> Branches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +100,7 @@ class Merged:
         return FlameGraph(*found, columns[5] if compared else None, whole), [self.keys[each] for each in hashes]
 
 
+@lru_cache(1 << 16)
 def _hashed(key: Key) -> int:
     text = f"{key[0]}\0{key[1]}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
