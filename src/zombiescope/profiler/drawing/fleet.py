@@ -84,7 +84,7 @@ def render_top_text(found: Top, title: str, by: str, most: int, spread: Range) -
     notes = [Text(f"means over {_of(group)}; every node counts the same. The range is that of the median over nodes")]
     if spread([0.0] * len(shares.nodes)) is None:
         notes.append(
-            Text(f"unknown: the range, for {counted(len(shares.nodes), 'node')} tell too little", style="yellow")
+            Text(f"unknown: the range ({counted(len(shares.nodes), 'node')}: too few for one)", style="yellow")
         )
     return [Text(f"{title}: {answer}", style="bold"), Fitting(_TOP, rows, about=4), *notes, *render_gaps(gaps)]
 
