@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,8 @@ def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
     since, until = (moment_of(given[name], now, f"--{name}") if given[name] else None for name in ("since", "until"))
     if since is not None and until is not None and until <= since:
         raise UsageError("cannot look at that time", "it ends before it begins", "give --since below --until")
-    where = Where(given["archive"], given["endpoint"])
+    is_folder = "://" not in given["archive"]  # a task elsewhere stands in another folder
+    where = Where(os.path.abspath(given["archive"]) if is_folder else given["archive"], given["endpoint"])
     filters = Asked(
         where,
         0,
