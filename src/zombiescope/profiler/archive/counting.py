@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from zombiescope.profiler.archive.catalogue import Entry
 from zombiescope.profiler.archive.places import Place, Where, place_at
 from zombiescope.profiler.stacks.across_nodes import Counted, Merged
-from zombiescope.profiler.stacks.arrays import I64, Flags
+from zombiescope.profiler.stacks.arrays import I64, Flags, used_numbers
 from zombiescope.profiler.stacks.branches import Branches, boxes, called_again, checked, functions, holding, merged_keys
 from zombiescope.profiler.stacks.call_tree import CallTree
 from zombiescope.profiler.stacks.capture import BrokenCapture
@@ -28,6 +28,8 @@ _FINER = 4
 _ROWS_AT_ONCE = 1 << 18
 _MOST_STACKS = 1 << 26
 _MOST_MOMENTS = 400
+_MOST_PAIRS = 1 << 22
+"""Of functions and files: counted where they are so few, else sorted."""
 FUNCTIONS, BOXES, MOMENTS = 1, 2, 4
 _kept = threading.local()
 """A connection takes longer to open than a capture to count."""
@@ -138,7 +140,8 @@ def _branches(place: Place, entry: Entry) -> Branches:
     size = table["size"].to_numpy().astype(np.int64)
     texts = [_texts(table[name].combine_chunks()) for name in ("function", "file")]
     (function, names), (folder, files) = texts
-    pairs, place_of = np.unique(function * max(1, len(files)) + folder, return_inverse=True)
+    numbers, limit = function * max(1, len(files)) + folder, len(names) * len(files)
+    pairs, place_of = used_numbers(numbers, limit) if limit <= _MOST_PAIRS else np.unique(numbers, return_inverse=True)
     first, second = np.divmod(pairs, max(1, len(files)))
     keys, number = merged_keys([names[each] for each in first.tolist()], [files[each] for each in second.tolist()])
     numbered = number[place_of]

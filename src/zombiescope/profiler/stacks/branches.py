@@ -60,7 +60,8 @@ def parents_of(shape: Shape) -> I64:
 def called_again(tree: CallTree) -> Flags:
     """Whether the same frame stands above a node: an earlier node of that frame ends behind it."""
     count = len(tree.frame)
-    order = np.argsort(tree.frame, kind="stable").astype(np.int64)
+    few = count and int(tree.frame.max()) < 1 << 16
+    order = np.argsort(tree.frame.astype(np.uint16) if few else tree.frame, kind="stable").astype(np.int64)
     frames = tree.frame[order]
     begins = np.append(True, frames[1:] != frames[:-1]) if count else np.zeros(0, bool)
     group = np.cumsum(begins.astype(np.int64)) * (count + 1)
