@@ -22,7 +22,7 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.between_nodes import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, joined
+from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, joined
 from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
 from zombiescope.profiler.archive.engines import count_here, cut
@@ -31,6 +31,8 @@ from zombiescope.profiler.archive.schema import MARKER, TABLES, Labels, pack
 from zombiescope.profiler.archive.shipping import ship
 from zombiescope.profiler.files import store
 from zombiescope.profiler.formats.capture_file import encode
+from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE, Merged
+from zombiescope.profiler.stacks.branches import Boxes
 from zombiescope.profiler.stacks.capture import Selection
 from zombiescope.profiler.stacks.flame_graph import flame_graph, shape_of
 
@@ -390,3 +392,28 @@ def test_mutated_files_give_an_answer_or_a_reason(
         words = dice.choice((["top"], ["flame"], ["find", "--function", "do_*"], ["diff", "--where", "node=node-0000"]))
         assert run("fleet", *words, "--archive", str(tmp_path)) in (0, 3)
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_own_time_is_told_where_what_it_calls_hides_it() -> None:
+    """`outer` itself takes more here; what it calls takes anything from little to much on every node."""
+    dice = np.random.default_rng(8)
+    merged, rows = Merged(), list[tuple[str, int, int]]()
+    keys = (("all", ""), ("outer", "[kernel]"), ("inner", "[kernel]"), ("rest", "[kernel]"))
+    for number in range(40):
+        here, inner = number < 20, int(dice.integers(500, 6000))
+        rows.append(("here" if here else "there", (500 if here else 200) + int(dice.integers(0, 50)), inner))
+        boxes = Boxes(
+            np.array([0, 0, 1, 0]),
+            (np.array([0]), np.array([1, 3]), np.array([2])),
+            np.arange(4),
+            np.array([10_000, rows[-1][1] + inner, inner, 10_000 - rows[-1][1] - inner]),
+            np.array([0, rows[-1][1], inner, 10_000 - rows[-1][1] - inner]),
+        )
+        merged.add(keys, boxes, WHERE if here else AGAINST)
+    shares = [[(own + inner) / 10_000, own / 10_000] for _, own, inner in rows]
+    columns = [([each[column] for each in shares[:20]], [each[column] for each in shares[20:]]) for column in (0, 1)]
+    whole, own = compare_groups(columns, 20, 20).shifts
+    assert not whole.is_found
+    assert own.is_found
+    told = changes({}, {keys[1]: own}, merged)
+    assert [(each.key, each.is_own, each.passed_to) for each in told] == [(keys[1], True, None)]

@@ -25,7 +25,17 @@ from zombiescope.profiler.archive.engines import Engine, cut
 from zombiescope.profiler.archive.places import Where, place_at
 from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE, Counted, Merged, nesting, of_nodes, passed_on
 from zombiescope.profiler.stacks.flame_graph import NARROWEST, Key
-from zombiescope.profiler.stacks.fleet_answers import Changed, Difference, Flame, Group, Judge, Moment, Moments, Top
+from zombiescope.profiler.stacks.fleet_answers import (
+    Changed,
+    Difference,
+    Flame,
+    Group,
+    Judge,
+    Moment,
+    Moments,
+    Shift,
+    Top,
+)
 
 LEAST_MEAN = 0.0005
 """Functions below this share of the time of all nodes are not compared."""
@@ -63,24 +73,30 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
     both = of_nodes((each._replace(node=f"{side} {each.node}") for side, each in counted), LEAST_MEAN)
     mine = [row for row, node in enumerate(both.nodes) if node.startswith(f"{WHERE} ")]
     others = [row for row, node in enumerate(both.nodes) if node.startswith(f"{AGAINST} ")]
-    columns = both.total.T.tolist()
+    spent = [
+        each
+        for each, mean in enumerate(both.own.mean(axis=0).tolist() if len(both.nodes) else [])
+        if mean >= LEAST_MEAN
+    ]
+    columns = [*both.total.T.tolist(), *both.own[:, spent].T.tolist()]
     judged = judge(
         [([column[row] for row in mine], [column[row] for row in others]) for column in columns], len(mine), len(others)
     )
-    found = {key: shift for key, shift in zip(both.keys, judged.shifts, strict=False) if shift.is_found}
-    nested = nesting(merged, tuple(found))
-    changed = [Changed(key, found[key], nested.callers.get(key, ()), passed_on(nested, key, found)) for key in found]
-    own = sorted((each for each in changed if each.passed_to is None), key=_by_rise)
-    passing = sorted((each for each in changed if each.passed_to is not None), key=_by_rise)
-    largest = (
-        [] if own else [Changed(key, shift, (), None) for key, shift in zip(both.keys, judged.shifts, strict=False)]
+    whole, own = judged.shifts[: len(both.keys)], judged.shifts[len(both.keys) :]
+    changed = changes(
+        {key: shift for key, shift in zip(both.keys, whole, strict=False) if shift.is_found},
+        {both.keys[each]: shift for each, shift in zip(spent, own, strict=False) if shift.is_found},
+        merged,
     )
+    found = sorted((each for each in changed if each.passed_to is None), key=_by_rise)
+    passing = sorted((each for each in changed if each.passed_to is not None), key=_by_rise)
+    largest = [] if found else [Changed(key, shift, (), None) for key, shift in zip(both.keys, whole, strict=False)]
     graph, frames = merged.graph(NARROWEST, compared=True)
     return Difference(
         _group(groups.where, counted, WHERE),
         _group(groups.against, counted, AGAINST),
         len(both.keys),
-        tuple(own),
+        tuple(found),
         tuple(passing),
         tuple(sorted(largest, key=lambda each: (-abs(each.shift.mean - each.shift.other), each.key))[:10]),
         judged.too_few,
@@ -89,6 +105,18 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
         frames,
         (*catalogue.gaps, *gaps),
     )
+
+
+def changes(whole: dict[Key, Shift], own: dict[Key, Shift], merged: Merged) -> list[Changed]:
+    """What differs with all that it calls, or itself. One whose own time differs is told so where the whole does not show it, or
+    only passes on what a function below it does."""
+    nested = nesting(merged, tuple({**whole, **own}))
+    found = [
+        Changed(key, shift, nested.callers.get(key, ()), passed_on(nested, key, whole)) for key, shift in whole.items()
+    ]
+    told = {each.key for each in found if each.passed_to is None}
+    alone = [Changed(key, shift, nested.callers.get(key, ()), None, is_own=True) for key, shift in own.items()]
+    return [*found, *(each for each in alone if each.key not in told)]
 
 
 def _by_rise(changed: Changed) -> tuple[float, Key]:

@@ -107,7 +107,7 @@ def render_fleet_difference_text(found: Difference, here: str, there: str, most:
     first = found.found[0]
     word = "more" if first.shift.mean > first.shift.other else "less"
     answer = (
-        f"{named(first.key)} takes {word} of the time on nodes with {here} than on {there}: {_percent(first.shift.mean)} "
+        f"{_told(first)} takes {word} of the time on nodes with {here} than on {there}: {_percent(first.shift.mean)} "
         f"against {_percent(first.shift.other)}"
     )
     parts = [Text(answer, style="bold"), _table(found.found[:most])]
@@ -126,6 +126,10 @@ def render_fleet_difference_text(found: Difference, here: str, there: str, most:
     return [*parts, told, *render_gaps(found.gaps)]
 
 
+def _told(changed: Changed) -> str:
+    return f"{named(changed.key)} itself" if changed.is_own else named(changed.key)
+
+
 def _table(changed: Sequence[Changed]) -> Fitting:
     rows: list[list[str | Text]] = []
     for each in changed:
@@ -133,7 +137,7 @@ def _table(changed: Sequence[Changed]) -> Fitting:
         spread = f"{_points(each.shift.low)} to {_points(each.shift.high)}"
         points = Text(_points(rise), style="red" if rise > 0 else "blue")
         callers = Text(quiet(" < ".join(each.callers)), style="dim")
-        rows.append([_percent(each.shift.mean), _percent(each.shift.other), points, spread, named(each.key), callers])
+        rows.append([_percent(each.shift.mean), _percent(each.shift.other), points, spread, _told(each), callers])
     return Fitting(_CHANGED, rows, about=4)
 
 

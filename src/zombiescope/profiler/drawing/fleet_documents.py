@@ -78,6 +78,7 @@ def _changed(changed: Changed) -> Json:
     figures = {"here": shift.mean, "there": shift.other, "low": shift.low, "high": shift.high}
     return {
         **_key(changed.key),
+        "time": "self" if changed.is_own else "total",
         **{name: round(value, 6) for name, value in figures.items()},
         "p": float(f"{shift.p_value:.4g}"),
         "q": float(f"{shift.q_value:.4g}"),

@@ -65,6 +65,8 @@ class Changed(NamedTuple):
     callers: tuple[str, ...]
     passed_to: Key | None
     """The function below it that has most of the change."""
+    is_own: bool = False
+    """Of the time that it takes itself, not with what it calls."""
 
 
 class Difference(NamedTuple):
