@@ -287,6 +287,15 @@ def test_a_capture_of_no_known_time_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_zone_that_is_not_there_is_said_with_those_that_are(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fleet", "diff", "--archive", str(archive), "--where", "zone=c", "--against", "zone=x") == 2
+    told = capsys.readouterr().err
+    assert "cannot find zone=x" in told
+    assert "by zone there are: a, b, c, d" in told
+
+
 @pytest.mark.parametrize("text", ["zone", "=c", "planet=earth", "zone="])
 def test_terms_that_say_nothing_are_refused(archive: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fleet", "top", "--archive", str(archive), "--where", text) == 2
@@ -390,7 +399,7 @@ def test_mutated_files_give_an_answer_or_a_reason(
             del changed[(at := dice.randrange(len(changed))) : at + 30]
         file.write_bytes(changed)
         words = dice.choice((["top"], ["flame"], ["find", "--function", "do_*"], ["diff", "--where", "node=node-0000"]))
-        assert run("fleet", *words, "--archive", str(tmp_path)) in (0, 3)
+        assert run("fleet", *words, "--archive", str(tmp_path)) in (0, 2, 3)
     assert "Traceback" not in capsys.readouterr().err
 
 

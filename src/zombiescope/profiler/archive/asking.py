@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown_text
 from zombiescope.profiler.archive.catalogue import (
     Catalogue,
     Entry,
@@ -18,6 +20,7 @@ from zombiescope.profiler.archive.catalogue import (
     Times,
     bounds_of,
     grouped,
+    is_one,
     read_catalogue,
 )
 from zombiescope.profiler.archive.counting import BOXES, FUNCTIONS, MOMENTS, Asked, Part, Slot
@@ -42,6 +45,7 @@ LEAST_MEAN = 0.0005
 _HELD = 0.5
 """A moment goes on while the core is at it for this much of its height."""
 _MOST_MOMENTS = 200
+_MOST_NAMED = 8
 
 
 class Question(NamedTuple):
@@ -162,7 +166,21 @@ def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
 
 def _groups(question: Question) -> tuple[Groups, Catalogue]:
     catalogue = read_catalogue(place_at(question.place), question.times)
+    for terms in (question.where, question.against):
+        if terms and catalogue.entries and not any(is_one(each.labels, terms) for each in catalogue.entries):
+            raise _nobody(terms, catalogue.entries)
     return grouped(catalogue.entries, question.where, question.against), catalogue
+
+
+def _nobody(terms: Terms, entries: Sequence[Entry]) -> UsageError:
+    """With the values that there are: a misspelt zone is found at once."""
+    asked = " ".join(f"{label}={','.join(values)}" for label, values in terms)
+    label = terms[0][0]
+    there = sorted({getattr(each.labels, label) for each in entries})
+    some = ", ".join(each or "(not said)" for each in there[:_MOST_NAMED])
+    more = f" and {len(there) - _MOST_NAMED:,} more" if len(there) > _MOST_NAMED else ""
+    why = "the archive has no capture of such a node at that time"
+    return UsageError(f"cannot find {shown_text(asked)}", why, f"by {label} there are: {some}{more}")
 
 
 def _asked(question: Question, wanted: int) -> Asked:
