@@ -4,7 +4,6 @@ what is made of them is the same."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,8 @@ from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE
 
 SAMPLES_OF_A_PIECE = 1_000_000
 _MOST_HERE = 4
+_ERRORS = 40
+"""A level of `logging`, which nothing else here needs."""
 _AHEAD = 4
 """Tasks per processor of a cluster that wait or have answered and were not taken."""
 Engine = Callable[[Asked, Sequence[Piece]], Iterator[Part]]
@@ -68,7 +69,7 @@ def ray_engine(address: str) -> Engine:
         # The package goes along, so that every machine counts by the same program.
         surroundings = {"py_modules": [zombiescope]}
         try:
-            ray.init(address=address, runtime_env=surroundings, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=address, runtime_env=surroundings, log_to_driver=False, logging_level=_ERRORS)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise ObservationError(
                 f"cannot reach a Ray cluster at {address}",
