@@ -5,6 +5,7 @@ what is made of them is the same."""
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -18,6 +19,7 @@ from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE
 
 SAMPLES_OF_A_PIECE = 1_000_000
 _MOST_HERE = 4
+_SECONDS_TO_CONNECT = 10
 _ERRORS = 40
 """A level of `logging`, which nothing else here needs."""
 _AHEAD = 4
@@ -69,8 +71,9 @@ def ray_engine(address: str) -> Engine:
         # The package goes along, so that every machine counts by the same program.
         surroundings = {"py_modules": [zombiescope]}
         try:
+            _knock(address)
             ray.init(address=address, runtime_env=surroundings, log_to_driver=False, logging_level=_ERRORS)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OverflowError, OSError) as error:
             raise ObservationError(
                 f"cannot reach a Ray cluster at {address}",
                 quiet(str(error).splitlines()[0][:200]),
@@ -82,6 +85,13 @@ def ray_engine(address: str) -> Engine:
             ray.shutdown()
 
     return count
+
+
+def _knock(address: str) -> None:
+    """Ray itself waits for minutes where nobody listens."""
+    host, mark, port = address.removeprefix("ray://").rpartition(":")
+    if mark and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
 
 
 def _ordered(ray: Any, asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
