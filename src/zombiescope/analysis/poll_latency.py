@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zombiescope.facts.poll_latency import BUCKETS, Buckets, LongTimes, PollCore, PollLook, ThreadRuns
+from zombiescope.facts.softirq import BUCKETS, Buckets, LongTimes, PollCore, PollLook, ThreadRuns
 
 SHORT_BUCKETS = 15
 """Buckets below this hold less than 2^14 us: what stands for longer is seen by the clock."""

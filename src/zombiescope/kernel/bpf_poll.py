@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from zombiescope.facts.poll_latency import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
+from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
 from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, parse_blob
 from zombiescope.kernel.bpf_walk import packaged
 from zombiescope.kernel.btf import Btf, BtfError

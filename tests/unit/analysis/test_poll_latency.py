@@ -16,7 +16,7 @@ from zombiescope.analysis.poll_latency import (
     spread,
     worst_core,
 )
-from zombiescope.facts.poll_latency import BUCKETS, LongTimes, PollCore, PollLook
+from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook
 
 NONE = (0,) * BUCKETS
 POWERS = (14, 17, 20)

@@ -12,8 +12,7 @@ from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import Reading
-from zombiescope.facts.poll_latency import PollCore, PollLook, ThreadRuns
-from zombiescope.facts.softirq import SoftirqSeen
+from zombiescope.facts.softirq import PollCore, PollLook, SoftirqSeen, ThreadRuns
 from zombiescope.watching import polls
 from zombiescope.watching.polls import PollsTeller, PollsWatch
 

@@ -9,8 +9,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.poll_latency import PollTail
-from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, PollTail, SoftirqSeen, Times
 
 ID = "starved-softirq"
 TITLE = "Softirqs were starved of their core"

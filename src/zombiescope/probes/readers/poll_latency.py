@@ -10,7 +10,7 @@ import select
 from typing import Protocol
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.poll_latency import PollLook
+from zombiescope.facts.softirq import PollLook
 from zombiescope.host.access import Host
 from zombiescope.host.short_lived import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
