@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from zombiescope.analysis.recurrence import cron_runs_per_day, timer_runs_per_day
-from zombiescope.facts.workloads import Starter, Workload
+from zombiescope.facts.units import Starter, Workload
 
 _DAY = 86400.0
 _DOCKER_SECONDS, _KUBELET_SECONDS = 60.0, 300.0

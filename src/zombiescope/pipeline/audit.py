@@ -19,8 +19,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.units import Services, UnitFiles
-from zombiescope.facts.workloads import Declared
+from zombiescope.facts.units import Declared, Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.files import REFUSALS_KEPT, Files

@@ -15,8 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
-from zombiescope.facts.units import LiveUnit
-from zombiescope.facts.workloads import Running
+from zombiescope.facts.units import LiveUnit, Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
