@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.container_loops import ended_words
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen

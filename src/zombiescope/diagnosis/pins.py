@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import share_said
 from zombiescope.facts.remains import Remains
 

@@ -7,10 +7,10 @@ import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import zombies_said
 
 
