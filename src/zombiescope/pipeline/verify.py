@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.comparing import ShareChange, share_change
+from zombiescope.analysis.comparing import Row, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
 from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
@@ -20,7 +20,6 @@ from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, H
 from zombiescope.facts.names import unshown
 from zombiescope.facts.node import Identity
 from zombiescope.facts.pressure import Vitals, vitals_of
-from zombiescope.facts.recovery import Row
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.job_events import read_jobs, read_query
