@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 from tests.unit.machines.shape import check_shape, drawn
 
+from zombiescope.analysis import comparing
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.execution.journal import restore_line, undo_line, verify_line
-from zombiescope.facts import comparing
 from zombiescope.facts.node import Identity
 from zombiescope.facts.pressure import Vitals
 from zombiescope.pipeline.verify import Verified
