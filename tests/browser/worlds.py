@@ -33,8 +33,8 @@ from tests.scenarios.facts import (
 )
 
 from zombiescope.analysis.autopsy import derive_autopsy
-from zombiescope.analysis.census import Population
 from zombiescope.analysis.remains import derive_remains
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource, Hierarchy, LiveTree

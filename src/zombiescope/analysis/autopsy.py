@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
 from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
+from zombiescope.analysis.scan import Population
 from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD

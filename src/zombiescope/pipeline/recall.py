@@ -8,7 +8,6 @@ import os
 import stat
 from typing import NamedTuple
 
-from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.recall import (
     ALL,
@@ -20,7 +19,7 @@ from zombiescope.analysis.recall import (
     moment_at,
     onset_over,
 )
-from zombiescope.analysis.reclaim_pass import ReclaimPass
+from zombiescope.analysis.scan import ReclaimPass, memory_mark
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap

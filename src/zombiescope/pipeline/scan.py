@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass, derive_reclaim_pass
-from zombiescope.analysis.scan import derive_scan
+from zombiescope.analysis.scan import NOT_WATCHED, ReclaimPass, derive_reclaim_pass, derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds

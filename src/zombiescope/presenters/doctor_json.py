@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
-from zombiescope.analysis.reclaim_pass import derive_reclaim_pass
+from zombiescope.analysis.scan import derive_reclaim_pass
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding

@@ -14,8 +14,8 @@ from tests.scenarios.labels import read_labels
 from tests.scenarios.speed import all_times, machine
 from tests.unit.diagnosis.test_rules import gapped
 
-from zombiescope.analysis.census import Population
 from zombiescope.analysis.maker import maker_said
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.finding import Verdict

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.analysis.trend import slope_per_second
 from zombiescope.diagnosis.gate import (
     GateVerdict,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.build import ScriptedHost, v1_machine
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import (
     Census,

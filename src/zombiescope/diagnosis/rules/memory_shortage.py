@@ -4,7 +4,7 @@ do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, 
 
 from __future__ import annotations
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import V1, V1_MOUNT, V2, V2_MOUNT, Cgroup, ScriptedHost, proc_cgroups, v1_machine, v2_machine
 
-from zombiescope.analysis.census import derive_population
+from zombiescope.analysis.scan import derive_population
 from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import DirectoryWalk
