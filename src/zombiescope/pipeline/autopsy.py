@@ -17,9 +17,8 @@ from zombiescope.analysis.autopsy import (
     names_of,
     with_pods,
 )
-from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
+from zombiescope.analysis.held import explain, files_in_question, is_unexplained, split_by_residual, with_file_holders
 from zombiescope.analysis.scan import Population, derive_population
-from zombiescope.analysis.splitting import split_by_residual
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
