@@ -8,10 +8,21 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
+from zombiescope.analysis.freeing import (
+    AT_REST,
+    Action,
+    Remedy,
+    State,
+    Useless,
+    derive_useless,
+    least_harm_first,
+    needs_of,
+    remedies_of,
+    state_of,
+    ways_out,
+)
 from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
 from zombiescope.analysis.scan import Population
-from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
