@@ -11,8 +11,8 @@ from typing import NamedTuple
 from zombiescope.analysis.freeing import (
     AT_REST,
     Action,
+    CacheState,
     Remedy,
-    State,
     Useless,
     derive_useless,
     least_harm_first,
@@ -215,7 +215,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Action] = Counter()
     together: Counter[tuple[Action, ...]] = Counter()
-    useless: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
+    useless: Counter[tuple[tuple[PinKind, ...], CacheState]] = Counter()
     pages = 0
     for (maker, held, unsplit, of_kinds, needs, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
@@ -238,7 +238,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     )
 
 
-def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
+def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Action], ...], CacheState]:
     """What the totals need to know of a zombie."""
     zombie, maker, pins = body
     if pins is zombie.pins and len(pins) == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From pins to what would remove them, least harm first.
+"""From pins to what would remove them, least harm first; and what people try first that frees none of them, or makes more.
 
 This is the decision kernel developers sketched in 2023, from user space: clean unmapped file pages are dropped, mapped ones
 are left to reclaim or to their mapper, shared memory goes with its file or its holder, swap is walked apart.
@@ -207,14 +207,14 @@ class Useless(NamedTuple):
     why: str
 
 
-class State(NamedTuple):
+class CacheState(NamedTuple):
     """Of a zombie's page cache: what keeps dropping from working."""
 
     mapped: bool
     dirty: bool
 
 
-AT_REST = State(mapped=False, dirty=False)
+AT_REST = CacheState(mapped=False, dirty=False)
 _SHARED = frozenset({PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM})
 _PRIVATE = frozenset({PinKind.ANON, PinKind.UNEVICTABLE})
 _PAGELESS = frozenset({PinKind.WRITEBACK, PinKind.SOCKET, PinKind.TASK, PinKind.NAMESPACE})
@@ -235,12 +235,12 @@ _MAPPED = ("drop_caches", "it skips pages that a process maps; reclaim can take 
 _DIRTY = ("drop_caches", "it skips pages that are not written yet: sync first")
 
 
-def state_of(pins: Iterable[Pin]) -> State:
+def state_of(pins: Iterable[Pin]) -> CacheState:
     cached = [pin for pin in pins if pin.kind is PinKind.PAGE_CACHE]
-    return State(any(pin.mapped for pin in cached), any(pin.dirty for pin in cached)) if cached else AT_REST
+    return CacheState(any(pin.mapped for pin in cached), any(pin.dirty for pin in cached)) if cached else AT_REST
 
 
-def derive_useless(counts: Mapping[tuple[tuple[PinKind, ...], State], int]) -> tuple[Useless, ...]:
+def derive_useless(counts: Mapping[tuple[tuple[PinKind, ...], CacheState], int]) -> tuple[Useless, ...]:
     """By kinds of pins and the state of page cache, how many zombies; most zombies first."""
     found: dict[tuple[str, str], int] = {}
     for (kinds, state), number in counts.items():

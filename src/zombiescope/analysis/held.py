@@ -106,6 +106,8 @@ _FACTS = ("zombies[].pages.shmem", "zombies[].pages.anon")
 
 
 def split_by_residual(walk: Walk, residuals: Residuals) -> Walk:
+    """Only where that leaves no doubt: the parent's zombies have but one of the two, or only one zombie is in question and both
+    figures add up to its pages. Otherwise they stay untold."""
     in_question = {zombie.parent for zombie in walk.zombies if zombie.unsplit_pages}
     if not in_question:
         return walk

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from zombiescope.analysis.poll_latency import (
+from zombiescope.analysis.softirq import (
     SHORT_BUCKETS,
     CoreStep,
     PollStep,

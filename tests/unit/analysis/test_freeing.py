@@ -9,8 +9,8 @@ from zombiescope.analysis.freeing import (
     AT_REST,
     COSTS,
     Action,
+    CacheState,
     Remedy,
-    State,
     Ways,
     actions_on,
     derive_useless,
@@ -144,7 +144,7 @@ def _cached(mapped: int = 0, dirty: int = 0) -> Pin:
     return Pin(PinKind.PAGE_CACHE, b"/f", b"/f", "ext4", "8:1", 7, 1, sampled=False, mapped=mapped, dirty=dirty)
 
 
-def _told(*kinds: PinKind, state: State = AT_REST) -> set[tuple[str, bool]]:
+def _told(*kinds: PinKind, state: CacheState = AT_REST) -> set[tuple[str, bool]]:
     """What does not help, and whether it makes it worse."""
     return {(vain.action, vain.why.startswith("worse")) for vain in derive_useless({(kinds, state): 3})}
 
@@ -155,7 +155,7 @@ def test_clean_unmapped_page_cache_can_be_dropped_and_reclaimed() -> None:
 
 def test_dropping_skips_mapped_and_dirty_pages() -> None:
     both = state_of([_cached(mapped=2), _cached(dirty=1)])
-    assert both == State(mapped=True, dirty=True)
+    assert both == CacheState(mapped=True, dirty=True)
     assert [vain.why.split(":")[0] for vain in derive_useless({((PinKind.PAGE_CACHE,), both): 2})] == [
         "it skips pages that a process maps; reclaim can take them",
         "it skips pages that are not written yet",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.build import ScriptedHost, case, snapshot
-from tests.unit.analysis.test_poll_latency import buckets, core
+from tests.unit.analysis.test_softirq import buckets, core
 
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq

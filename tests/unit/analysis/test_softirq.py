@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.poll_latency import (
+from zombiescope.analysis.softirq import (
     CoreStep,
     PollStep,
     Spread,
