@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from zombiescope.analysis.activation import timers
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
+from zombiescope.analysis.unit_starts import timers
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
 from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
 from zombiescope.diagnosis.audit_findings import judge_audit

@@ -247,7 +247,7 @@ class ServicesWatch(Quiet):
 
 
 def _timers(files: UnitFiles) -> list[list[str]]:
-    from zombiescope.analysis.activation import timers  # noqa: PLC0415 (a replay does not pay for it)
+    from zombiescope.analysis.unit_starts import timers  # noqa: PLC0415 (a replay does not pay for it)
 
     found = [(fold_unit(timer.command.encode()).decode(), timer.name) for timer in timers(files) if timer.command]
     return [list(pair) for pair in sorted(set(found))]
