@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 
-from zombiescope.analysis.recurrence import calendar_runs_per_day, cron_runs_per_day, timer_runs_per_day
+from zombiescope.analysis.workload_lives import calendar_runs_per_day, cron_runs_per_day, timer_runs_per_day
 
 DAY = 86400.0
 
