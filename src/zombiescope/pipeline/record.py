@@ -20,8 +20,7 @@ from zombiescope.host.leaks import Leak, find_leaks
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.host.recorder import RecordingHost
-from zombiescope.host.recording import Header, bytes_of, text_of
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Header, ReplayHost, bytes_of, text_of
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.autopsy import NAME, Evidence, gather, keep, recall
 from zombiescope.pipeline.carrying import NOTHING, Carried, Carrying, Words, carry, makers_in_history

@@ -14,7 +14,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import ReplayHost
 from zombiescope.probes.readers.cpu_time import PATH
 from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
