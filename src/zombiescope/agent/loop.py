@@ -34,8 +34,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.host.kept_child import KeptChild
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import KeptChild, ShortLived
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
 from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of

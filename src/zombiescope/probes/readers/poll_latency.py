@@ -12,7 +12,7 @@ from typing import Protocol
 from zombiescope.errors import ObservationError
 from zombiescope.facts.softirq import PollLook
 from zombiescope.host.access import Host
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.probes.kernel_text import cpu_list_count, number
