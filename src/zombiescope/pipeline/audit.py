@@ -22,8 +22,7 @@ from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Declared, Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
-from zombiescope.host.files import REFUSALS_KEPT, Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import REFUSALS_KEPT, Files, FolderTree
 from zombiescope.host.images.choose import image_budget, open_image
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.safe_open import read_named, read_shipped
