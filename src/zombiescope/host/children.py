@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heavy work in a short-lived child: its memory and its mistakes end with it. What it has to say comes as bytes on a pipe.
+"""Children of ours. Short-lived ones do heavy work: their memory and their mistakes end with them, and what they have to say comes
+as bytes on a pipe. A kept one is a program that another keeps running: started again when it ends, less and less often, and ended
+with its parent.
 
-Of all processes it is the first that a host short of memory may end, and it may be held to some more address space than the one
-that started it: then it fails alone.
+Of all processes a short-lived one is the first that a host short of memory may end, and it may be held to some more address space
+than the one that started it: then it fails alone.
 """
 
 from __future__ import annotations

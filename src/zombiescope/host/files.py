@@ -2,7 +2,8 @@
 """The files of a machine that may not be this one, or may be hostile: a folder, an image archive, a raw image.
 
 Links are resolved by us, inside the tree, as the machine itself would: none leads out of it. Only regular files are
-ever opened. What is refused is kept with its reason, so that a report can say what it did not look at.
+ever opened. What is refused is kept with its reason, so that a report can say what it did not look at. Every folder on the way is
+opened without following links, so a tree that changes under us cannot lead us out of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording: every answer a machine gave, in order and with its time, one JSON object a line.
+"""A recording: every answer a machine gave, in order and with its time, one JSON object a line; and the machine replayed from it.
 
 The first line is the header. Time is counted in seconds that the readers let pass; within one instant the same question may have
 been answered several times (a count before and after a walk), so answers keep their order. Bytes that are not UTF-8 survive.
+Replayed, the same question at the same time gets the same answer, in the order it was given then.
 """
 
 from __future__ import annotations
