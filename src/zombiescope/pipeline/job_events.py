@@ -14,7 +14,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Mark
 from zombiescope.facts.names import shown, unshown
-from zombiescope.host.live import ask_program
+from zombiescope.host.programs import ask_program
 from zombiescope.host.safe_open import read_named
 from zombiescope.host.web_address import fetch_json, is_address
 

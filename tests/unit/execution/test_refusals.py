@@ -19,7 +19,7 @@ from zombiescope.execution.journal import ActionFolder, Journal, read_entries
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.execution.way_back import WayBack
 from zombiescope.host.found import Found
-from zombiescope.host.live import Ran
+from zombiescope.host.programs import Ran
 from zombiescope.pipeline.act import _break_circuit
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import Expected, NamedFile, Plan, ReclaimWay, Undo

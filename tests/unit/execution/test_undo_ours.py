@@ -19,7 +19,7 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.undo import Taken, is_in_the_middle, undo_all
 from zombiescope.execution.unfinished import ended_in_the_middle, refuse_in_the_middle
 from zombiescope.execution.way_back import WayBack
-from zombiescope.host.live import Ran
+from zombiescope.host.programs import Ran
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import ReclaimWay, Undo
 

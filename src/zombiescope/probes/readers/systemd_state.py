@@ -15,7 +15,8 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.services import UnitRestart
 from zombiescope.facts.units import LiveUnit
 from zombiescope.host.access import Host, beside_recording
-from zombiescope.host.live import RESTART_SCHEDULED, LiveHost, ask_program
+from zombiescope.host.live import LiveHost
+from zombiescope.host.programs import RESTART_SCHEDULED, ask_program
 
 _PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "MainPID", "ControlGroup",

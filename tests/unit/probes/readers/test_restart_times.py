@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.services import UnitRestart
-from zombiescope.host.live import LiveHost, Ran
+from zombiescope.host.live import LiveHost
+from zombiescope.host.programs import Ran
 from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.probes.readers import systemd_state
 from zombiescope.probes.readers.systemd_state import read_restart_times
