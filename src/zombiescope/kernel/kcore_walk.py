@@ -15,8 +15,7 @@ from functools import lru_cache
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import BtfError
 from zombiescope.kernel.kcore import KcoreError, KernelMemory, UnreadableError, read_symbols
-from zombiescope.kernel.kcore_files import FileNames
-from zombiescope.kernel.kcore_folios import Folios, Holdings
+from zombiescope.kernel.kcore_folios import FileNames, Folios, Holdings
 from zombiescope.kernel.kcore_layout import Layout
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, CSS_RELEASED, Clock, PinFlag, RawMemcg, RawPin, RawWalk
 
