@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
-from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, parse_blob
-from zombiescope.kernel.bpf_walk import packaged
+from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged, parse_blob
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
 

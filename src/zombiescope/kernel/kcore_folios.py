@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of one dead memory cgroup: sizes of its lists, the folios on them, and the files these belong to."""
+"""The pages of one dead memory cgroup: sizes of its lists, the folios on them, and the names of the files these belong to: inode,
+file system and the way up to its root. What cannot be followed is marked as cut."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's log as records (/dev/kmsg): sequence, time, facility, text. Opened for reading only, never waits.
+"""The kernel's log as records (/dev/kmsg): sequence, time, facility, text. Opened for reading only, never waits. Where the device
+may not be opened (a container's device cgroup refuses it, and CAP_SYSLOG is enough for the call), by klogctl(3): lines without
+a sequence, so that what was overwritten between two looks cannot be counted.
 
 Facility 0 is the kernel's own: a line that user space writes gets another one, whatever it asks for.
 """
