@@ -15,11 +15,11 @@ from zombiescope.execution.journal import (
     Entry,
     Journal,
     cannot_read,
+    is_path,
     read_entries,
     restore_line,
     undo_line,
 )
-from zombiescope.execution.journal_lines import is_path
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies, restore_all
 from zombiescope.execution.surprise import SurpriseError
