@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn, TypeVar
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
-from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.journal import undo_line
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.surprise import SurpriseError
+from zombiescope.execution.surprise import Attention, InterruptedActionError, SurpriseError
 from zombiescope.execution.undo import is_whole, undo_all
 
 _Result = TypeVar("_Result")

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies
+from zombiescope.execution.surprise import Attention, InterruptedActionError
 from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
 from zombiescope.execution.way_back import WayBack
 from zombiescope.facts.gap import Gap

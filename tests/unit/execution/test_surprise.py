@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from zombiescope.execution.attention import Attention, InterruptedActionError
+from zombiescope.execution.surprise import Attention, InterruptedActionError
 from zombiescope.host.writes import Writer
 
 SECONDS = 60.0
