@@ -16,8 +16,7 @@ from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies
 from zombiescope.execution.surprise import Attention, InterruptedActionError
-from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
-from zombiescope.execution.way_back import WayBack
+from zombiescope.execution.way_back import WayBack, ended_in_the_middle, is_one_at_work, refuse_in_the_middle
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.names import shown

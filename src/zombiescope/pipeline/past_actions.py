@@ -23,7 +23,7 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies, restore_all
 from zombiescope.execution.surprise import Attention, SurpriseError
 from zombiescope.execution.undo import Taken, UndoState, pending, undo_all, undo_state
-from zombiescope.execution.unfinished import is_one_at_work
+from zombiescope.execution.way_back import is_one_at_work
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, unshown
 from zombiescope.facts.node import Identity
