@@ -19,7 +19,7 @@ from tests.kernel.zombie_maker import wait_until
 from tests.product import PRODUCT
 
 from zombiescope.analysis.reaping import State
-from zombiescope.execution.eviction import resident_count
+from zombiescope.execution.reap import resident_count
 from zombiescope.facts.reaping import Budget
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.reap import Reaper, Scope

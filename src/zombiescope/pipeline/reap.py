@@ -31,8 +31,7 @@ from zombiescope.analysis.reaping import (
     wait_seconds,
 )
 from zombiescope.errors import ObservationError
-from zombiescope.execution.eviction import evict
-from zombiescope.execution.reap_log import ReapLog
+from zombiescope.execution.reap import ReapLog, evict
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown

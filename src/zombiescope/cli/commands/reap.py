@@ -86,7 +86,7 @@ def reap(
     counted and named. No setting is changed, so nothing has to be undone; evicted pages are read again when needed.
     Exit code 5: it stopped itself because it did harm.
     """
-    from zombiescope.execution.reap_log import ReapLog  # noqa: PLC0415 (only this command pays for it)
+    from zombiescope.execution.reap import ReapLog  # noqa: PLC0415 (only this command pays for it)
     from zombiescope.host.live import LiveHost, choose_host  # noqa: PLC0415
     from zombiescope.pipeline.reap import Reaper, Scope  # noqa: PLC0415
 

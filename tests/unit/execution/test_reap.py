@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ActionFailedError, UsageError
-from zombiescope.execution.eviction import FOREIGN_PAGES, evict, resident_count
-from zombiescope.execution.reap_log import MOST_BYTES, NAME, ReapLog
+from zombiescope.execution.reap import FOREIGN_PAGES, MOST_BYTES, NAME, ReapLog, evict, resident_count
 from zombiescope.facts.reaping import Lever, Order
 
 PAGE = 4096
