@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of an action: one JSON object a line, written and synced before each change it speaks of.
+"""The journal of an action: one JSON object a line, written and synced before each change it speaks of; and whether a line has
+what its readers look at: a damaged one is never obeyed, and never takes `undo` down with it.
 
 `STATE/actions/ID/journal.jsonl`, version 1: `begin`, `step`, `write` (what will be changed, and what was there before), `done`,
 `step-end`, `end`, `surprise`, `undo`, `undone`, `undo-end`, `restore`, `restored`. A line cut short by a kill is the last one and

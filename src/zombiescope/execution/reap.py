@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reaper is about to do, synced before it does it: one JSON line a pass, two files of bounded size. One reaper a folder."""
+"""For `reap`: what it is about to do, synced before it does it (one JSON line a pass, two files of bounded size, one reaper a
+folder), and the two levers that evict clean page cache. Neither lowers a limit or leaves anything behind, whatever ends us."""
 
 from __future__ import annotations
 

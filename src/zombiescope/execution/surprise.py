@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something is not as the plan saw it, or the machine refused: the action stops here."""
+"""What stops an action: something is not as the plan saw it, the machine refused, or a signal asked it to end. It stops at a safe
+point and everything is put back."""
 
 from __future__ import annotations
 
