@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stops an action: something is not as the plan saw it, the machine refused, or a signal asked it to end. It stops at a safe
-point and everything is put back."""
+point and everything is put back.
+
+Safe points are those that the journal and the writer tell (`point`): a kill between any two of them can be taken back, so can an
+interruption. Where the kernel or a person may take long, a signal is heard at once. While things are put back none is heard.
+"""
 
 from __future__ import annotations
 
