@@ -24,10 +24,47 @@ from zombiescope.facts.cores import (
 )
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
+from zombiescope.facts.series import CORE_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
-from zombiescope.watching.core_heat import CoreHeat
 from zombiescope.watching.watch import Events, Quiet, Teller
+
+MOST_ROWS = 16
+_SECONDS = 9.5
+
+
+class CoreHeat:
+    def __init__(self) -> None:
+        self._before: CoreLook | None = None
+        self.shares: dict[str, float] = {}
+        """By series, of the last ten seconds; empty until they are over."""
+
+    def take(self, look: CoreLook) -> None:
+        before = self._before
+        if before is None:
+            self._before = look
+            return
+        elapsed = seconds_between(before, look)
+        if elapsed is None:
+            self._before, self.shares = look, {}
+        elif elapsed >= _SECONDS:
+            self._before, self.shares = look, _shares(before, look, elapsed)
+
+
+def _shares(before: CoreLook, look: CoreLook, elapsed: float) -> dict[str, float]:
+    rows: dict[str, float] = {}
+    width = -(-(max(look.cores, default=0) + 1) // MOST_ROWS)
+    for core, ticks in look.cores.items():
+        then = before.cores.get(core)
+        time = time_between(then, ticks, elapsed) if then else None
+        if time is None:
+            continue
+        first = core // width * width
+        name = CORE_PREFIX + (str(core) if width == 1 else f"{first}-{first + width - 1}")
+        share = float(min(round(100 * time.kernel / elapsed), 100))
+        rows[name] = max(rows.get(name, 0.0), share)
+    return rows
+
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
