@@ -33,8 +33,7 @@ from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
-from zombiescope.watching.recovery import RecoveryWatch
-from zombiescope.watching.vitals import Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Subject, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3

@@ -26,8 +26,7 @@ from zombiescope.pipeline.job_events import read_jobs, read_query
 from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.presenters.receipt_json import verify_body
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.watching.recovery import RecoveryWatch
-from zombiescope.watching.vitals import Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Subject, watch_vitals
 
 _BEFORE_SECONDS = 6 * 3600.0
 _LEAST_HISTORY_SECONDS = 300.0
