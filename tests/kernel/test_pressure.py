@@ -22,7 +22,7 @@ from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pressure import PressureSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.watching.pressure import WholePressureWatch
+from zombiescope.watching.reclaim import WholePressureWatch
 
 pytestmark = pytest.mark.kernel
 BYTES, CHUNK = 96 << 20, 1 << 20

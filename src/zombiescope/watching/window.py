@@ -22,7 +22,7 @@ from zombiescope.watching.cores import LOOKS_PER_SECOND, DetailedCoresWatch
 from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.nics import NicsWatch, place_nics
 from zombiescope.watching.pods import PodsWatch
-from zombiescope.watching.pressure import WholePressureWatch
+from zombiescope.watching.reclaim import WholePressureWatch
 from zombiescope.watching.services import Auditing, ServicesWatch
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 from zombiescope.watching.sweeps import SweepsWatch
