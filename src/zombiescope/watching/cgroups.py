@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier, Lifecycle
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import Host
-from zombiescope.probes.proc_cgroups import read_controller_row
+from zombiescope.probes.cgroups import read_controller_row
 from zombiescope.probes.readers.cgroup_census import ToldLook, read_told_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy

@@ -16,9 +16,8 @@ from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyV
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import GONE, children_of, read_controller_row
 from zombiescope.probes.kernel_text import flat_keyed, refusal
-from zombiescope.probes.live_cgroups import GONE, children_of
-from zombiescope.probes.proc_cgroups import read_controller_row
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _PARENTS = "parents[].zombies"

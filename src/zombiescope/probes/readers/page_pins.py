@@ -24,8 +24,8 @@ from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
 from zombiescope.kernel.sysv_segments import attached, nameless_device
+from zombiescope.probes.cgroups import paths_by_inode
 from zombiescope.probes.kernel_text import number
-from zombiescope.probes.live_cgroups import paths_by_inode
 from zombiescope.probes.page_candidates import SHARED, Candidates
 from zombiescope.probes.page_jury import Hit, Jury
 from zombiescope.probes.processes import read_processes

@@ -7,7 +7,7 @@ import pytest
 from tests.build import ScriptedHost, proc_cgroups
 
 from zombiescope.facts.gap import Gap
-from zombiescope.probes.proc_cgroups import ControllerRow, read_controller_row
+from zombiescope.probes.cgroups import ControllerRow, read_controller_row
 
 
 def row(content: bytes | int) -> ControllerRow | Gap:

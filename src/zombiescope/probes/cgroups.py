@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
@@ -72,3 +73,37 @@ def _of(text: bytes, is_wanted: Callable[[bytes, bytes], bool]) -> Membership | 
         if separator and path.startswith(b"/") and is_wanted(number, controllers):
             return Membership(path.removesuffix(_DELETED), path.endswith(_DELETED))
     return None
+
+
+GONE = (errno.ENOENT, errno.ENODEV)
+
+
+def children_of(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
+    """Paths of the live children; none of a cgroup that is gone. Any other refusal is raised."""
+    prefix = b"" if path == b"/" else path
+    try:
+        return [prefix + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
+
+
+def children_seen(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
+    """The same where a refusal means no more than that there is nothing to see."""
+    try:
+        return children_of(host, hierarchy, path)
+    except OSError:
+        return []
+
+
+def paths_by_inode(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for path in paths:
+        try:
+            inode = host.inode(hierarchy.place(path))
+        except OSError:
+            continue
+        if inode is not None:
+            found[inode] = path
+    return found
