@@ -21,7 +21,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
-from zombiescope.probes.unit_text import is_unit_name
+from zombiescope.probes.unit_layout import is_unit_name
 from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
 from zombiescope.host.files import Files, Kind
-from zombiescope.probes.unit_text import is_unit_name, parse_settings
+from zombiescope.probes.unit_layout import is_unit_name, parse_settings
 
 FOLDERS = (b"/run/containers/systemd", b"/etc/containers/systemd", b"/usr/share/containers/systemd")
 _KINDS = {b"container": ("Container", "Image"), b"kube": ("Kube", "Yaml")}

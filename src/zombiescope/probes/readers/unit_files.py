@@ -11,21 +11,19 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.units import Link, Setting, UnitFile, UnitFiles
 from zombiescope.host.files import Files, Kind
 from zombiescope.probes.unit_layout import (
+    MOST_RULES,
+    MOST_SETTINGS,
     SEARCH_PATH,
     Enablement,
     Layout,
     Place,
     drop_in_paths,
     is_runtime,
-    read_layout,
-)
-from zombiescope.probes.unit_text import (
-    MOST_RULES,
-    MOST_SETTINGS,
     is_unit_name,
     parse_presets,
     parse_settings,
     preset_of,
+    read_layout,
     template_of,
 )
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.probes.unit_text import is_unit_name, parse_presets, parse_settings, preset_of, template_of
+from zombiescope.probes.unit_layout import is_unit_name, parse_presets, parse_settings, preset_of, template_of
 
 
 def test_comments_continued_lines_and_sections() -> None:
