@@ -29,8 +29,7 @@ from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
 from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.probes.readers.quadlets import with_quadlets
-from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files
+from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files, with_quadlets
 from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED
 from zombiescope.watching.pods import restarting_of
