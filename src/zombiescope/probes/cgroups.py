@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table /proc/cgroups: a row a controller, with the number of cgroups of the hierarchy it is bound to, zombies included."""
+"""Live cgroups: their directories (the children of one, and which of them has which inode; any may be gone a moment later), the
+rows of /proc/cgroups with the number of cgroups of each hierarchy, zombies included, and in which one a process is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where systemd looks, in its order, and what it finds there: unit entries, `.wants` links, drop-in folders.
+"""Unit files as systemd finds and reads them: where it looks, in its order, and what it finds there (unit entries, `.wants`
+links, drop-in folders); and their text, drop-ins and presets: comments, continued lines, quoted nothing.
 
-systemd.unit(5), "Unit File Load Path", for the system manager. A folder seen through a link (`/lib` on a merged system)
-counts once.
+systemd.unit(5), "Unit File Load Path", for the system manager. A folder seen through a link (`/lib` on a merged system) counts
+once. A line that systemd would ignore is ignored and named, never guessed at.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the cores: who had no time but for the kernel. The agent, `top` and `verify` keep the stretches of the last minutes;
-`doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones."""
+`doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones. The history
+keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 
 from __future__ import annotations
 
@@ -34,6 +35,9 @@ _SECONDS = 9.5
 
 
 class CoreHeat:
+    """The share of kernel time of each core over ten seconds, in percent. Where there are many, several stand in one row, and the
+    highest among them is kept: a saturated core does not drown in an average."""
+
     def __init__(self) -> None:
         self._before: CoreLook | None = None
         self.shares: dict[str, float] = {}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch reclaim: every call timed in the kernel, by `ReclaimWindow`, which `doctor` and `scan --watch` read once, at the end. The
-agent reads it every ten seconds, with rates, stalls and throttling of the same ten minutes. Nothing runs between two readings where
-nobody reclaims."""
+agent reads it every ten seconds, with rates, stalls and throttling of the same ten minutes, of the machine and of the cgroups
+that hold zombies: a span between two looks is a point. Nothing runs between two readings where nobody reclaims. Quotas, which
+cost a walk, are looked at on their own: once a minute by the agent, at both ends of a window by `doctor`."""
 
 from __future__ import annotations
 

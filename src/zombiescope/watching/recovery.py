@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch for a window all that `verify` compares, under the names of the history, so that a window and a history say the same:
-the agent's own tellers at their own pace, the plan's zombies and its makers' restarts."""
+"""Watch for a window what a remedy should change and `verify` compares: the plan's zombies, its makers' restarts, the sweep, the
+cores, throttling; under the names of the history, so that a window and a history say the same, by the agent's own tellers at
+their own pace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every unit of a tree: its file, drop-ins, aliases, enablement and preset, and the links that pull it in.
+"""Every unit of a tree: its file, drop-ins, aliases, enablement and preset, and the links that pull it in; the services that
+podman's quadlets (`NAME.container`, `NAME.kube`) become at boot; and whether another program than systemd runs first.
 
-Reads the folders of systemd's search path, `system.conf` and D-Bus activation files. Generators are programs and are not
-run: what they would add is a gap.
+Reads the folders of systemd's search path, `system.conf` and D-Bus activation files. Generators are programs and are not run:
+what they would add is a gap. Of a quadlet the service is put together as its generator would, as far as an audit needs it
+(podman-systemd.unit(5)).
 """
 
 from __future__ import annotations
