@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A candidate made ready to boot: a copy or an overlay of its disk with our program and one unit in it, and its own kernel.
+"""A candidate made ready, and booted in QEMU.
 
 The image itself is never written to. A raw ext4 disk is copied (holes stay holes) and written by debugfs; any other gets a qcow2
-overlay that libguestfs writes to, in a machine of its own. Nothing of either is ever mounted here.
+overlay that libguestfs writes to, in a machine of its own. Nothing of either is ever mounted here. It boots without network or
+share, its disk a snapshot, two serial ports that write to files with a bound. Software emulation unless asked otherwise: that
+/dev/kvm exists proves nothing. One thread for all CPUs: with a thread each, a CPU can execute an instruction that another is
+patching, and the guest panics. As root it is run as nobody.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -21,7 +26,7 @@ from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
 from zombiescope.host.images.disks import Disk, disk_of, layout_of
 from zombiescope.host.images.ext4 import partitions
-from zombiescope.host.images.guestfish import guestfish
+from zombiescope.host.images.guestfish import guestfish, nobody, user_for
 from zombiescope.host.images.guestfs import find_root, is_installed, quoted
 
 PROGRAM = "/usr/local/lib/zombiescope-boot"
@@ -233,3 +238,117 @@ def _with_guestfs(image: bytes, disk: Disk, given: Given, folder: str) -> Candid
     plain = f"/dev/nvme0n1{'p' + number[1] if number and number[1] else ''}"
     root = f"UUID={uuid}" if paths[1] and re.fullmatch(r"[0-9A-Za-z-]+", uuid) else plain
     return Candidate(overlay, "qcow2", _name(paths[0]), _name(paths[1]), root)
+
+
+_MEGABYTES = 1024
+_CPUS = 2
+_FILE_BYTES = 16 << 30
+_HEARD_BYTES = 8 << 20
+"""Of each serial port."""
+_EXTRA_CPU_SECONDS = 600
+_END_SECONDS = 10
+_STEP = 0.25
+
+
+class Heard(NamedTuple):
+    console: bytes
+    told: bytes
+    """What our program inside said."""
+    seconds: float
+    has_ended: bool
+    """By itself: it was switched off from inside."""
+
+
+def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Callable[[bytes, float], bool]) -> Heard:
+    """Runs until `until(told, seconds)` says enough, or the machine ends. Raises ObservationError where there is no QEMU."""
+    program = shutil.which("qemu-system-x86_64")
+    if program is None:
+        raise cannot(
+            image,
+            "qemu-system-x86_64 is not installed",
+            "install qemu-system-x86, or boot it elsewhere: check --for 10m",
+        )
+    ports = [os.path.join(folder, name) for name in ("console", "told")]
+    for path in ports:
+        with open(path, "wb"):
+            pass
+    user = user_for(os.path.realpath(image)) if candidate.format == "qcow2" else nobody()
+    if user is not None and accel == "tcg":
+        _hand_over(folder, user)
+    else:
+        user = None
+    began = time.monotonic()
+    machine = subprocess.Popen(
+        _command(program, candidate, accel, ports),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": folder},
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        preexec_fn=_limited,  # noqa: PLW1509 (no thread of ours is running)
+    )
+    has_ended = False
+    try:
+        while True:
+            has_ended = machine.poll() is not None
+            if has_ended or until(_tail(ports[1]), time.monotonic() - began) or _is_flooded(ports):
+                break
+            time.sleep(_STEP)
+    finally:
+        machine.terminate()
+        try:
+            machine.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            machine.kill()
+            machine.wait()
+    return Heard(_tail(ports[0]), _tail(ports[1]), time.monotonic() - began, has_ended)
+
+
+def _hand_over(folder: str, user: int) -> None:
+    """What the machine reads and writes is in our own folder: it becomes nobody's."""
+    os.chown(folder, user, user)
+    for name in os.listdir(folder):
+        os.chown(os.path.join(folder, name), user, user)
+
+
+def _is_flooded(ports: list[str]) -> bool:
+    return any(os.stat(path).st_size > _HEARD_BYTES for path in ports)
+
+
+def _tail(path: str) -> bytes:
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _HEARD_BYTES))
+        return file.read(_HEARD_BYTES)
+
+
+def _command(program: str, candidate: Candidate, accel: str, ports: list[str]) -> list[str]:
+    setting = "tcg,thread=single,tb-size=256" if accel == "tcg" else accel
+    command = [program, "-accel", setting, "-machine", "q35", "-cpu", "max", "-smp", str(_CPUS), "-m", str(_MEGABYTES)]
+    command += ["-nodefaults", "-nic", "none", "-display", "none", "-no-reboot"]
+    command += ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
+    for path in ports:
+        command += ["-serial", f"file:{_plain(path)}"]
+    command += ["-drive", f"if=none,id=disk,format={candidate.format},file={_plain(candidate.disk)},snapshot=on"]
+    command += ["-device", "nvme,serial=candidate,drive=disk"]
+    if candidate.kernel is not None:
+        words = f"root={candidate.root} rw rootwait console=ttyS0 panic=-1 random.trust_cpu=on"
+        command += ["-kernel", candidate.kernel, "-append", words]
+    if candidate.initrd is not None:
+        command += ["-initrd", candidate.initrd]
+    return command
+
+
+def _plain(path: str) -> str:
+    """QEMU takes a comma for the end of a value, and two for one."""
+    return path.replace(",", ",,")
+
+
+def _limited() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
