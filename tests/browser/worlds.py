@@ -42,6 +42,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.page_pins import NOTHING_BESIDE
+from zombiescope.facts.plain import to_outcome
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog
@@ -143,7 +144,7 @@ def machine(zombies: int) -> World:
     autopsy = derive_autopsy(seen.walk, seen.population, None)
     world.outcomes = {
         NAME: lambda: keep(seen, lambda path: path),
-        doctor.FACT: lambda: doctor.plain_remains(derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10)),
+        doctor.FACT: lambda: to_outcome(derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10)),
     }
     return world
 

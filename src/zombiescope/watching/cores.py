@@ -6,7 +6,7 @@ keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zombiescope.analysis.core_saturation import SaturationWatch, seconds_between, time_between
 from zombiescope.facts.agent import MetricSample, Reading
@@ -19,12 +19,12 @@ from zombiescope.facts.cores import (
     CoreTime,
     CoreUse,
     CoreWindow,
-    KernelSample,
     KernelSamples,
     Stretch,
 )
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
+from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.series import CORE_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
@@ -81,6 +81,7 @@ _MOST_EVENTS_A_MINUTE = 30
 _LOOKS_A_DRAIN = 5
 _CAUSES = "kernel_causes.toml"
 _EXPERIMENT = "kernel_stacks"
+_GARBLED = Gap(NOT_SAMPLED.fact, "the recorded call chains are not in a form we know", "record the host again")
 _NOT_KEPT = Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
 
 
@@ -200,15 +201,14 @@ class DetailedCoresWatch(CoresWatch):
     def _blame(self, stretches: tuple[Stretch, ...]) -> Blame | Gap:
         if not self._with_blame or not stretches:
             return NOT_SAMPLED if not self._with_blame else Blame(0, 0, 0, ())
-        outcome = self._host.experiment(_EXPERIMENT, lambda: _plain(self._named(stretches)))
-        if outcome is None:
-            return _NOT_KEPT
-        if "gap" in outcome:
-            return Gap(*outcome["gap"])
+        outcome = self._host.experiment(_EXPERIMENT, lambda: to_outcome(self._named(stretches)))
+        taken = _NOT_KEPT if outcome is None else of_outcome(outcome, KernelSamples, _GARBLED)
+        if isinstance(taken, Gap):
+            return taken
         from zombiescope.analysis.kernel_blame import derive_blame, parse_causes  # noqa: PLC0415 (only when needed)
         from zombiescope.host.safe_open import read_shipped  # noqa: PLC0415
 
-        return derive_blame(_samples_of(outcome), list(stretches), parse_causes(read_shipped(_CAUSES)))
+        return derive_blame(taken, list(stretches), parse_causes(read_shipped(_CAUSES)))
 
     def _named(self, stretches: tuple[Stretch, ...]) -> KernelSamples | Gap:
         if self._stacks is None or isinstance(self._stacks, Gap):
@@ -273,24 +273,3 @@ def _use(core: int, windows: list[CoreWindow]) -> CoreUse:
     for window in windows:
         total = total.plus(window.time)
     return CoreUse(core, total, tuple(windows))
-
-
-def _plain(taken: KernelSamples | Gap) -> dict[str, Any]:
-    """As a recording keeps it."""
-    if isinstance(taken, Gap):
-        return {"gap": list(taken)}
-    return {
-        "rate_hz": taken.rate_hz,
-        "lost": taken.lost,
-        "samples": [[each.at, each.core, each.thread, list(each.frames)] for each in taken.samples],
-        "threads": [list(each) for each in taken.threads],
-    }
-
-
-def _samples_of(plain: dict[str, Any]) -> KernelSamples:
-    return KernelSamples(
-        plain["rate_hz"],
-        plain["lost"],
-        tuple(KernelSample(at, core, thread, tuple(frames)) for at, core, thread, frames in plain["samples"]),
-        tuple((thread, name) for thread, name in plain["threads"]),
-    )
