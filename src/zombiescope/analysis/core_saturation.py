@@ -190,9 +190,6 @@ class SaturationWatch:
         found = [self._stretch(core, current, is_cut=True) for core, current in self._open.items()]
         return [stretch for stretch in found if stretch is not None]
 
-    def going_on(self) -> tuple[int, ...]:
-        return tuple(sorted(self._open))
-
     def _forget_all(self) -> list[Stretch]:
         self._shares.clear()
         return self.finish()

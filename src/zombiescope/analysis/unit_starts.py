@@ -19,7 +19,6 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.units import Schedule, Setting, UnitFile, UnitFiles
 
 _AFTER_FAILURE = {"always": True, "on-failure": True, "no": False, "on-success": False}
-_AFTER_SIGNAL = {"always", "on-failure", "on-abnormal", "on-abort"}
 _POLICIES = {"no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog"}
 _INTERVAL = (
     ("Unit", "StartLimitIntervalSec"), ("Unit", "StartLimitInterval"), ("Service", "StartLimitInterval"),

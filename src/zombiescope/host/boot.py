@@ -245,7 +245,6 @@ _CPUS = 2
 _FILE_BYTES = 16 << 30
 _HEARD_BYTES = 8 << 20
 """Of each serial port."""
-_EXTRA_CPU_SECONDS = 600
 _END_SECONDS = 10
 _STEP = 0.25
 

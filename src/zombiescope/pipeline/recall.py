@@ -23,7 +23,7 @@ from zombiescope.analysis.scan import ReclaimPass, memory_mark
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import MAKER_PREFIX, RECLAIM_SECONDS, Happening, Sample
+from zombiescope.facts.history import RECLAIM_SECONDS, Happening, Sample
 from zombiescope.facts.node import Shape
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.machine_health import read_memory_bytes
@@ -142,9 +142,3 @@ def _marks(host: Host, shape: Shape, limits: Thresholds) -> list[tuple[str, floa
     if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):
         marks.append(("memory", memory_mark(memory, limits.memory_share, shape.possible_cpus, shape.possible_nodes)))
     return marks
-
-
-def makers_in(sample: Sample) -> dict[str, float]:
-    return {
-        name.removeprefix(MAKER_PREFIX): value for name, value in sample.values.items() if name.startswith(MAKER_PREFIX)
-    }
