@@ -13,8 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate
-from zombiescope.kernel.mount_paths import device_of, files_below, link_name, open_files
-from zombiescope.probes.mount_table import Mount, MountTable, path_in
+from zombiescope.kernel.mount_paths import Mount, MountTable, device_of, files_below, link_name, open_files, path_in
 
 SHARED = frozenset({"tmpfs", "devtmpfs", "ramfs"})
 LOCAL = frozenset(
