@@ -20,7 +20,7 @@ from tests.scenarios.facts import case
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.watching.reclaim import WholePressureWatch
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.kernel_log import KernelLog
     from zombiescope.facts.lifecycle import FlowsSeen
     from zombiescope.facts.pods import PodsSeen
-    from zombiescope.facts.pressure import PressureSeen
-    from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
+    from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen, SweepersSeen
     from zombiescope.facts.remains import Remains
     from zombiescope.facts.services import RealTimeSeen, ServicesSeen
     from zombiescope.facts.softirq import NicCounters, SoftirqSeen

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.analysis.comparing import Change, Row
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 
 LEAST_SECONDS = 10.0
 """An ordinary death is over within a second, and a maker that loops is restarted within ten by the usual settings."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zombiescope.kernel.kcore import KernelMemory, UnreadableError
-from zombiescope.kernel.kcore_layout import Layout
+from zombiescope.kernel.kcore import KernelMemory, Layout, UnreadableError
 from zombiescope.kernel.raw import PinFlag, RawPin
 
 _MOST_FOLDERS = 512

@@ -21,7 +21,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.tree import TreeHost

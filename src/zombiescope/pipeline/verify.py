@@ -19,7 +19,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Happening, Mark, Sample
 from zombiescope.facts.names import unshown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals, vitals_of
+from zombiescope.facts.reclaim import Vitals, vitals_of
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.job_events import read_jobs, read_query

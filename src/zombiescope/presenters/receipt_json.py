@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from zombiescope.analysis.comparing import Measure, Row, ShareChange
 from zombiescope.diagnosis.outcome import Outcome
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
 from zombiescope.remedies.plan import Plan, Step

@@ -16,8 +16,15 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
 from zombiescope.facts.metric_names import MAJOR_FAULTS, PRESSURE, RECLAIM_CPU, THROTTLED, THROTTLED_SHARE
-from zombiescope.facts.pressure import NO_GROUPS, PressureLook, PressurePoint, PressureSeen, Throttle, ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimSeen
+from zombiescope.facts.reclaim import (
+    NO_GROUPS,
+    PressureLook,
+    PressurePoint,
+    PressureSeen,
+    ReclaimSeen,
+    Throttle,
+    ThrottledGroup,
+)
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_throttling import FACT, read_throttling
 from zombiescope.probes.readers.node import read_shape

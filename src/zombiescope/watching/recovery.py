@@ -13,7 +13,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy

@@ -30,8 +30,7 @@ from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoresSeen, CoreTime, CoreUse
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Shape
-from zombiescope.facts.pressure import ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, ThrottledGroup
 from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 
 HOUR, DAY = 3_600.0, 86_400.0

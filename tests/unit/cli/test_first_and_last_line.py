@@ -31,8 +31,8 @@ from zombiescope.cli.main import commands
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.fleet import SeriesSeen
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import vitals_of
 from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reclaim import vitals_of
 from zombiescope.host.tree import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp

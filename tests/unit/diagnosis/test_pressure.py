@@ -15,7 +15,7 @@ from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
 from zombiescope.diagnosis.rules.reclaim_pressure import judge_reclaim_pressure
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureLook, PressureSeen, Throttle, ThrottledGroup
+from zombiescope.facts.reclaim import PressureLook, PressureSeen, Throttle, ThrottledGroup
 
 GAP = Gap("x", "refused")
 

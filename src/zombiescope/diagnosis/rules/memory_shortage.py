@@ -11,7 +11,7 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.reclaim_work import DECIDES, core_share, span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
 
 ID = "memory-shortage"
 TITLE = "There is too little memory for the work"

@@ -9,8 +9,7 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.pressure import PressureSeen
-from zombiescope.facts.reclaim import ReclaimSeen
+from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen
 
 ID = "reclaim-pressure"
 TITLE = "Reclaim takes much of the CPU, or tasks stall on memory"
