@@ -51,7 +51,7 @@ from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import MEMBER, Header, encode
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline import doctor
-from zombiescope.pipeline.autopsy import NAME, Dissected, Evidence, keep
+from zombiescope.pipeline.autopsy import NAME, Dissected, Gathered, keep
 from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.page_look import Looked, Subject, documents, read_day, stories
 from zombiescope.pipeline.plan import activity_of
@@ -106,14 +106,14 @@ def zombie(number: int, share: float) -> Zombie:
     return Zombie(inode, serial, HOSTILE, 2, b"/kubepods", None, None, one, pages, (pin,), None, None)
 
 
-def evidence(zombies: int, hierarchy: Hierarchy) -> Evidence:
+def evidence(zombies: int, hierarchy: Hierarchy) -> Gathered:
     found = tuple(zombie(number, number / max(zombies - 1, 1)) for number in range(zombies))
     walk = Walk(Tier.BPF, found, _LIVE, page_bytes=PAGE)
     population = Population(zombies + _LIVE, _LIVE, CountSource.PROC_CGROUPS)
 
     residuals = Gap("parents[].bytes", "a built world does not add them up")
     census = Gap("memcg", "a built world is counted by its walk")
-    return Evidence(NOW, hierarchy, census, walk, population, residuals, NOTHING_BESIDE, ())
+    return Gathered(NOW, hierarchy, census, walk, population, residuals, NOTHING_BESIDE, ())
 
 
 @dataclass

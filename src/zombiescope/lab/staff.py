@@ -24,7 +24,7 @@ from zombiescope.errors import ActionFailedError, ZombiescopeError
 from zombiescope.host.nothing import open_nothing
 from zombiescope.lab.draining import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.journal import Journal
+from zombiescope.lab.journal import RunJournal
 from zombiescope.lab.names import refusal, zombie_name
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
@@ -147,7 +147,7 @@ class Report:
 class Staff:
     """The command's end of it."""
 
-    def __init__(self, journal: Journal, work: Work, *, stays: bool) -> None:
+    def __init__(self, journal: RunJournal, work: Work, *, stays: bool) -> None:
         report_read, report_write = os.pipe()
         order_read, order_write = os.pipe()
         command = os.getpid()
@@ -165,7 +165,7 @@ class Staff:
             os.waitpid(self._child, 0)
         self._begin(journal)
 
-    def _begin(self, journal: Journal) -> None:
+    def _begin(self, journal: RunJournal) -> None:
         hello = self._next()
         if hello is None:
             raise ActionFailedError(

@@ -33,7 +33,7 @@ from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
-from zombiescope.watching.recovery import RecoveryWatch, Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3
@@ -98,7 +98,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
             raise ActionUndoneError("nothing to apply", "the plan has no step that can be applied", "zombiescope plan")
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
-        subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
+        subject = Treated(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
         before = _look_before(host, subject, order, talk)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
@@ -113,7 +113,7 @@ class _Before(NamedTuple):
     """Where no history remembers the time before."""
 
 
-def _look_before(host: Host, subject: Subject, order: Order, talk: Talk) -> _Before:
+def _look_before(host: Host, subject: Treated, order: Order, talk: Talk) -> _Before:
     """For as long as it is watched afterwards, where no history remembers the time before: like is compared with like."""
     if order.before_seconds <= _SHORT_SECONDS or order.root is not None or remembers(order.state, host.wall_clock()):
         return _Before(watch_vitals(host, subject, _SHORT_SECONDS))

@@ -26,7 +26,7 @@ from zombiescope.pipeline.job_events import read_jobs, read_query
 from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.presenters.receipt_json import verify_body
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.watching.recovery import RecoveryWatch, Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 
 _BEFORE_SECONDS = 6 * 3600.0
 _LEAST_HISTORY_SECONDS = 300.0
@@ -75,7 +75,7 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
         raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "zombiescope actions")
     below = begin.get("below")
     parent = None if below is None else unshown(below)
-    subject = Subject(tuple(begin.get("makers", ())), begin.get("maker"), parent, begin.get("zombie"))
+    subject = Treated(tuple(begin.get("makers", ())), begin.get("maker"), parent, begin.get("zombie"))
     taken_at = host.wall_clock()
     changed_at = float(begin.get("at", taken_at))
     before, gaps = _before(asked.state, changed_at, subject.makers, begin)
@@ -116,7 +116,7 @@ def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Ver
     later, more = _remembered(asked.state, asked.since, taken_at, ())
     watch: RecoveryWatch | None = None
     if later.seconds < asked.window or taken_at - later.end > _LATE_SECONDS:
-        everything = Subject((), None, None)
+        everything = Treated((), None, None)
         watch = RecoveryWatch(host, everything, asked.window)
         try:
             watch_vitals(host, everything, asked.window, progress, watch.look)

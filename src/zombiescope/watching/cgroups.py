@@ -33,7 +33,7 @@ class Tick(NamedTuple):
     """Where the look has its numbers from; None where it is a gap."""
 
 
-class Walked(NamedTuple):
+class Counted(NamedTuple):
     """The directories as they were counted while none came or went, and how often that was used since."""
 
     births: int
@@ -56,7 +56,7 @@ class Follower:
         self.image: str = read_node_image(host)
         tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
         self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
-        self._walked: Walked | None = None
+        self._walked: Counted | None = None
 
     def tick(self) -> Tick:
         at, start = self.host.wall_clock(), self.host.monotonic()
@@ -78,7 +78,7 @@ class Follower:
             return ToldLook(Look(max(row.cgroups, live), live), CountSource.PROC_CGROUPS)
         told = read_told_look(self.host, self.hierarchy)
         is_still = moved is not None and moved == self.ledger.moved()
-        self._walked = Walked(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
+        self._walked = Counted(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
         return told
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from zombiescope.watching.watch import Teller
 _LOOK_SECONDS = 0.1
 
 
-class Subject:
+class Treated:
     """What a plan is about: the zombies of these makers, or those a person asked for, or all."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Subject:
 
 def watch_vitals(
     host: Host,
-    subject: Subject,
+    subject: Treated,
     seconds: float,
     progress: Callable[[float], None] = lambda _: None,
     beside: Callable[[], None] = lambda: None,
@@ -137,7 +137,7 @@ _COUNTS = 12
 class RecoveryWatch:
     """`look` as often as you like; it does what is due."""
 
-    def __init__(self, host: Host, subject: Subject, seconds: float) -> None:
+    def __init__(self, host: Host, subject: Treated, seconds: float) -> None:
         self._host, self._subject = host, subject
         self._boot = read_identity(host).boot_id or "unknown"
         self._every = max(seconds / _MOST_SAMPLES, 0.5)

@@ -123,7 +123,7 @@ def _budget(asked: dict[str, Any]) -> Budget:
 
 def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None) -> tuple[Pass, list[str]]:
     """The last pass, and the lines about it that were not printed on the way."""
-    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
     from zombiescope.pipeline.reap import keep_down  # noqa: PLC0415
 
     if not watch:
@@ -139,7 +139,7 @@ def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None)
 
     def told(each: Pass) -> None:
         lines = _lines(each)
-        if not as_json and (lines != said or each.state is State.EVICTED):
+        if not as_json and (lines != said or each.state is Reaping.EVICTED):
             click.echo("\n".join(lines))
         said[:] = lines
         _export(each, textfile)
@@ -192,10 +192,10 @@ def _export(each: Pass, textfile: str | None) -> None:
 
 
 def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
-    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
     from zombiescope.presenters.reap_text import reap_next, render_reap_json, render_tally  # noqa: PLC0415
 
-    exit_code = ActionFailedError.exit_code if last.state is State.STOPPED else EXIT_FINE
+    exit_code = ActionFailedError.exit_code if last.state is Reaping.STOPPED else EXIT_FINE
     if as_json:
         return JsonAnswer(render_reap_json(last), exit_code)
     return TextAnswer([*lines, render_tally(last.tally), reap_next(last.state)], exit_code)
