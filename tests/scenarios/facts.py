@@ -24,9 +24,9 @@ from zombiescope.facts.reclaim import (
     SweepersSeen,
     ThrottledGroup,
 )
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.services import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, Times
+from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -131,8 +131,8 @@ class AgentPage:
         if not about.get("remains"):
             return case
         from zombiescope.facts.plain import of_plain  # noqa: PLC0415
-        from zombiescope.facts.remains import Remains  # noqa: PLC0415
         from zombiescope.facts.services import ServicesSeen  # noqa: PLC0415
+        from zombiescope.facts.zombies import Remains  # noqa: PLC0415
 
         case = case._replace(remains=of_plain(about["remains"], Remains))
         if about.get("services"):

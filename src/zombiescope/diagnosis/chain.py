@@ -23,7 +23,7 @@ from zombiescope.diagnosis.rules import (
 )
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.remains import MakerRemains
+from zombiescope.facts.zombies import MakerRemains
 
 PIN_RULES: Mapping[str, PinRule] = {
     module.ID: module.RULE

@@ -13,8 +13,8 @@ from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import PodsSeen
-from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
+from zombiescope.facts.zombies import MakerRemains
 
 _NAMED = 5
 

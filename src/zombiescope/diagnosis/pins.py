@@ -16,7 +16,7 @@ from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import share_said
-from zombiescope.facts.remains import Remains
+from zombiescope.facts.zombies import Remains
 
 _MOST_MAKERS = 3
 _REMEDY = {

@@ -17,8 +17,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import FlowsSeen
 from zombiescope.facts.plain import of_outcome, to_outcome
-from zombiescope.facts.remains import Remains
-from zombiescope.facts.zombies import Tier
+from zombiescope.facts.zombies import Remains, Tier
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import USUAL, growth_of, observe

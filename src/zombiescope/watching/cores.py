@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from zombiescope.analysis.core_saturation import SaturationWatch, seconds_between, time_between
+from zombiescope.analysis.core_saturation import (
+    SaturationWatch,
+    derive_blame,
+    parse_causes,
+    seconds_between,
+    time_between,
+)
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.cores import (
     NOT_SAMPLED,
@@ -27,6 +33,7 @@ from zombiescope.facts.metric_names import CORE_SATURATED
 from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.series import CORE_PREFIX
 from zombiescope.host.access import Host
+from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
 from zombiescope.watching.watch import Events, Quiet, Teller
 
@@ -205,9 +212,6 @@ class DetailedCoresWatch(CoresWatch):
         taken = _NOT_KEPT if outcome is None else of_outcome(outcome, KernelSamples, _GARBLED)
         if isinstance(taken, Gap):
             return taken
-        from zombiescope.analysis.kernel_blame import derive_blame, parse_causes  # noqa: PLC0415 (only when needed)
-        from zombiescope.host.safe_open import read_shipped  # noqa: PLC0415
-
         return derive_blame(taken, list(stretches), parse_causes(read_shipped(_CAUSES)))
 
     def _named(self, stretches: tuple[Stretch, ...]) -> KernelSamples | Gap:

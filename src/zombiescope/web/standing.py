@@ -12,8 +12,8 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.plain import to_plain
-from zombiescope.facts.remains import Remains
 from zombiescope.facts.services import ServicesSeen
+from zombiescope.facts.zombies import Remains
 from zombiescope.pipeline.page_look import Subject, documents, look, stories
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape

@@ -13,7 +13,7 @@ from zombiescope.facts.zombies import PinKind
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FoundFile
 from zombiescope.kernel.resident_window import ResidentWindow, open_window
-from zombiescope.probes.page_jury import Hit, Jury
+from zombiescope.probes.page_search import Hit, Jury
 
 STAT = V1_MOUNT + b"/a/memory.stat"
 EXACT = {b"/proc/kallsyms": b"ffffffff816887a0 t mem_cgroup_css_rstat_flush\n"}
