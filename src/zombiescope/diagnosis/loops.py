@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zombiescope.analysis.container_loops import ended_words
+from zombiescope.analysis.looping import ended_words
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Evidence

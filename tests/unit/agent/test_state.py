@@ -12,7 +12,7 @@ from tests.build import ScriptedHost
 from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
-from zombiescope.analysis.looping_units import MOST_UNITS
+from zombiescope.analysis.looping import MOST_UNITS
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import HistogramSample, MetricSample, ProbeRun, Reading, UnitRestarts

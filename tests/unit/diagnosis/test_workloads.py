@@ -13,7 +13,7 @@ from tests.scenarios.facts import NOW, flows, remains, services
 from tests.unit.kube_nodes import UID_A, UID_B
 from tests.unit.remedies.situations import V1, autopsy, body, diagnosis, pin
 
-from zombiescope.analysis.container_loops import why_looping
+from zombiescope.analysis.looping import why_looping
 from zombiescope.analysis.unit_churn import derive_loops
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
