@@ -11,7 +11,7 @@ from importlib import import_module
 from shlex import quote
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.freeing import COSTS, actions_on, least_harm_first
+from zombiescope.analysis.freeing import actions_on, least_harm_first
 from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.chain import PIN_RULES, candidates_of
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -20,7 +20,6 @@ from zombiescope.facts.metric_names import METRICS, PREFIX, REAP_LEFT, REAP_STAT
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.pipeline.mistyped import nearest
-from zombiescope.presenters.plain_words import words_of
 
 KINDS = ("page", "finding", "pin", "metric", "gap")
 DOCUMENTS = {"runbook": "zombiescope doctor", "decision-matrix": "zombiescope explain runbook"}
@@ -137,8 +136,7 @@ def _levers(kind: PinKind) -> list[str]:
     """With what each costs; least harm first."""
     named = Pin(kind, b"/x", b"/x", None, None, 1, 1, sampled=False, mapped=0 if kind is not PinKind.SWAP else None)
     return [
-        f"{words_of(action)}; the cost: {COSTS[action]}"
-        for action in least_harm_first(dict.fromkeys(actions_on(named), 1))
+        f"{action.doing}; the cost: {action.cost}" for action in least_harm_first(dict.fromkeys(actions_on(named), 1))
     ]
 
 

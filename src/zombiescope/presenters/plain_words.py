@@ -12,6 +12,7 @@ from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import remedy_of
 
 
 class FindingWords(NamedTuple):
@@ -133,19 +134,6 @@ _GAPS: tuple[tuple[str, str], ...] = (
 _FILES = "files: "
 """Before the file that could not be read."""
 _KEYS = {
-    "drop_file": "dropping the file's cache",
-    "reclaim_parent": "reclaim at the parent",
-    "flush": "writing everything back",
-    "delete_file": "rewriting or deleting the file",
-    "remove_segment": "removing the segment",
-    "restart_process": "restarting the process",
-    "reap_process": "waiting for the dead process",
-    "close_socket": "closing the socket",
-    "unmount": "unmounting",
-    "swap_in": "bringing it back from swap",
-    "wait": "waiting",
-    "reboot": "a reboot",
-    "drop_caches": "drop_caches",
     "sysv_shm": "System V shared memory",
     "shared_anon": "shared anonymous memory",
     "anon": "anonymous memory",
@@ -159,8 +147,14 @@ _KEY = re.compile(r"\[([^\]]*)\]")
 
 
 def words_of(key: str) -> str:
-    """A kind of pin or an action, as a person says it."""
+    """A kind of pin, as a person says it."""
     return _KEYS.get(str(key), str(key).replace("_", " "))
+
+
+def tried_words(key: str) -> str:
+    """What is often tried and does not help: a remedy, or a file of the kernel by its own name."""
+    remedy = remedy_of(key)
+    return remedy.doing if remedy else key
 
 
 def gap_subject(fact: str) -> str:

@@ -136,7 +136,7 @@ def test_every_remedy_of_a_rollout_is_one_that_the_doctor_names() -> None:
     assert {name for name in REMEDIES if not name.startswith("pinned-")} <= known
     plan = CohortPlan((), (("unneeded-agent", 4), ("crash-looping-unit", 4), ("zombie-growth", 2)), waves_of(["a"]))
     assert plan.remedies == ("stop-unit", "stop-maker")
-    assert "Remedy: stop-unit" in render_ansible((plan,), 60)
+    assert "Remedy: stop it and keep it from starting again, then" in render_ansible((plan,), 60)
 
 
 def test_nothing_sent_is_no_healthy_fleet(tmp_path: Path) -> None:
