@@ -11,7 +11,7 @@ import pytest
 
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.main import commands
-from zombiescope.diagnosis.catalogue import RULES
+from zombiescope.diagnosis.catalogue import FINDINGS, RULES
 from zombiescope.remedies.catalogue import RECIPES
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
@@ -47,8 +47,8 @@ def test_every_listed_command_loads_and_says_what_it_does(name: str) -> None:
 
 
 def test_every_rule_file_is_in_the_catalogue() -> None:
-    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == entries("diagnosis", "rules")
-    assert {rule.__name__ for rule in RULES} == {f"judge_{entry}" for entry in entries("diagnosis", "rules")}
+    assert {name.replace("-", "_") for name in FINDINGS} == entries("diagnosis", "rules")
+    assert len(FINDINGS) == len(RULES)
 
 
 def test_every_recipe_file_is_in_the_catalogue() -> None:

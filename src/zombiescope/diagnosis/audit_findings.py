@@ -6,6 +6,7 @@ from __future__ import annotations
 from zombiescope.analysis.unit_churn import Loop
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.rules import image_risk, unneeded_agent
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import WorkloadAudit
 
@@ -63,7 +64,7 @@ def _unneeded(audit: Audit, at: float) -> Finding:
         summary,
         evidence,
         (),
-        ("disable-unneeded-agent",),
+        unneeded_agent.FINDING.remedies,
     )
 
 
@@ -90,7 +91,7 @@ def _image_risk(audit: Audit, at: float) -> Finding:
         summary,
         evidence,
         (),
-        ("fix-unit-in-image",),
+        image_risk.FINDING.remedies,
     )
 
 

@@ -17,8 +17,7 @@ from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.need import Need
-from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
-from zombiescope.diagnosis.rules.visible_leak import judge_visible_leak
+from zombiescope.diagnosis.rules import costly_sweep, visible_leak
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import WorkloadAudit
@@ -150,7 +149,7 @@ def judge_counts(case: Case, limits: Limits) -> list[Reason]:
     reasons = judge_population(population, limits)
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap):
-        found = judge_costly_sweep(case)
+        found = costly_sweep.judge(case)
         limit = limits.sweep_critical if found.severity is Severity.CRITICAL else limits.sweep_warning
         verdict, value = _VERDICTS[found.severity], round(sweep.seconds, 6)
         reasons.append(Reason("sweep", value, limit, verdict, found.summary, "timed"))
@@ -169,7 +168,7 @@ def _reclaim(case: Case, population: Population) -> list[Reason]:
 
 
 def _directories(case: Case, limits: Limits) -> Reason:
-    found, empties = judge_visible_leak(case), case.last.scan.empty_directories
+    found, empties = visible_leak.judge(case), case.last.scan.empty_directories
     if found.severity is Severity.UNKNOWN:
         return unknown("directories", empties if isinstance(empties, Gap) else Gap("visible_leak", found.summary))
     limit = limits.directories_critical if found.severity is Severity.CRITICAL else limits.directories_warning

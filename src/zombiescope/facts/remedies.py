@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be done, each thing by one name and with its words for people: what frees a zombie, what a finding asks for, what a
-recipe plans."""
+"""What can be done, each thing by one name and in the words that people read: what frees a zombie, what a finding asks for, what
+a recipe plans."""
 
 from __future__ import annotations
 

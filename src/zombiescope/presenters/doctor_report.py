@@ -22,9 +22,9 @@ _COUNTED = ("zombies", "cgroups", "restarts", "resets", "lines", "reports", "pag
 _NO_PLAN = Gap("plan", "no plan was made", "zombiescope plan")
 
 
-def told_remedy(remedy: str) -> str:
+def told_remedy(remedy: Remedy) -> str:
     """What it means where nobody knows yet whom it is about."""
-    return Remedy(remedy).words.format(whom="it")
+    return remedy.words.format(whom="it")
 
 
 class Report(NamedTuple):

@@ -4,32 +4,49 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.loops import Suspect, evidence_of, suspects_of, told
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 
-ID = "crash-looping-unit"
-TITLE = "A unit is restarted over and over"
+FINDING = Declaration(
+    id="crash-looping-unit",
+    title="A unit is restarted over and over",
+    role=Role.ORIGIN,
+    remedies=(Remedy.STOP_UNIT, Remedy.LIMIT_RESTARTS),
+    loops=frozenset({"unit"}),
+    thing="a unit in a restart loop",
+    link="{who} is restarted over and over",
+    somebody="a unit",
+    what="systemd restarts a unit again and again.",
+    matters=(
+        "Each start makes a cgroup and each end may leave a zombie. What it left counts more than how often it ran."
+    ),
+    do="Stop it if nothing needs it, or give it a start limit that can trip.",
+    judged_by=("leak_least_zombies", "blame_share"),
+    next="zombiescope audit",
+    proven_by="loop-leaks",
+)
 
 
-def judge_crash_looping_unit(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.services
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, seen.reason, ())
-    found = suspects_of(case, frozenset({"unit"}))
+        return FINDING.unknown(seen.reason)
+    found = suspects_of(case, FINDING.loops)
     if not found and not seen.was_systemd_asked:
         why = "systemd could not be asked"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, why, ())
+        return FINDING.unknown(why)
     watched = Evidence("watched", round(seen.seconds, 1), "seconds", "systemctl show", seen.at)
     if not found:
         summary = f"none of {seen.starting:,} services"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, (watched,))
+        return FINDING.absent(summary, (watched,))
     severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
     evidence = (watched, *(item for each in found for item in evidence_of(case, each, seen)))
-    return Finding(ID, Verdict.PRESENT, severity, Role.ORIGIN, TITLE, told(found), evidence, (), _remedies(found[0]))
+    return FINDING.present(severity, told(found), evidence, _remedies(found[0]))
 
 
-def _remedies(first: Suspect) -> tuple[str, ...]:
+def _remedies(first: Suspect) -> tuple[Remedy, ...]:
     """A unit that something needs is slowed down; one that nothing needs is stopped and kept from coming back."""
-    return ("stop-unit", "limit-restarts") if first.loop.need == "unneeded" else ("limit-restarts", "stop-unit")
+    return FINDING.remedies if first.loop.need == "unneeded" else FINDING.remedies[::-1]
