@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
-from zombiescope.diagnosis.loops import Suspect, evidence_of, suspects_of, told
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.loops import evidence_of, judge_audit_loops, judge_loops, suspects_of
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
 
 FINDING = Declaration(
     id="crash-looping-unit",
@@ -28,6 +33,7 @@ FINDING = Declaration(
     next="zombiescope audit",
     proven_by="loop-leaks",
 )
+_NOT_ASKED = "systemd could not be asked"
 
 
 def judge(case: Case) -> Finding:
@@ -36,17 +42,15 @@ def judge(case: Case) -> Finding:
         return FINDING.unknown(seen.reason)
     found = suspects_of(case, FINDING.loops)
     if not found and not seen.was_systemd_asked:
-        why = "systemd could not be asked"
-        return FINDING.unknown(why)
+        return FINDING.unknown(_NOT_ASKED)
     watched = Evidence("watched", round(seen.seconds, 1), "seconds", "systemctl show", seen.at)
-    if not found:
-        summary = f"none of {seen.starting:,} services"
-        return FINDING.absent(summary, (watched,))
-    severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
-    evidence = (watched, *(item for each in found for item in evidence_of(case, each, seen)))
-    return FINDING.present(severity, told(found), evidence, _remedies(found[0]))
+    evidence = (watched, *evidence_of(case, found, seen))
+    judged = judge_loops(FINDING, found, evidence, case.thresholds, is_left_known=not isinstance(case.remains, Gap))
+    return judged or FINDING.absent(f"none of {seen.starting:,} services", evidence)
 
 
-def _remedies(first: Suspect) -> tuple[Remedy, ...]:
-    """A unit that something needs is slowed down; one that nothing needs is stopped and kept from coming back."""
-    return FINDING.remedies if first.loop.need == "unneeded" else FINDING.remedies[::-1]
+def judge_audit(audit: Audit, at: float) -> Finding:
+    found = judge_audit_loops(FINDING, audit, at, Thresholds())
+    if found is None and not audit.was_systemd_asked:
+        return FINDING.unknown(_NOT_ASKED)
+    return found or FINDING.absent(f"none of {len(audit.starting):,} services")

@@ -7,14 +7,19 @@ runtime's own count of restarts.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Finding, Role
-from zombiescope.diagnosis.loops import Suspect, evidence_of, suspects_of, told
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.loops import evidence_of, judge_audit_loops, judge_loops, suspects_of
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.services import ServicesSeen
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
 
 FINDING = Declaration(
     id="looping-container",
@@ -40,9 +45,6 @@ FINDING = Declaration(
     next="zombiescope audit",
     proven_by="inner-loop-leaks",
 )
-_OF_CONTAINERS = "A container is restarted over and over"
-_BY_THEMSELVES = ("container", "pod")
-"""Kinds of loops that their own count of restarts tells."""
 
 
 def judge(case: Case) -> Finding:
@@ -51,20 +53,13 @@ def judge(case: Case) -> Finding:
         assert isinstance(case.services, Gap)
         return FINDING.unknown(case.services.reason)
     suspects = suspects_of(case, FINDING.loops)
-    found = [each for each in suspects if each.loop.kind in _BY_THEMSELVES or each.is_leaking(case.thresholds)]
-    if found:
-        evidence = tuple(item for each in found for item in evidence_of(case, each, seen))
-        severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
-        title = _OF_CONTAINERS if found[0].loop.kind in _BY_THEMSELVES else FINDING.title
-        return FINDING.present(severity, told(found), evidence, _remedies(found[0]))._replace(title=title)
-    if suspects and isinstance(case.remains, Gap):
-        why = f"children of {suspects[0].loop.name} come and go; whether they leave anything is not known"
-        return FINDING.unknown(why)
-    summary = f"none was seen in {seen.seconds:.0f} s{_which(case)}"
-    if suspects:
-        summary = f"children of {suspects[0].loop.name} come and go and leave nothing behind: churn, not a leak"
-    evidence = tuple(item for each in suspects for item in evidence_of(case, each, seen))
-    return FINDING.absent(summary, evidence)
+    evidence = evidence_of(case, suspects, seen)
+    judged = judge_loops(FINDING, suspects, evidence, case.thresholds, is_left_known=not isinstance(case.remains, Gap))
+    return judged or FINDING.absent(f"none was seen in {seen.seconds:.0f} s{_which(case)}")
+
+
+def judge_audit(audit: Audit, at: float) -> Finding:
+    return judge_audit_loops(FINDING, audit, at, Thresholds()) or FINDING.absent("none was seen")
 
 
 def _which(case: Case) -> str:
@@ -73,14 +68,3 @@ def _which(case: Case) -> str:
         return ""
     pods = 0 if isinstance(case.pods, Gap) else len(case.pods.pods)
     return f" among the containers of {pods:,} pods; services were not watched: {case.services.reason}"
-
-
-def _remedies(first: Suspect) -> tuple[Remedy, ...]:
-    """A start limit counts nothing inside a unit: it is stopped, or its runtime or its cluster is told to stop."""
-    match first.loop.kind:
-        case "pod":
-            return (Remedy.STOP_WORKLOAD,)
-        case "container":
-            return (Remedy.STOP_CONTAINER,)
-        case _:
-            return (Remedy.STOP_UNIT,)

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import few
 from zombiescope.facts.remedies import Remedy
+
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
 
 FINDING = Declaration(
     id="unneeded-agent",
@@ -24,21 +31,41 @@ FINDING = Declaration(
     next="zombiescope audit",
     proven_by="other-zone",
 )
-_NAMED = 5
+
+
+class Agent(Protocol):
+    """A service or a workload that starts and that nothing needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def may_loop(self) -> bool: ...
+
+
+def severity_of(agent: Agent) -> Severity:
+    return Severity.CRITICAL if agent.may_loop else Severity.WARNING
 
 
 def judge(case: Case) -> Finding:
     seen = case.services
     if isinstance(seen, Gap) or not seen.were_files_read:
-        why = seen.reason if isinstance(seen, Gap) else "unit files were not read"
-        return FINDING.unknown(why)
-    if not seen.unneeded:
-        summary = f"none of {seen.starting:,} services"
-        return FINDING.absent(summary)
-    named = "; ".join(f"{unit.name} ({unit.why})" for unit in seen.unneeded[:_NAMED])
-    more = f"; and {len(seen.unneeded) - _NAMED} more" if len(seen.unneeded) > _NAMED else ""
-    evidence = tuple(
-        Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, seen.at) for unit in seen.unneeded
-    )
-    severity = Severity.CRITICAL if any(unit.may_loop for unit in seen.unneeded) else Severity.WARNING
-    return FINDING.present(severity, named + more, evidence)
+        return FINDING.unknown(seen.reason if isinstance(seen, Gap) else "unit files were not read")
+    evidence = (Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, seen.at) for unit in seen.unneeded)
+    return _present(seen.unneeded, tuple(evidence)) or FINDING.absent(f"none of {seen.starting:,} services")
+
+
+def judge_audit(audit: Audit, at: float) -> Finding | None:
+    """None where there is none, as far as could be judged."""
+    units, workloads = audit.unneeded, audit.unneeded_workloads
+    evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in units)
+    evidence += tuple(Evidence(f"{one.name}: {one.lives.why}", one.why, "", one.workload.path, at) for one in workloads)
+    return _present([*units, *workloads], evidence)
+
+
+def _present(found: Sequence[Agent], evidence: tuple[Evidence, ...]) -> Finding | None:
+    if not found:
+        return None
+    severity = Severity.CRITICAL if Severity.CRITICAL in map(severity_of, found) else Severity.WARNING
+    return FINDING.present(severity, few([f"{one.name} ({one.why})" for one in found]), evidence)
