@@ -12,6 +12,7 @@ import pytest
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.main import commands
 from zombiescope.diagnosis.catalogue import FINDINGS, RULES
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.catalogue import RECIPES
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
@@ -52,10 +53,15 @@ def test_every_rule_file_is_in_the_catalogue() -> None:
 
 
 def test_every_recipe_file_is_in_the_catalogue() -> None:
-    assert [recipe.__name__ for recipe in RECIPES] == [
-        f"propose_{recipe.__module__.rpartition('.')[2]}" for recipe in RECIPES
-    ]
-    assert {recipe.__module__.rpartition(".")[2] for recipe in RECIPES} == entries("remedies", "recipes")
+    assert {name.replace("-", "_") for name in RECIPES} == entries("remedies", "recipes")
+
+
+def test_every_remedy_has_a_recipe_or_is_for_people_alone() -> None:
+    carried = {remedy for recipe in RECIPES.values() for remedy in recipe.REMEDIES}
+    alone = {"wait", "remove-directories", "give-memory", "raise-cpu-limit", "lower-priority", "move-host"}
+    assert {remedy for remedy in Remedy if not remedy.changes_nothing} - carried == alone
+    asked = {remedy for declared in FINDINGS.values() for remedy in declared.remedies}
+    assert set(Remedy) - asked - carried == {"wait", "look-from-the-host"}, "a word that nobody says"
 
 
 def test_every_reader_is_read() -> None:

@@ -18,7 +18,7 @@ from shlex import quote
 from typing import Any
 
 from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationError, UsageError, unknown_format
-from zombiescope.execution.journal_lines import checked, is_ours
+from zombiescope.execution.journal_lines import Write, checked, is_ours
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.host.whole_file import sync_folder
@@ -57,7 +57,7 @@ class Journal:
         os.fsync(self._handle)
         self._fault(f"journal:{entry}")
 
-    def intend(self, step: int, do: str, **facts: Any) -> int:
+    def intend(self, step: int, do: Write, **facts: Any) -> int:
         number = self._next
         self._next += 1
         self.add("write", seq=number, step=step, do=do, **facts)

@@ -11,8 +11,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import KEPT_BYTES, KEPT_BYTES_IN_ALL, DeleteFiles, NamedFile, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, unused_by_folder
 
+REMEDIES = (Remedy.DELETE_FILE,)
 
-def propose_delete_shared_files(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     for folder, levers in unused_by_folder(situation):
         yield Draft(
             f"delete:{shown(folder)}",

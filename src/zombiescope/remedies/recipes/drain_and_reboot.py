@@ -10,8 +10,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.REBOOT,)
 
-def propose_drain_and_reboot(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     wanted = situation.choices.of(Remedy.REBOOT)
     if wanted:
         yield Draft(

@@ -12,8 +12,10 @@ from zombiescope.remedies.choice import Lever
 from zombiescope.remedies.plan import DropCaches, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, reclaim_file
 
+REMEDIES = (Remedy.RECLAIM_PARENT,)
 
-def propose_drop_caches(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     unreached = [lever for lever in situation.choices.of(Remedy.RECLAIM_PARENT) if not _is_reached(situation, lever)]
     if unreached:
         zombies = sum(situation.choices.wanted[lever] for lever in unreached)

@@ -9,8 +9,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import DropFiles, NamedFile, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.DROP_FILE,)
 
-def propose_drop_files(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     wanted = situation.choices.of(Remedy.DROP_FILE)
     if wanted:
         yield Draft(

@@ -18,10 +18,11 @@ _HELD_BY = {
     Remedy.CLOSE_SOCKET: "pinned-other",
     Remedy.UNMOUNT: "pinned-other",
 }
+REMEDIES = tuple(_HELD_BY)
 _NAMED = 5
 
 
-def propose_end_holders(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     for action, finding in _HELD_BY.items():
         wanted = situation.choices.of(action)
         if not wanted:

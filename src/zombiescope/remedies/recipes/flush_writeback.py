@@ -10,8 +10,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Flush, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.FLUSH,)
 
-def propose_flush_writeback(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     wanted = situation.choices.of(Remedy.FLUSH)
     if wanted:
         yield Draft(

@@ -12,10 +12,12 @@ from zombiescope.remedies.choice import Lever, may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.DELETE_FILE, Remedy.REMOVE_SEGMENT)
+
 _NAMED = 5
 
 
-def propose_in_use(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     holders = situation.levers.files_in_use
     files = [
         lever

@@ -11,6 +11,8 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Reclaim, ReclaimWay, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, reclaim_file
 
+REMEDIES = (Remedy.RECLAIM_PARENT,)
+
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {
     ReclaimWay.MEMORY_RECLAIM: "in batches, watching memory pressure",
@@ -20,7 +22,7 @@ _RISKS = {
 }
 
 
-def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     hierarchy = situation.levers.hierarchy
     for lever in situation.choices.of(Remedy.RECLAIM_PARENT):
         found = reclaim_file(situation.levers, hierarchy, lever.target) if hierarchy else None

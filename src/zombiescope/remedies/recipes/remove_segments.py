@@ -9,8 +9,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import RemoveSegments, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.REMOVE_SEGMENT,)
 
-def propose_remove_segments(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     attached = situation.levers.segments
     wanted = [
         lever

@@ -10,11 +10,13 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Risk, SwapIn, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.SWAP_IN,)
+
 _ROOM = 2.0
 """Available memory must be this many times what is in swap."""
 
 
-def propose_swap_in(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     wanted = situation.choices.of(Remedy.SWAP_IN)
     levers = situation.levers
     used = sum(area.used_bytes for area in levers.swaps)

@@ -9,8 +9,10 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Risk, SetFile, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.RECLAIM_PARENT,)
 
-def propose_vendor_reaper(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     wanted = situation.choices.of(Remedy.RECLAIM_PARENT)
     if situation.levers.vendor_reaper and wanted:
         yield Draft(
