@@ -40,7 +40,7 @@ def asking_options(command: Decorated) -> Decorated:
         click.option(
             "--cri-socket",
             metavar="PATH",
-            help="Ask the container runtime at this socket the same, such as /run/containerd/containerd.sock.",
+            help="Ask the container runtime why containers ended, at its socket, such as /run/containerd/containerd.sock.",
         ),
     ):
         command = option(command)
