@@ -20,9 +20,9 @@ from tests.scenarios.facts import case
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules import cpu_throttling
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.watching.pressure import WholePressureWatch
+from zombiescope.watching.reclaim import WholePressureWatch
 
 pytestmark = pytest.mark.kernel
 BYTES, CHUNK = 96 << 20, 1 << 20

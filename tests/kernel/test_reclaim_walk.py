@@ -15,7 +15,7 @@ from tests.kernel.confined import answer_of_child, refuse_bpf
 from tests.kernel.conftest import not_here
 from tests.kernel.zombie_maker import Maker
 
-from zombiescope.analysis.reclaim_pass import ReclaimPass
+from zombiescope.analysis.scan import ReclaimPass
 from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import costly_reclaim_walk

@@ -18,13 +18,12 @@ from typing import Any
 from zombiescope.agent.api import Api
 from zombiescope.agent.cluster import NAME as CLUSTER
 from zombiescope.agent.cluster import Settings, Teller, settings_of
-from zombiescope.agent.door import close_door, guards_of, open_door
+from zombiescope.agent.door import Notifier, close_door, guards_of, open_door
+from zombiescope.agent.exposition import write_textfile
 from zombiescope.agent.keep import Keeper
-from zombiescope.agent.notifier import Notifier
 from zombiescope.agent.page import AgentPage
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
-from zombiescope.agent.textfile import write_textfile
 from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
@@ -34,8 +33,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.host.kept_child import KeptChild
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import KeptChild, ShortLived
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
 from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of

@@ -132,9 +132,9 @@ class AgentPage:
             return case
         from zombiescope.facts.plain import of_plain  # noqa: PLC0415
         from zombiescope.facts.services import ServicesSeen  # noqa: PLC0415
-        from zombiescope.pipeline.doctor import remains_of  # noqa: PLC0415
+        from zombiescope.facts.zombies import Remains  # noqa: PLC0415
 
-        case = case._replace(remains=remains_of(about["remains"]))
+        case = case._replace(remains=of_plain(about["remains"], Remains))
         if about.get("services"):
             case = case._replace(services=of_plain(about["services"], ServicesSeen))
         return case

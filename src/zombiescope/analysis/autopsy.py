@@ -8,10 +8,20 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population
-from zombiescope.analysis.freeing import Aimed, least_harm_first, needs_of, remedies_of, ways_out
+from zombiescope.analysis.freeing import (
+    AT_REST,
+    Aimed,
+    CacheState,
+    Useless,
+    derive_useless,
+    least_harm_first,
+    needs_of,
+    remedies_of,
+    state_of,
+    ways_out,
+)
 from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
-from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
+from zombiescope.analysis.scan import Population
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
@@ -205,7 +215,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     kinds: Counter[PinKind] = Counter()
     freed: Counter[Remedy] = Counter()
     together: Counter[tuple[Remedy, ...]] = Counter()
-    useless: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
+    useless: Counter[tuple[tuple[PinKind, ...], CacheState]] = Counter()
     pages = 0
     for (maker, held, unsplit, of_kinds, needs, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
@@ -228,7 +238,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     )
 
 
-def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Remedy], ...], State]:
+def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Remedy], ...], CacheState]:
     """What the totals need to know of a zombie."""
     zombie, maker, pins = body
     if pins is zombie.pins and len(pins) == 1:

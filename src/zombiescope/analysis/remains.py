@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from zombiescope.analysis.autopsy import Body
 from zombiescope.analysis.freeing import least_harm_first
 from zombiescope.facts.names import shown
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
 from zombiescope.facts.remedies import Remedy
-from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.facts.zombies import MakerRemains, Pin, PinExample, PinKind, Remains
 
 _MOST_MAKERS = 50
 _MOST_PARENTS = 5

@@ -15,7 +15,7 @@ from zombiescope.diagnosis.growing import growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.remains import MakerRemains
+from zombiescope.facts.zombies import MakerRemains
 
 PIN_RULES: Mapping[str, Declaration] = {name: each for name, each in FINDINGS.items() if each.pins}
 LOOP_KINDS: Mapping[str, frozenset[str]] = {name: each.loops for name, each in FINDINGS.items() if each.loops}

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.container_loops import ended_words
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
 from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import few
 from zombiescope.facts.pods import PodsSeen
-from zombiescope.facts.remains import MakerRemains
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
+from zombiescope.facts.zombies import MakerRemains
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit

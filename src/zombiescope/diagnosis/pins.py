@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import share_said
-from zombiescope.facts.remains import Remains
 from zombiescope.facts.remedies import Remedy, remedy_of
+from zombiescope.facts.zombies import Remains
 
 _MOST_MAKERS = 3
 _AS_TOLD = {Remedy.DROP_FILE: Remedy.RECLAIM_PARENT}

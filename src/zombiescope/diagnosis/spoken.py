@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import FINDINGS
@@ -18,7 +19,6 @@ from zombiescope.diagnosis.rules import memory_shortage
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 
 _DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
 _ROUND_SECONDS = 9.5

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from zombiescope.execution.deletion import Deletion
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import Rewriting
 from zombiescope.execution.surprise import SurpriseError, refused

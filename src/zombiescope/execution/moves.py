@@ -6,8 +6,7 @@ from __future__ import annotations
 import base64
 import os
 
-from zombiescope.execution.journal import Journal
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Journal, Write
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown
 from zombiescope.host.found import Found

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from zombiescope.execution.journal import Entry
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.undo import Taken
 from zombiescope.facts.cgroups import Hierarchy

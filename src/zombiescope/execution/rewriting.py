@@ -15,8 +15,7 @@ from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from zombiescope.execution.grip import Batches, Grip
-from zombiescope.execution.journal import Entry
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.cgroups import Hierarchy

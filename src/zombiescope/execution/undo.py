@@ -16,8 +16,7 @@ from typing import NamedTuple, assert_never
 
 from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
-from zombiescope.execution.journal import Entry, Journal
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Entry, Journal, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError

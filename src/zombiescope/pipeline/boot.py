@@ -12,8 +12,7 @@ from zombiescope.diagnosis.rules import crash_looping_unit, looping_container
 from zombiescope.errors import UsageError
 from zombiescope.facts.boot import Booted, BootedUnit
 from zombiescope.facts.names import shown
-from zombiescope.host.boot.candidate import PROGRAM, Given, cannot, is_program, is_readable, prepare, workplace
-from zombiescope.host.boot.machine import Heard, boot
+from zombiescope.host.boot import PROGRAM, Given, Heard, boot, cannot, is_program, is_readable, prepare, workplace
 
 _ALLOWANCE_SECONDS = 420.0
 """For the boot itself and for our own commands, under emulation, on a machine that has other work."""

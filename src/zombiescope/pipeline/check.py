@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
-from zombiescope.analysis.slope import slope_per_second
+from zombiescope.analysis.scan import Population, derive_population
+from zombiescope.analysis.trend import slope_per_second
 from zombiescope.config import file_to_read, read_safely, thresholds_in
 from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.case import Case

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Timeline
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
 from zombiescope.presenters.document import rfc3339

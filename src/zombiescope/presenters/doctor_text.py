@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.engine import Diagnosis
@@ -19,7 +20,6 @@ from zombiescope.diagnosis.reclaim_work import DECIDES
 from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import shown_text, zombies_said
 from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first

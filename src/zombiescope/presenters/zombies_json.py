@@ -8,8 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, pages_of
-from zombiescope.analysis.freeing import least_harm_first, needs_of, ways_out
-from zombiescope.analysis.useless import Useless, derive_useless, state_of
+from zombiescope.analysis.freeing import Useless, derive_useless, least_harm_first, needs_of, state_of, ways_out
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown

@@ -12,8 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import unshown
 from zombiescope.facts.pods import Container
 from zombiescope.host.access import Host
-from zombiescope.host.files import Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import Files, FolderTree
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.pods import (
     PODS,

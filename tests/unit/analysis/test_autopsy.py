@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from zombiescope.analysis.autopsy import derive_autopsy, instances_of
-from zombiescope.analysis.census import Population
 from zombiescope.analysis.freeing import Aimed
+from zombiescope.analysis.scan import Population
 from zombiescope.facts.cgroups import CountSource, MemoryUse, Residuals
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie

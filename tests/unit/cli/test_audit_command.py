@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.trees import CONFIG, ECS_DEB, ECS_RPM, KUBELET, SYSTEM, TARGETS, WANTED, enabled, plant
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.gate import judge_gate, judge_population
 from zombiescope.diagnosis.limits import Limits

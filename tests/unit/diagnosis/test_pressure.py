@@ -14,7 +14,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules import cpu_throttling, reclaim_pressure
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureLook, PressureSeen, Throttle, ThrottledGroup
+from zombiescope.facts.reclaim import PressureLook, PressureSeen, Throttle, ThrottledGroup
 
 GAP = Gap("x", "refused")
 

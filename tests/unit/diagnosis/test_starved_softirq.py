@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from tests.build import case, snapshot
 
-from zombiescope.analysis.softirq_wait import derive_softirq, step_between
+from zombiescope.analysis.softirq import derive_softirq, step_between
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.diagnosis.thresholds import Severity

@@ -20,8 +20,8 @@ import pytest
 from tests.unit.execution.machine import ETC, build, picture, seen, step, workshop
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
-from zombiescope.execution.attention import ENDING, Attention
 from zombiescope.execution.journal import Entry, read_entries
+from zombiescope.execution.surprise import ENDING, Attention
 from zombiescope.execution.undo import pending, undo_all
 from zombiescope.execution.way_back import WayBack
 from zombiescope.host.writes import Writer

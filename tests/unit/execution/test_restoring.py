@@ -13,7 +13,7 @@ from tests.nobody import as_nobody
 from tests.unit.execution.machine import ETC, HIERARCHY, build, picture, seen, step, workshop
 
 from zombiescope.cli.main import main
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import kept_copies, restore_all
 from zombiescope.execution.undo import UndoState, undo_all, undo_state

@@ -13,13 +13,11 @@ import pytest
 from tests.unit.execution.machine import ETC, FileMachine, build, step, workshop
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.attention import Attention
-from zombiescope.execution.journal import read_entries
-from zombiescope.execution.journal_lines import Write
+from zombiescope.execution.journal import Write, read_entries
 from zombiescope.execution.moves import Hands
+from zombiescope.execution.surprise import Attention
 from zombiescope.execution.undo import Taken, is_in_the_middle, undo_all
-from zombiescope.execution.unfinished import ended_in_the_middle, refuse_in_the_middle
-from zombiescope.execution.way_back import WayBack
+from zombiescope.execution.way_back import WayBack, ended_in_the_middle, refuse_in_the_middle
 from zombiescope.host.programs import Ran
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import ReclaimWay, Undo

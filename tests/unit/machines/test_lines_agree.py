@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.machines.answers import Answers, goldens, kept, recordings, replayed
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.presenters.document import null_fields

@@ -13,9 +13,8 @@ from zombiescope.cli.main import main
 from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.boot import Booted, BootedUnit
-from zombiescope.host.boot import candidate as candidates
-from zombiescope.host.boot.candidate import Candidate, newest_kernel
-from zombiescope.host.boot.machine import Heard
+from zombiescope.host import boot as candidates
+from zombiescope.host.boot import Candidate, Heard, newest_kernel
 from zombiescope.pipeline import boot as booting
 
 LOOP = BootedUnit("ecs.service", 6, 6, 6, "6 automatic restarts in the last hour")

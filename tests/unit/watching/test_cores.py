@@ -7,8 +7,7 @@ from pathlib import Path
 
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.host.tree import TreeHost
 from zombiescope.watching.cores import DetailedCoresWatch
 

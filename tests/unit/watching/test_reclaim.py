@@ -12,8 +12,7 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.metric_names import RECLAIM_CPU
-from zombiescope.facts.pressure import PressureSeen, ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
+from zombiescope.facts.reclaim import PressureSeen, ReclaimCalls, ReclaimKind, ReclaimSeen, ThrottledGroup
 from zombiescope.watching.reclaim import ReclaimTeller
 
 WITHOUT = case(snapshot())

@@ -20,7 +20,7 @@ from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.hist_softirq import SoftirqHist
+from zombiescope.kernel.softirq_latency import SoftirqHist
 from zombiescope.kernel.tracefs import open_tracefs
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 

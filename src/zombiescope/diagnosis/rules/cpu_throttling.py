@@ -8,7 +8,7 @@ from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
-from zombiescope.facts.pressure import ThrottledGroup
+from zombiescope.facts.reclaim import ThrottledGroup
 from zombiescope.facts.remedies import Remedy
 
 FINDING = Declaration(

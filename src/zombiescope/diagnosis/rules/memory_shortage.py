@@ -4,14 +4,14 @@ do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, 
 
 from __future__ import annotations
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.reclaim_work import DECIDES, core_share, span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
 from zombiescope.facts.remedies import Remedy
 
 FINDING = Declaration(

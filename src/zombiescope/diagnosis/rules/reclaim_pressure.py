@@ -9,8 +9,7 @@ from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.pressure import PressureSeen
-from zombiescope.facts.reclaim import ReclaimSeen
+from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen
 
 FINDING = Declaration(
     id="reclaim-pressure",

@@ -9,8 +9,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.poll_latency import PollTail
-from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, PollTail, SoftirqSeen, Times
 
 FINDING = Declaration(
     id="starved-softirq",

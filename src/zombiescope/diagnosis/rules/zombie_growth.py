@@ -6,13 +6,13 @@ says so, and is a warning at most."""
 from __future__ import annotations
 
 from zombiescope.analysis.growth import Growth, Trend
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.growing import Growing, change_of, growing_of, is_old_leak
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.remedies import Remedy
 
 FINDING = Declaration(

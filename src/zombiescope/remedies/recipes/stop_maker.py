@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import NamedTuple
 
-from zombiescope.analysis.maker import unit_maker
-from zombiescope.facts.makers import maker_said
+from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
