@@ -10,6 +10,7 @@ from zombiescope.facts.remedies import remedy_of
 
 _GAPS: tuple[tuple[str, str], ...] = (
     ("recorder", "profiles recorded all the time"),
+    ("probe.*", "a number that the agent follows"),
     ("cost.reclaim_pass_seconds", "the time of one reclaim pass"),
     ("cost.sweep*", "the time of one statistics sweep"),
     ("cost*", "the cost in kernel memory"),
