@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from shlex import quote
 from typing import Any
 
@@ -25,8 +26,31 @@ from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
 from zombiescope.host.whole_file import sync_folder
 
-DAMAGED = "damaged"
-"""What such a line does, as its readers see it: it says that something was changed, and not what."""
+
+class Write(StrEnum):
+    """What a line of a journal says is about to be done. Every primitive of a plan is made of these, and `undo` takes each back or
+    says why it cannot: one that it does not know is a type error there."""
+
+    PLACE_LINK = "place_link"
+    REMOVE_LINK = "remove_link"
+    PLACE_FILE = "place_file"
+    MAKE_FOLDER = "make_folder"
+    SET_FILE = "set_file"
+    SET_FILE_FOR_A_MOMENT = "set_file_for_a_moment"
+    STOP_UNIT = "stop_unit"
+    SWAP_IN = "swap_in"
+    FLUSH = "flush"
+    REWRITE_FILES = "rewrite_files"
+    DELETE_FILES = "delete_files"
+    REMOVE_SEGMENTS = "remove_segments"
+    DROP_FILES = "drop_files"
+    RECLAIM = "reclaim"
+    TRIGGER = "trigger"
+    DAMAGED = "damaged"
+    """As its readers see a line that cannot be obeyed: it says that something was changed, and not what."""
+
+
+_WRITES = {each.value: each for each in Write}
 _KINDS = ("absent", "link", "file", "folder", "other")
 _RANGES = {"mode": (0, 0o7777), "uid": (0, (1 << 32) - 1), "gid": (0, (1 << 32) - 1), "mtime_ns": (-(1 << 62), 1 << 62)}
 _MOST_PRIORITY = 32_767
@@ -50,10 +74,13 @@ def checked(entries: list[Entry]) -> list[Entry]:
 
 
 def _checked(entry: Entry, does: Mapping[int, str]) -> Entry:
-    if entry["entry"] == "write" and not _is_whole(entry):
-        return {name: entry[name] for name in ("v", "entry", "seq") if name in entry} | {"do": DAMAGED}
+    if entry["entry"] == "write":
+        known = _WRITES.get(entry["do"]) if _is_whole(entry) else None
+        if known is None:
+            return {name: entry[name] for name in ("v", "entry", "seq") if name in entry} | {"do": Write.DAMAGED}
+        return {**entry, "do": known}
     if entry["entry"] == "done" and entry.get("after") is not None:
-        is_right = _is_packed if does.get(entry["seq"]) == "set_file" else _is_found
+        is_right = _is_packed if does.get(entry["seq"]) == Write.SET_FILE else _is_found
         return entry if is_right(entry["after"]) else {**entry, "after": None}
     return entry
 
@@ -127,20 +154,20 @@ _ANYWHERE: dict[str, _Check] = {
     "was": lambda value: isinstance(value, dict) and all(map(is_path, value)) and all(map(_is_found, value.values())),
 }
 _FILE: dict[str, _Check] = {"path": is_path, "before": _is_found}
-_WANTED: dict[str, dict[str, _Check]] = {
-    "place_link": {**_FILE, "target": _is_packed},
-    "remove_link": _FILE,
-    "place_file": {**_FILE, "content": _is_packed},
-    "make_folder": _FILE,
-    "set_file": {"path": is_path, "before": _is_packed, "value": _is_packed},
-    "set_file_for_a_moment": {"path": is_path, "before": _is_word},
-    "stop_unit": {"unit": _is_word},
-    "swap_in": {"device": is_path, "priority": lambda value: _is_between(value, -_MOST_PRIORITY, _MOST_PRIORITY)},
-    "rewrite_files": {"files": _are_paths, "inodes": _are_pairs, "aside": is_path},
-    "delete_files": {"files": _are_paths, "aside": is_path},
-    "remove_segments": {"segments": lambda value: isinstance(value, list)},
+_WANTED: dict[Write, dict[str, _Check]] = {
+    Write.PLACE_LINK: {**_FILE, "target": _is_packed},
+    Write.REMOVE_LINK: _FILE,
+    Write.PLACE_FILE: {**_FILE, "content": _is_packed},
+    Write.MAKE_FOLDER: _FILE,
+    Write.SET_FILE: {"path": is_path, "before": _is_packed, "value": _is_packed},
+    Write.SET_FILE_FOR_A_MOMENT: {"path": is_path, "before": _is_word},
+    Write.STOP_UNIT: {"unit": _is_word},
+    Write.SWAP_IN: {"device": is_path, "priority": lambda value: _is_between(value, -_MOST_PRIORITY, _MOST_PRIORITY)},
+    Write.REWRITE_FILES: {"files": _are_paths, "inodes": _are_pairs, "aside": is_path},
+    Write.DELETE_FILES: {"files": _are_paths, "aside": is_path},
+    Write.REMOVE_SEGMENTS: {"segments": lambda value: isinstance(value, list)},
 }
-_MAY_LACK = (("delete_files", "aside"),)
+_MAY_LACK = ((Write.DELETE_FILES, "aside"),)
 """Nothing of ours was beside the files."""
 
 
@@ -178,7 +205,7 @@ class Journal:
         os.fsync(self._handle)
         self._fault(f"journal:{entry}")
 
-    def intend(self, step: int, do: str, **facts: Any) -> int:
+    def intend(self, step: int, do: Write, **facts: Any) -> int:
         number = self._next
         self._next += 1
         self.add("write", seq=number, step=step, do=do, **facts)

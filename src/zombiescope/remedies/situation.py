@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.analysis.freeing import Action
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.unit_churn import Loop
 from zombiescope.diagnosis.audit import Audit, UnitAudit
@@ -16,6 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.pods import PodsSeen
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.choice import Choices, Lever, least_harm_first, may_be_deleted
 from zombiescope.remedies.plan import Change, ReclaimWay, Risk, Undo
 
@@ -110,7 +110,7 @@ def unused_by_folder(situation: Situation) -> list[tuple[bytes, list[Lever]]]:
     """Most files first. What is still being written is left out, whatever it holds."""
     folders: dict[bytes, list[Lever]] = defaultdict(list)
     in_use = situation.still_written | situation.levers.files_in_use.keys()
-    for lever in situation.choices.of(Action.DELETE_FILE):
+    for lever in situation.choices.of(Remedy.DELETE_FILE):
         if may_be_deleted(lever.target) and lever.target not in in_use:
             folders[lever.target.rpartition(b"/")[0]].append(lever)
     most = sorted(folders.items(), key=lambda item: (-len(item[1]), item[0]))[:_MOST_FOLDERS]
