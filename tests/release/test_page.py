@@ -15,6 +15,7 @@ from tests.release.roots import Root
 from tools.fences import fences_of
 from tools.release.debian import make_deb
 from tools.release.origin import one_file, version
+from tools.release.redhat import make_rpm
 
 Enter = Callable[[str], Root]
 PLACES = {
@@ -22,6 +23,19 @@ PLACES = {
     "python3.11", "python3.13", "python3.14",
 }  # fmt: skip
 STAGES = ("upgrade", "removal", "purge")
+SETTINGS = "[agent]\nretention_days = 7\n"
+SHELL = """\
+Name: shell
+Version: 1
+Release: 1
+Summary: Says to rpm that Debian has a shell
+License: Apache-2.0
+BuildArch: noarch
+Provides: /bin/sh
+%description
+Empty.
+%files
+"""
 
 
 def test_every_command_of_the_pages_is_run_somewhere() -> None:
@@ -46,7 +60,7 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
     assert not wants.is_symlink(), "the agent is off until somebody enables it"
     assert {"usr/share/man/man1/zombiescope.1.gz", "usr/share/bash-completion/completions/zombiescope"} <= root.files()
     configuration = root.folder / "etc/zombiescope.toml"
-    configuration.write_text("[agent]\nretention_days = 7\n")
+    configuration.write_text(SETTINGS)
     state = root.folder / "var/lib/zombiescope"
     state.mkdir()
     (state / "history.log").write_text("kept\n")
@@ -55,7 +69,7 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
     root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
     follow(f"{suite}-upgrade", root)
     assert root.entered("dpkg-query -W -f '${Version}' zombiescope").said == f"{version()}-2"
-    assert configuration.read_text() == "[agent]\nretention_days = 7\n"
+    assert configuration.read_text() == SETTINGS
     assert (state / "history.log").read_text() == "kept\n"
     follow(f"{suite}-removal", root)
     assert configuration.exists(), "remove keeps the configuration"
@@ -68,26 +82,34 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
 
 @pytest.mark.on_demand
 def test_the_rpm_from_install_to_removal(enter: Enter, release: Path) -> None:
-    """By rpm itself, in a root of another family: scripts, configuration and removal are those of the package."""
+    """By rpm itself: scripts, configuration and removal are those of the package. Only that a package provides a shell is new to
+    the suite's database of rpm, which is empty."""
     root = enter("rpm")
     package = one(release, "zombiescope-*.x86_64.rpm")
-    installed = subprocess.run(
-        ["rpm", f"--root={root.folder}", "--nodeps", "--upgrade", package], capture_output=True, text=True, check=False
+    (root.folder / "root/shell.spec").write_text(SHELL)
+    made = root.entered(
+        "rpmbuild -bb --quiet --define '_rpmdir /root' shell.spec; rpm --upgrade noarch/shell-1-1.noarch.rpm"
     )
-    assert installed.returncode == 0, installed.stderr
-    (root.folder / "etc/zombiescope.toml").write_text("[agent]\nretention_days = 7\n")
-    install, remove = fences("rpm")[0], fences("rpm-removal")[0]
-    looked = root.entered(install.script.splitlines()[1])
-    judge(install, looked.status, looked.said)
-    erased = subprocess.run(
-        ["rpm", f"--root={root.folder}", *remove.script.splitlines()[0].split()[1:]],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert erased.returncode == 0, erased.stderr
-    left = {name for name in root.files() if "zombiescope" in name}
-    assert left == {"etc/zombiescope.toml.rpmsave"}, "a configuration that somebody edited is kept aside"
+    assert made.status == 0, made.said
+    (root.folder / "usr/share/licenses").mkdir()  # of that family's package `filesystem`
+    before = root.files()
+    said = follow("rpm", root)
+    assert "zombies" in said[-1]
+    assert root.entered("rpm --verify zombiescope").said == "", "every file as it was packed"
+    assert not (root.folder / "etc/systemd/system/multi-user.target.wants/zombiescope.service").is_symlink()
+    configuration = root.folder / "etc/zombiescope.toml"
+    configuration.write_text(SETTINGS)
+    state = root.folder / "var/lib/zombiescope"
+    state.mkdir()
+    (state / "history.log").write_text("kept\n")
+    (root.folder / "root" / package.name).unlink()
+    root.put(make_rpm(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
+    follow("rpm", root)
+    assert root.entered("rpm --query zombiescope").said.strip() == f"zombiescope-{version()}-2.x86_64"
+    assert (configuration.read_text(), (state / "history.log").read_text()) == (SETTINGS, "kept\n")
+    follow("rpm-removal", root)
+    assert root.files() - before == {"etc/zombiescope.toml.rpmsave"}, "as the page says"
+    assert before - root.files() == set()
 
 
 @pytest.mark.parametrize("place", ["empty", "nobody"])
