@@ -46,7 +46,7 @@ def make_deb(one_file: Path, architecture: str, out: Path, revision: int = 1) ->
 
 def _plant_documents(root: Path, one_file: Path, full: str, seconds: int) -> None:
     folder = root / "usr/share/doc/zombiescope"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "copyright").write_text(_copyright(one_file), encoding="utf-8")
     when = format_datetime(datetime.fromtimestamp(seconds, UTC))
     entry = (
