@@ -66,7 +66,7 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
     (state / "history.log").write_text("kept\n")
     # The same program in a package of a higher revision is an upgrade to dpkg.
     (root.folder / "root" / package.name).unlink()
-    root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
+    root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2, packing="none"))
     follow(f"{suite}-upgrade", root)
     assert root.entered("dpkg-query -W -f '${Version}' zombiescope").said == f"{version()}-2"
     assert configuration.read_text() == SETTINGS
