@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 from tests.release.conftest import REPOSITORY, one
 from tools.release import origin
@@ -119,6 +120,17 @@ def test_the_sums_and_the_bill_cover_every_file(release: Path) -> None:
         part["bom-ref"] for one_part in parts.values() for part in [one_part, *one_part.get("components", [])]
     ]
     assert len(references) == len(set(references))
+
+
+def test_every_bill_is_valid_by_its_schema(release: Path) -> None:
+    schema = json.loads((REPOSITORY / "tests/schemas/cyclonedx-1.6.json").read_text())
+    bills = sorted(release.glob("*.cdx.json"))
+    assert {BILL, "zombiescope-x86_64.cdx.json"} <= {path.name for path in bills}
+    for path in bills:
+        bill = json.loads(path.read_text())
+        jsonschema.validate(bill, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**bill, "components": [{"name": "of no type"}]}, schema)
 
 
 def test_the_same_sources_give_the_same_bytes(release: Path, tmp_path: Path) -> None:
