@@ -33,6 +33,7 @@ RECIPES = {
     "python3.11": Recipe("bookworm", _PYTHON),
     "python3.13": Recipe("trixie", _PYTHON),
     "python3.14": Recipe("forky", _PYTHON),
+    "registry": Recipe("bookworm", ("skopeo", "docker-registry")),
     "rpm": Recipe("trixie", ("rpm",)),
     "machine": Recipe("bookworm", ("systemd", "systemd-sysv", "dbus", "kmod", "procps", "mawk")),
 }

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.kubernetes.test_image import blobs, read
 from tests.release.conftest import one
+from tests.release.page import fences, judge
 from tests.release.roots import Root, unpacked
 from tools.image.__main__ import ARCHITECTURES, NOBODY
 from tools.release.cluster import IMAGE
@@ -25,6 +26,12 @@ from tools.release.origin import version
 from tools.release.papers import BILL
 
 pytestmark = pytest.mark.on_demand
+REGISTRY = "127.0.0.1:5099"
+SERVING = f"""\
+version: 0.1
+storage: {{filesystem: {{rootdirectory: /var/lib/registry}}}}
+http: {{addr: "{REGISTRY}"}}
+"""
 OF_ONE = {"./usr/bin/zombiescope", "./usr/share/doc/zombiescope/copyright"}
 
 
@@ -103,6 +110,24 @@ def test_the_image_runs_as_its_user(release: Path, tmp_path: Path) -> None:
     scanned = root.executed(["/usr/local/bin/zombiescope", "scan"])
     assert scanned.status == 0, scanned.said
     assert "zombies" in scanned.said
+
+
+def test_the_image_goes_into_a_registry_as_the_page_says(release: Path, enter: Callable[[str], Root]) -> None:
+    """Docker's own registry, in the root that has skopeo; it is asked for both platforms."""
+    one(release, IMAGE)
+    root = enter("registry")
+    place = root.folder / "etc/containers/registries.conf.d"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "here.conf").write_text(f'[[registry]]\nlocation = "{REGISTRY}"\ninsecure = true\n')
+    (root.folder / "etc/here.yml").write_text(SERVING)
+    (fence,) = fences("registry")
+    # The registry ends with the shell that began it.
+    script = f"docker-registry serve /etc/here.yml >/tmp/log 2>&1 & trap 'kill %1' EXIT\nsleep 2\n{fence.script}\n"
+    script += "skopeo inspect --raw docker://$REGISTRY/zombiescope:$VERSION"
+    done = root.entered(script, 120, REGISTRY=REGISTRY, VERSION=version())
+    judge(fence, done.status, done.said)
+    pushed = json.loads(done.said[done.said.index('{"') :])
+    assert [each["platform"]["architecture"] for each in pushed["manifests"]] == ["amd64", "arm64"]
 
 
 def test_the_bill_says_of_each_file_only_what_is_in_it(release: Path) -> None:

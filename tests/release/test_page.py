@@ -19,8 +19,8 @@ from tools.release.redhat import make_rpm
 
 Enter = Callable[[str], Root]
 PLACES = {
-    "here", "signed", "signing", "empty", "nobody", "bookworm", "trixie", "machine", "rpm", "fleet", "pipeline", "airgapped",
-    "python3.11", "python3.13", "python3.14",
+    "here", "signed", "signing", "empty", "nobody", "bookworm", "trixie", "machine", "rpm", "fleet", "registry", "pipeline",
+    "airgapped", "python3.11", "python3.13", "python3.14",
 }  # fmt: skip
 STAGES = ("upgrade", "removal", "purge")
 SETTINGS = "[agent]\nretention_days = 7\n"
