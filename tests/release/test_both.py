@@ -54,7 +54,8 @@ def of_deb(package: Path) -> dict[str, tuple[int, str]]:
 
 
 def of_rpm(package: Path) -> dict[str, tuple[int, str]]:
-    asked = ["rpm", "--query", "--package", "--queryformat", "[%{FILEMODES} %{FILEDIGESTS} .%{FILENAMES}\n]", package]
+    shape = "[%{FILEMODES} %{FILEDIGESTS} .%{FILENAMES}\n]"
+    asked = ["rpm", "--query", "--package", "--queryformat", shape, str(package)]
     lines = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
     parts = [line.split(" ", 2) for line in lines]
     return {name: (int(mode) & 0o7777, sha256) for mode, sha256, name in parts if sha256}
