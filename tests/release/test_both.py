@@ -24,6 +24,7 @@ from tools.image.__main__ import ARCHITECTURES, NOBODY
 from tools.release.cluster import IMAGE
 from tools.release.origin import version
 from tools.release.papers import BILL
+from tools.release.redhat import make_rpm
 
 pytestmark = pytest.mark.on_demand
 REGISTRY = "127.0.0.1:5099"
@@ -80,6 +81,11 @@ def test_a_package_holds_the_one_file_of_its_architecture(
     one_side, other = ({name: what for name, what in files.items() if name not in OF_ONE} for files in found.values())
     assert one_side == other
     assert len(one_side) > 40
+
+
+def test_the_same_sources_give_the_same_rpm(release: Path, tmp_path: Path) -> None:
+    made = make_rpm(release / "zombiescope-aarch64", "aarch64", tmp_path)
+    assert made.read_bytes() == (release / made.name).read_bytes()
 
 
 def layers(image: Path) -> dict[str, bytes]:

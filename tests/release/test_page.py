@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.release.conftest import REPOSITORY, one
 from tests.release.page import SIGNING, fences, follow, follow_without_shell, judge
 from tests.release.roots import Root
-from tools.fences import fences_of
+from tools.fences import Fence, fences_of
 from tools.release.debian import make_deb
 from tools.release.origin import one_file, version
 from tools.release.redhat import make_rpm
@@ -129,6 +130,26 @@ def test_the_one_file_on_a_sick_node(place: str, enter: Enter, release: Path) ->
     assert all(said)
 
 
+def upgrade(root: Root, fence: Fence) -> None:
+    """With the same `pip install` and a newer wheel: the same content under the next number."""
+    wheel = one(root.folder / "root", "zombiescope-*.whl")
+    old, new = f"zombiescope-{version()}", f"zombiescope-{version()}.1"
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(wheel.with_name(wheel.name.replace(old, new)), "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            if name.endswith(("/METADATA", "/RECORD")):
+                content = content.replace(b"\nVersion: ", b"\nVersion: NEXT", 1).replace(old.encode(), new.encode())
+                content = content.replace(f"NEXT{version()}".encode(), f"{version()}.1".encode())
+            after.writestr(name.replace(old, new), content)
+    wheel.unlink()
+    (install,) = [line for line in fence.script.splitlines() if "pip install" in line]
+    done = root.entered(install, 240, PIP_NO_INDEX="1", PIP_FIND_LINKS="/root/index")
+    judge(fence, done.status, done.said)
+    assert f"Version: {version()}.1\n" in root.entered("/opt/zombiescope/bin/pip show zombiescope").said
+    looked = root.entered("zombiescope scan")
+    judge(fence, looked.status, looked.said)
+
+
 @pytest.mark.parametrize("python", ["3.11", "3.13", "3.14"])
 @pytest.mark.on_demand
 def test_the_wheel_and_the_pyz(python: str, enter: Enter, wheels: Callable[[str], Path]) -> None:
@@ -147,6 +168,7 @@ def test_the_wheel_and_the_pyz(python: str, enter: Enter, wheels: Callable[[str]
         done = root.entered(f"zombiescope {words}")
         assert done.status in (0, 3), f"{words}: {done.said}"
         assert "Traceback" not in done.said
+    upgrade(root, fences(f"python{python}")[0])
     follow(f"python{python}-removal", root)
     left = {name for name in root.files() - before if "__pycache__" not in name}
     assert left == set()
