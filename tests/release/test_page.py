@@ -48,6 +48,16 @@ def test_every_command_of_the_pages_is_run_somewhere() -> None:
     assert stages <= PLACES
 
 
+def used(root: Root) -> tuple[Path, Path]:
+    """A configuration that somebody edited, and a history."""
+    configuration, state = root.folder / "etc/zombiescope.toml", root.folder / "var/lib/zombiescope"
+    assert configuration.exists()
+    configuration.write_text(SETTINGS)
+    state.mkdir()
+    (state / "history.log").write_text("kept\n")
+    return configuration, state / "history.log"
+
+
 @pytest.mark.parametrize("suite", ["bookworm", pytest.param("trixie", marks=pytest.mark.on_demand)])
 def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) -> None:
     root = enter(suite)
@@ -60,21 +70,16 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
     wants = root.folder / "etc/systemd/system/multi-user.target.wants/zombiescope.service"
     assert not wants.is_symlink(), "the agent is off until somebody enables it"
     assert {"usr/share/man/man1/zombiescope.1.gz", "usr/share/bash-completion/completions/zombiescope"} <= root.files()
-    configuration = root.folder / "etc/zombiescope.toml"
-    configuration.write_text(SETTINGS)
-    state = root.folder / "var/lib/zombiescope"
-    state.mkdir()
-    (state / "history.log").write_text("kept\n")
+    configuration, history = used(root)
     # The same program in a package of a higher revision is an upgrade to dpkg.
     (root.folder / "root" / package.name).unlink()
     root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2, packing="none"))
     follow(f"{suite}-upgrade", root)
     assert root.entered("dpkg-query -W -f '${Version}' zombiescope").said == f"{version()}-2"
-    assert configuration.read_text() == SETTINGS
-    assert (state / "history.log").read_text() == "kept\n"
+    assert (configuration.read_text(), history.read_text()) == (SETTINGS, "kept\n")
     follow(f"{suite}-removal", root)
     assert configuration.exists(), "remove keeps the configuration"
-    assert state.exists(), "remove keeps what was remembered"
+    assert history.exists(), "remove keeps what was remembered"
     assert not (root.folder / "usr/bin/zombiescope").exists()
     follow(f"{suite}-purge", root)
     assert root.files() - before == set()
@@ -98,16 +103,12 @@ def test_the_rpm_from_install_to_removal(enter: Enter, release: Path) -> None:
     assert "zombies" in said[-1]
     assert root.entered("rpm --verify zombiescope").said == "", "every file as it was packed"
     assert not (root.folder / "etc/systemd/system/multi-user.target.wants/zombiescope.service").is_symlink()
-    configuration = root.folder / "etc/zombiescope.toml"
-    configuration.write_text(SETTINGS)
-    state = root.folder / "var/lib/zombiescope"
-    state.mkdir()
-    (state / "history.log").write_text("kept\n")
+    configuration, history = used(root)
     (root.folder / "root" / package.name).unlink()
     root.put(make_rpm(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
     follow("rpm", root)
     assert root.entered("rpm --query zombiescope").said.strip() == f"zombiescope-{version()}-2.x86_64"
-    assert (configuration.read_text(), (state / "history.log").read_text()) == (SETTINGS, "kept\n")
+    assert (configuration.read_text(), history.read_text()) == (SETTINGS, "kept\n")
     follow("rpm-removal", root)
     assert root.files() - before == {"etc/zombiescope.toml.rpmsave"}, "as the page says"
     assert before - root.files() == set()
