@@ -51,7 +51,8 @@ def unpack_wheel(wheel: Wheel, downloads: Path, into: Path, platform: str = "") 
     if not (found := _kept_wheel(wheel, folder)):
         with tempfile.TemporaryDirectory(dir=folder, prefix=".fresh-") as fresh:  # two builds at once may want the same
             command += ["--dest", fresh]
-            done = subprocess.run(command, check=False, capture_output=True, text=True)  # with the caller's pip settings
+            # With the caller's settings of pip.
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
             if done.returncode:
                 raise BuildError(f"pip cannot download {wheel.name} {wheel.version}:\n{done.stderr.strip()}")
             for path in Path(fresh).glob("*.whl"):
