@@ -187,9 +187,9 @@ class Agent:
         self._keeper.keep_pods(self.state.pods, self._last_tick)
         for note in self._keeper.new_notes():
             self._notice("store", note, "store-damaged")
-        news = self._troubles.lasts("history", self._keeper.gap) if self.config.text("state") else None
-        if news:
-            say(news)
+        for name, gap in self._keeper.gaps() if self.config.text("state") else ():
+            if news := self._troubles.lasts(name, gap):
+                say(news)
         self._keep_recording()
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
