@@ -161,7 +161,7 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     if beginning in _PERF_BEGINNINGS:
         return import_perf(raw, tools_for(choices), name)
     content = _unzipped(raw) if beginning[:2] == _GZIP else bytes(raw)
-    return _read_text(content, name)
+    return _read_text(content, name, demangle=choices.demangle)
 
 
 def tools_for(choices: Choices) -> Tools:
@@ -189,20 +189,20 @@ def _unzipped(raw: memoryview) -> bytes:
     return content
 
 
-def _read_text(content: bytes, name: str) -> Capture:
+def _read_text(content: bytes, name: str, *, demangle: bool) -> Capture:
     from zombiescope.profiler.formats import json_forms, protobuf, text  # noqa: PLC0415 (perf.data needs none)
 
     beginning = content[:4096].lstrip()
     if not beginning:
         raise BrokenCapture("it is empty", "record it again")
     if beginning[:1] == b"{":
-        return json_forms.read_speedscope(content, name)
+        return json_forms.read_speedscope(content, name, demangle=demangle)
     is_text = not _NOT_TEXT.search(beginning)  # words can be taken for a message: `job;` is a field of 111 bytes
     if b"\0" in beginning or (not is_text and protobuf.looks_like_pprof(content)):
-        return protobuf.read_pprof(content, name)
+        return protobuf.read_pprof(content, name, demangle=demangle)
     if text.looks_like_perf_script(content):
-        return text.read_perf_script(content, name)
-    return text.read_collapsed(content, name)
+        return text.read_perf_script(content, name, demangle=demangle)
+    return text.read_collapsed(content, name, demangle=demangle)
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

@@ -26,14 +26,14 @@ _MOST_TICKS = 100_000
 _HALF = 0.500001
 
 
-def read_speedscope(content: bytes, source: str) -> Capture:
+def read_speedscope(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     try:
         document = json.loads(content)
         frames = [
             (shown(str(frame["name"]).encode()), shown(str(frame.get("file") or "").encode()))
             for frame in document["shared"]["frames"]
         ]
-        gathering = Gathering(len(content))
+        gathering = Gathering(len(content), demangle)
         sample_ns, rate = _sample_ns(document), _own_rate(document)
         for profile in document["profiles"]:
             _read_profile(gathering, profile, frames, sample_ns)

@@ -135,10 +135,10 @@ class _Tables:
         return [(self.text(name) or _UNNAMED, file or self.text(path)) for name, path in named]
 
 
-def read_pprof(content: bytes, source: str) -> Capture:
+def read_pprof(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     try:
         tables = _tables(content)
-        gathering = Gathering(len(content))
+        gathering = Gathering(len(content), demangle)
         known: dict[int, list[Frame]] = {}
         for sample in tables.samples:
             locations, values = _sample(sample)

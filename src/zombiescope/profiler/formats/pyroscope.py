@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as Pyroscope's own clients send them (pyroscope-io 1.4.0 on PyPI was watched doing it): a PushRequest with one series of labels
-and one pprof profile."""
+"""Profiles as Pyroscope's own clients send them (pyroscope-io 1.4.0 on PyPI was watched doing it): a PushRequest with one series of
+labels and one pprof profile."""
 
 from __future__ import annotations
 
