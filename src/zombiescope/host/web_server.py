@@ -76,10 +76,18 @@ class WebServer:
 
     def post(self, path: str, body: bytes | str, headers: Mapping[str, str], most_bytes: int) -> Reply:
         """`path`: below that of the address. Raises NoReplyError."""
+        return self._exchange("POST", path, body, headers, most_bytes)
+
+    def get(self, path: str, most_bytes: int) -> Reply:
+        return self._exchange("GET", path, None, {}, most_bytes)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | str | None, headers: Mapping[str, str], most_bytes: int
+    ) -> Reply:
         connection = self._connection()
         try:
             with self._deadline(connection):
-                connection.request("POST", self.path + path, body, {**self._own_headers(), **headers})
+                connection.request(method, self.path + path, body, {**self._own_headers(), **headers})
                 answer = connection.getresponse()
                 content = b"" if 300 <= answer.status < 400 else _body(answer, most_bytes)
             return Reply(
