@@ -5,6 +5,7 @@ library from a description made here."""
 from __future__ import annotations
 
 import gzip
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -77,7 +78,7 @@ class Server:
 
 
 @contextmanager
-def profile_server() -> Iterator[Server]:
+def profile_server(tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     server = Server()
 
     class Handler(BaseHTTPRequestHandler):
@@ -96,7 +97,9 @@ def profile_server() -> Iterator[Server]:
             pass
 
     listening = HTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{listening.server_port}"
+    if tls is not None:
+        listening.socket = tls.wrap_socket(listening.socket, server_side=True)
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{listening.server_port}"
     thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

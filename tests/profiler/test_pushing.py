@@ -7,7 +7,10 @@ import base64
 import gzip
 import json
 import os
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -419,6 +422,40 @@ def test_a_token_goes_along_and_is_never_shown(
         token.write_text(wrong)
         token.chmod(0o600)
         assert push(folder, server.url, "--token-file", str(token)) == 2
+
+
+def test_https_is_believed_by_the_certificate_that_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl is installed to make a certificate with")
+    key, certificate, token = (str(tmp_path / name) for name in ("key.pem", "ca.pem", "token"))
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    names = ["-subj", "/CN=profiles", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    Path(token).write_text("glc_abcdef")
+    Path(token).chmod(0o600)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with profile_server(context) as server:
+        assert push(folder, server.url, "--token-file", token) == 3
+        told = capsys.readouterr().err
+        assert "certificate" in told and "--ca-file" in told and "tried" not in told
+        assert server.asked == [], "nothing is sent to whom nobody knows"
+        assert push(folder, server.url, "--token-file", token, "--ca-file", certificate) == 0
+        assert server.asked[0].headers["authorization"] == "Bearer glc_abcdef"
+    assert push(folder, server.url, "--ca-file", str(tmp_path / "none.pem")) == 2
 
 
 def test_a_proxy_of_the_environment_is_not_asked(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

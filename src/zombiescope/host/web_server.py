@@ -48,7 +48,11 @@ class Reply(NamedTuple):
 
 
 class NoReplyError(Exception):
-    """Why, in words."""
+    """Why, in words; and whether it may be otherwise at the next try."""
+
+    def __init__(self, why: str, *, may_pass: bool = True) -> None:
+        super().__init__(why)
+        self.may_pass = may_pass
 
 
 class WebServer:
@@ -99,11 +103,13 @@ class WebServer:
             )
         except TimeoutError as error:
             raise NoReplyError(f"it did not answer within {self._timeout:.0f} s") from error
-        except ValueError as error:  # it would quote what must not be shown
-            raise NoReplyError("the request cannot be written: a token or a tenant is not plain text") from error
         except (OSError, http.client.HTTPException) as error:
-            why = getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error)
-            raise NoReplyError(quiet(why or type(error).__name__)[:_MOST_SHOWN].lower()) from error
+            wrong = getattr(error, "verify_message", None)  # of a certificate
+            why = wrong or getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise NoReplyError(quiet(why)[:_MOST_SHOWN].lower(), may_pass=not wrong) from error
+        except ValueError as error:  # it would quote what must not be shown
+            why = "the request cannot be written: a token or a tenant is not plain text"
+            raise NoReplyError(why, may_pass=False) from error
         finally:
             connection.close()
 
@@ -165,7 +171,7 @@ def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
         parts.append(part)
         total += len(part)
         if total > most_bytes:
-            raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB")
+            raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB", may_pass=False)
     return b"".join(parts)
 
 
@@ -185,8 +191,9 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
             if reply.status not in _PASSES:
                 return reply
             told = reply.retry_after
-        except NoReplyError:
-            pass
+        except NoReplyError as error:
+            if not error.may_pass:
+                raise
         sleep(min(_LONGEST_WAIT_SECONDS, told) if told is not None else wait * random.uniform(0.5, 1.0))
         wait = min(_LONGEST_WAIT_SECONDS, 2 * wait)
     return ask()

@@ -102,6 +102,9 @@ class Push(NamedTuple):
         try:
             return self.ask(lambda: self.server.post(path, body, headers, _MOST_ANSWER_BYTES), TRIES)
         except NoReplyError as error:
+            if not error.may_pass:
+                hint = "is the address right? --ca-file FILE names the certificates to trust"
+                raise self._error(name, str(error), hint) from error
             why = f"{error} (tried {TRIES} times)"
             raise self._error(name, why, "is the address right, and is the server up?") from error
 

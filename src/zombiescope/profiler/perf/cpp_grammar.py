@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-_DEEPEST, _MOST_STEPS = 200, 20_000
+_DEEPEST = 200
+
+
+def most_steps(text: str) -> int:
+    """For a name: real ones take a quarter of a step per letter to read, and half of one to write."""
+    return 100 + 2 * len(text)
+
+
 _QUALIFIERS = {"r": " restrict", "V": " volatile", "K": " const"}
 OPERATORS = {
     "aN": "&=", "aS": "=", "aa": "&&", "ad": "&", "an": "&", "aw": "co_await ", "cl": "()", "cm": ",", "co": "~", "dV": "/=",
@@ -60,6 +67,7 @@ class Reader:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.depth = self.steps = 0
+        self._most = most_steps(text)
 
     def look(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]
@@ -79,7 +87,7 @@ class Reader:
 
     def step(self) -> None:
         self.steps += 1
-        if self.depth > _DEEPEST or self.steps > _MOST_STEPS:
+        if self.depth > _DEEPEST or self.steps > self._most:
             raise NotMangledError("too deep")
 
     def bounded(self, read: Callable[[], Node]) -> Node:

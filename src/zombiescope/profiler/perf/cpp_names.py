@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, Node, NotMangledError
+from zombiescope.profiler.perf.cpp_grammar import NOTHING, OPERATORS, Node, NotMangledError, most_steps
 from zombiescope.profiler.perf.cpp_types import TypeReader
 
-_LONGEST_MANGLED, _LONGEST, _MOST_SEEN, _MOST_WRITTEN = 8192, 16_384, 50_000, 4 << 20
+_LONGEST_MANGLED, _LONGEST, _MOST_WRITTEN = 8192, 16_384, 2 << 20
 _OPEN = (" ", "(*", "(&", "(&&", "::*")
 _SIMPLE = ("name", "qualified", "braces", "standard")
 Pair = tuple[str, str]
@@ -22,7 +22,7 @@ def cpp_name(mangled: str) -> str | None:
         return None
     reader = TypeReader(mangled)
     try:
-        return _Writer().text(reader.mangled())
+        return _Writer(most_steps(mangled)).text(reader.mangled())
     except (NotMangledError, RecursionError):
         return None
 
@@ -38,84 +38,44 @@ class _Scope(NamedTuple):
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._scope = self._top = _Scope()
         self._scopes: dict[tuple[int, int, int | None, bool], _Scope] = {}
         self._written: dict[tuple[int, int], Pair] = {}
         self._kept: list[object] = []
         self._seen = self._size = 0
-        self._ways: dict[str, Callable[[Node], Pair]] = {
-            "pointer": self._pointer,
-            "suffixed": self._suffixed,
-            "function": self._function,
-            "array": self._array,
-            "member": self._member,
-            "expansion": self._expansion,
-            "pack": self._of_pack,
-            "parameter": self._parameter,
-        }
-        self._words: dict[str, Callable[[Node], str]] = {
-            "name": lambda node: node.text,
-            "standard": lambda node: node.text,
-            "qualified": lambda node: f"{self.text(node.parts[0])}::{self.text(node.parts[1])}",
-            "local": lambda node: f"{self._outer(node.parts[0])}::{self.text(node.parts[1])}",
-            "template": self._template,
-            "list": self._list,
-            "constructor": lambda node: self.text(_last(node.parts[0])),
-            "destructor": lambda node: f"~{self.text(_last(node.parts[0]))}",
-            "conversion": lambda node: f"operator {self.text(node.parts[0])}",
-            "tagged": lambda node: f"{self.text(node.parts[0])}[abi:{node.text}]",
-            "lambda": self._lambda,
-            "binding": lambda node: f"[{self._list(node)}]",
-            "encoding": self._encoding,
-            "method": lambda node: self.text(node.parts[0]) + node.text,
-            "special": lambda node: node.text + self.text(node.parts[0]),
-            "in": lambda node: f"{node.text}{self.text(node.parts[0])}-in-{self.text(node.parts[1])}",
-            "vendor": lambda node: f"{self.text(node.parts[0])} {self.text(node.parts[1])}",
-            "vector": lambda node: f"{self.text(node.parts[0])} __vector({self.text(node.parts[1])})",
-            "decltype": lambda node: f"decltype ({self.text(node.parts[0])})",
-            "value": lambda node: f"({self.text(node.parts[0])}){node.text}",
-            "unary": self._unary,
-            "binary": self._binary,
-            "choice": self._choice,
-            "call": lambda node: f"{self._inner(node.parts[0])}({self.text(node.parts[1])})",
-            "cast": lambda node: f"({self.text(node.parts[0])})({self.text(node.parts[1])})",
-            "named cast": lambda node: f"{node.text}<{self.text(node.parts[0])}>({self.text(node.parts[1])})",
-            "of type": lambda node: f"{node.text}({self.text(node.parts[0])})",
-            "count": lambda node: str(self._length(node.parts[0]) or 0),
-            "braces": lambda node: f"{self.text(node.parts[0])}{{{self.text(node.parts[1])}}}",
-        }
 
     def text(self, node: Node) -> str:
-        return "".join(self._pair(node))
+        return "".join(self.pair(node))
 
-    def _pair(self, node: Node) -> Pair:
+    def pair(self, node: Node) -> Pair:
         """What stands left and right of the name that has this type; each node is written once, however often it is referred to."""
         key = (id(node), id(self._scope))
         found = self._written.get(key)
         if found is None:
-            way = self._ways.get(node.kind)
-            found = way(node) if way is not None else (self._words[node.kind](node), "")
+            way = _PAIRS.get(node.kind)
+            found = way(self, node) if way is not None else (_TEXTS[node.kind](self, node), "")
             self._seen += 1
             self._size += len(found[0]) + len(found[1])
-            if len(found[0]) + len(found[1]) > _LONGEST or self._seen > _MOST_SEEN or self._size > _MOST_WRITTEN:
+            if len(found[0]) + len(found[1]) > _LONGEST or self._seen > self._most or self._size > _MOST_WRITTEN:
                 raise NotMangledError("too long")
             self._written[key] = found
             self._kept += (node, self._scope)  # or their numbers could be given to others
         return found
 
-    def _the(self, scope: _Scope) -> _Scope:
+    def the(self, scope: _Scope) -> _Scope:
         """The same one each time, so that what is written in it is found again."""
         key = (id(scope.arguments), id(scope.outer), scope.pack, scope.in_lambda)
         return self._scopes.setdefault(key, scope)
 
-    def _within(self, scope: _Scope, node: Node) -> Pair:
+    def within(self, scope: _Scope, node: Node) -> Pair:
         outer, self._scope = self._scope, scope
-        found = self._pair(node)
+        found = self.pair(node)
         self._scope = outer
         return found
 
-    def _argument(self, node: Node) -> tuple[Node, _Scope]:
+    def argument(self, node: Node) -> tuple[Node, _Scope]:
         """What a parameter stands for, and where that is written."""
         scope, number = self._scope, int(node.text)
         if number >= len(scope.arguments):
@@ -127,86 +87,86 @@ class _Writer:
             found = found.parts[scope.pack]
         return found, scope.outer or self._top
 
-    def _parameter(self, node: Node) -> Pair:
+    def parameter(self, node: Node) -> Pair:
         if self._scope.in_lambda:
             return f"auto:{int(node.text) + 1}", ""
-        found, scope = self._argument(node)
-        return self._within(scope, found)
+        found, scope = self.argument(node)
+        return self.within(scope, found)
 
-    def _resolved(self, node: Node) -> tuple[Node, _Scope]:
+    def resolved(self, node: Node) -> tuple[Node, _Scope]:
         """The type itself, where it is an argument."""
         outer, here = self._scope, self._scope
         while node.kind == "parameter" and not here.in_lambda:
             self._scope = here
-            node, here = self._argument(node)
+            node, here = self.argument(node)
         self._scope = outer
         return node, here
 
-    def _lambda(self, node: Node) -> str:
-        outer, self._scope = self._scope, self._the(self._scope._replace(in_lambda=True))
-        takes = self._takes(node.parts)
+    def of_lambda(self, node: Node) -> str:
+        outer, self._scope = self._scope, self.the(self._scope._replace(in_lambda=True))
+        takes = self.takes(node.parts)
         self._scope = outer
         return f"{{lambda({takes})#{node.text}}}"
 
-    def _pointer(self, node: Node) -> Pair:
+    def pointer(self, node: Node) -> Pair:
         sign = node.text
-        inner, scope = self._resolved(node.parts[0])
+        inner, scope = self.resolved(node.parts[0])
         outer = self._scope
         while inner.kind == "pointer" and sign != "*" and inner.text != "*":
             sign = "&&" if sign == inner.text == "&&" else "&"
             self._scope = scope
-            inner, scope = self._resolved(inner.parts[0])
+            inner, scope = self.resolved(inner.parts[0])
         self._scope = outer
-        left, right = self._within(scope, inner)
-        if self._opens(inner, scope):
+        left, right = self.within(scope, inner)
+        if self.opens(inner, scope):
             return f"{left}{'' if left.endswith(_OPEN) else ' '}({sign}", f"){right}"
         return left + sign, right
 
-    def _opens(self, node: Node, scope: _Scope) -> bool:
+    def opens(self, node: Node, scope: _Scope) -> bool:
         """Whether a pointer to it needs brackets."""
         outer, self._scope = self._scope, scope
-        node, scope = self._resolved(node)
+        node, scope = self.resolved(node)
         self._scope = outer
         if node.kind == "suffixed":
-            return self._opens(node.parts[0], scope)
+            return self.opens(node.parts[0], scope)
         return node.kind in ("function", "array")
 
-    def _suffixed(self, node: Node) -> Pair:
-        inner, scope = self._resolved(node.parts[0])
-        left, right = self._within(scope, inner)
+    def suffixed(self, node: Node) -> Pair:
+        inner, scope = self.resolved(node.parts[0])
+        left, right = self.within(scope, inner)
         if inner.kind == "suffixed" and inner.text == node.text:
             return left, right
         if node.text.startswith(" [clone"):
             return left + right + node.text, ""
         return left + node.text, right
 
-    def _function(self, node: Node) -> Pair:
-        left, right = self._pair(node.parts[0])
+    def function(self, node: Node) -> Pair:
+        left, right = self.pair(node.parts[0])
         return (
             f"{left}{'' if right.startswith(')') else ' '}",
-            f"({self._takes(node.parts[1].parts)}){node.text}{right}",
+            f"({self.takes(node.parts[1].parts)}){node.text}{right}",
         )
 
-    def _array(self, node: Node) -> Pair:
-        left, right = self._pair(node.parts[0])
+    def array(self, node: Node) -> Pair:
+        left, right = self.pair(node.parts[0])
         return left, f" [{self.text(node.parts[1])}]{right.removeprefix(' ') if right.startswith(' [') else right}"
 
-    def _member(self, node: Node) -> Pair:
-        left, right = self._pair(node.parts[1])
+    def member(self, node: Node) -> Pair:
+        left, right = self.pair(node.parts[1])
         of = self.text(node.parts[0])
-        if self._opens(node.parts[1], self._scope):
+        if self.opens(node.parts[1], self._scope):
             return f"{left}{'' if left.endswith(_OPEN) else ' '}({of}::*", f"){right}"
         return f"{left} {of}::*", right
 
-    def _expansion(self, node: Node) -> Pair:
-        many = self._length(node.parts[0])
+    def expansion(self, node: Node) -> Pair:
+        many = self.length(node.parts[0])
         if many is None:
             return f"{self.text(node.parts[0])}...", ""
         outer = self._scope
         found: list[str] = []
         size = 0
         for number in range(many):
-            self._scope = self._the(outer._replace(pack=number))
+            self._scope = self.the(outer._replace(pack=number))
             found.append(self.text(node.parts[0]))
             size += len(found[-1])
             if size > _LONGEST:
@@ -214,7 +174,7 @@ class _Writer:
         self._scope = outer
         return ", ".join(filter(None, found)), ""
 
-    def _length(self, node: Node, left: int = 100) -> int | None:
+    def length(self, node: Node, left: int = 100) -> int | None:
         """How many arguments the first pack in it has; None: there is none."""
         if node.kind == "parameter" and int(node.text) < len(self._scope.arguments):
             found = self._scope.arguments[int(node.text)]
@@ -222,14 +182,14 @@ class _Writer:
         if node.kind in ("expansion", "lambda") or left <= 0:
             return None
         self._seen += 1
-        if self._seen > _MOST_SEEN:
+        if self._seen > self._most:
             raise NotMangledError("too much")
-        return next((many for part in node.parts if (many := self._length(part, left - 1)) is not None), None)
+        return next((many for part in node.parts if (many := self.length(part, left - 1)) is not None), None)
 
-    def _of_pack(self, node: Node) -> Pair:
-        return self._list(node), ""
+    def of_pack(self, node: Node) -> Pair:
+        return self.listed(node), ""
 
-    def _list(self, node: Node) -> str:
+    def listed(self, node: Node) -> str:
         found: list[str] = []
         size = 0
         for part in node.parts:
@@ -239,43 +199,43 @@ class _Writer:
                 raise NotMangledError("too long")
         return ", ".join(filter(None, found))
 
-    def _takes(self, takes: tuple[Node, ...]) -> str:
-        words = self._list(Node("list", "", takes))
+    def takes(self, takes: tuple[Node, ...]) -> str:
+        words = self.listed(Node("list", "", takes))
         return "" if words == "void" else words
 
-    def _template(self, node: Node) -> str:
+    def template(self, node: Node) -> str:
         arguments = self.text(node.parts[1])
         if _ends_in_conversion(node.parts[0]):
-            name = "".join(self._within(self._the(_Scope(node.parts[1].parts, self._scope)), node.parts[0]))
+            name = "".join(self.within(self.the(_Scope(node.parts[1].parts, self._scope)), node.parts[0]))
         else:
             name = self.text(node.parts[0])
         last = self.text(node.parts[1].parts[-1]) if node.parts[1].parts else ""
         return f"{name}{' ' if name.endswith('<') else ''}<{arguments}{' ' if last.endswith('>') else ''}>"
 
-    def _outer(self, node: Node) -> str:
+    def outer(self, node: Node) -> str:
         """A function without what it gives: that would seem to be the type of what is inside."""
         if node.kind == "encoding":
             node = node._replace(parts=(node.parts[0], NOTHING, node.parts[2]))
             self._kept.append(node)
         return self.text(node)
 
-    def _encoding(self, node: Node) -> str:
+    def encoding(self, node: Node) -> str:
         name, gives, takes = node.parts
         called = self.text(name)
         outer = self._scope
         if (arguments := _arguments_of(name)) is not None:
-            self._scope = self._the(_Scope(arguments.parts, outer))
-        left, right = self._pair(gives) if gives is not NOTHING else ("", "")
-        given = self._takes(takes.parts)
+            self._scope = self.the(_Scope(arguments.parts, outer))
+        left, right = self.pair(gives) if gives is not NOTHING else ("", "")
+        given = self.takes(takes.parts)
         self._scope = outer
         begin = f"{left}{'' if not left or left.endswith((' ', '(')) else ' '}"
         return f"{begin}{called}({given}){node.text}{right}"
 
-    def _inner(self, node: Node) -> str:
+    def inner(self, node: Node) -> str:
         text = self.text(node)
         return text if node.kind in _SIMPLE else f"({text})"
 
-    def _unary(self, node: Node) -> str:
+    def unary(self, node: Node) -> str:
         (operand,) = node.parts
         if (
             node.text == "ad"
@@ -284,18 +244,62 @@ class _Writer:
             and operand.parts[0].kind == "qualified"
         ):
             operand = operand.parts[0]
-        return OPERATORS[node.text] + self._inner(operand)
+        return OPERATORS[node.text] + self.inner(operand)
 
-    def _binary(self, node: Node) -> str:
+    def binary(self, node: Node) -> str:
         left, right = node.parts
         if node.text == "ix":
-            return f"{self._inner(left)}[{self.text(right)}]"
-        whole = f"{self._inner(left)}{OPERATORS[node.text]}{self._inner(right)}"
+            return f"{self.inner(left)}[{self.text(right)}]"
+        whole = f"{self.inner(left)}{OPERATORS[node.text]}{self.inner(right)}"
         return f"({whole})" if node.text == "gt" else whole
 
-    def _choice(self, node: Node) -> str:
-        asked, yes, no = (self._inner(part) for part in node.parts)
+    def choice(self, node: Node) -> str:
+        asked, yes, no = (self.inner(part) for part in node.parts)
         return f"{asked}?{yes} : {no}"
+
+
+_PAIRS: dict[str, Callable[[_Writer, Node], Pair]] = {
+    "pointer": _Writer.pointer,
+    "suffixed": _Writer.suffixed,
+    "function": _Writer.function,
+    "array": _Writer.array,
+    "member": _Writer.member,
+    "expansion": _Writer.expansion,
+    "pack": _Writer.of_pack,
+    "parameter": _Writer.parameter,
+}
+_TEXTS: dict[str, Callable[[_Writer, Node], str]] = {
+    "name": lambda _, node: node.text,
+    "standard": lambda _, node: node.text,
+    "qualified": lambda writer, node: f"{writer.text(node.parts[0])}::{writer.text(node.parts[1])}",
+    "local": lambda writer, node: f"{writer.outer(node.parts[0])}::{writer.text(node.parts[1])}",
+    "template": _Writer.template,
+    "list": _Writer.listed,
+    "constructor": lambda writer, node: writer.text(_last(node.parts[0])),
+    "destructor": lambda writer, node: f"~{writer.text(_last(node.parts[0]))}",
+    "conversion": lambda writer, node: f"operator {writer.text(node.parts[0])}",
+    "tagged": lambda writer, node: f"{writer.text(node.parts[0])}[abi:{node.text}]",
+    "lambda": _Writer.of_lambda,
+    "binding": lambda writer, node: f"[{writer.listed(node)}]",
+    "encoding": _Writer.encoding,
+    "method": lambda writer, node: writer.text(node.parts[0]) + node.text,
+    "special": lambda writer, node: node.text + writer.text(node.parts[0]),
+    "in": lambda writer, node: f"{node.text}{writer.text(node.parts[0])}-in-{writer.text(node.parts[1])}",
+    "vendor": lambda writer, node: f"{writer.text(node.parts[0])} {writer.text(node.parts[1])}",
+    "vector": lambda writer, node: f"{writer.text(node.parts[0])} __vector({writer.text(node.parts[1])})",
+    "decltype": lambda writer, node: f"decltype ({writer.text(node.parts[0])})",
+    "value": lambda writer, node: f"({writer.text(node.parts[0])}){node.text}",
+    "unary": _Writer.unary,
+    "binary": _Writer.binary,
+    "choice": _Writer.choice,
+    "call": lambda writer, node: f"{writer.inner(node.parts[0])}({writer.text(node.parts[1])})",
+    "cast": lambda writer, node: f"({writer.text(node.parts[0])})({writer.text(node.parts[1])})",
+    "named cast": lambda writer, node: f"{node.text}<{writer.text(node.parts[0])}>({writer.text(node.parts[1])})",
+    "of type": lambda writer, node: f"{node.text}({writer.text(node.parts[0])})",
+    "count": lambda writer, node: str(writer.length(node.parts[0]) or 0),
+    "braces": lambda writer, node: f"{writer.text(node.parts[0])}{{{writer.text(node.parts[1])}}}",
+}
+"""Not of each writer: it would refer to itself, and stay in memory until somebody looks for such cycles."""
 
 
 def _arguments_of(name: Node) -> Node | None:
