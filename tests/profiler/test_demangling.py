@@ -83,7 +83,7 @@ def doubling(many: int) -> str:
 
 
 def test_a_cpp_name_that_doubles_itself_is_left_alone() -> None:
-    """The C++ runtime makes 35 MB of the one with 20 doublings, and takes all the memory there is for a few more."""
+    """The C++ runtime makes megabytes of the one with 20 doublings, and takes all the memory there is for a few more."""
     assert plain_name(doubling(3)).startswith("f(A<int, int>, A<A<int, int>, A<int, int> >, ")
     for many in (20, 24, 60, 200):
         assert plain_name(doubling(many)) == doubling(many)
