@@ -21,6 +21,7 @@ Examples:
   zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
   zombiescope profile diff latest@0..10 latest@12..14
   zombiescope profile export --form speedscope --output out.json
+  zombiescope profile push --to http://127.0.0.1:4318 --as otlp
 """
 _COMMANDS = {
     "record": ("recording", "record", "Sample every core in rolling segments, kept in a ring. Needs root."),
@@ -42,6 +43,7 @@ _COMMANDS = {
     "keep": ("ring", "keep", "Keep the captures around a moment."),
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
+    "push": ("pushing", "push", "Send captures to a server of profiles that you name: OTLP or Pyroscope."),
 }
 _WITHOUT_NUMPY = ("record", "ring", "keep")
 _VERBS = {
@@ -53,6 +55,7 @@ _VERBS = {
     "find": "search a profile",
     "serve": "serve profiles",
     "export": "export profiles",
+    "push": "send profiles",
 }
 _INSTEAD = (
     "zombiescope profile record here, then profile import on a machine with Python 3.11 or newer and "

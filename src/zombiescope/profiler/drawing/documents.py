@@ -129,3 +129,16 @@ def render_list(found: Sequence[Stored]) -> Json:
         ],
         "gaps": [],
     }
+
+
+def render_push(sent: Sequence[tuple[str, int, int, int]], to: str, form: str, known: int) -> Json:
+    """Each of `sent`: a capture, and how many profiles, samples and bytes of it were accepted."""
+    names = ("name", "profiles", "samples", "bytes")
+    return {
+        "schema": "zombiescope.profile-push/1",
+        "to": to,
+        "as": form,
+        "captures": [dict(zip(names, one, strict=True)) for one in sent],
+        "sent_before": known,
+        "gaps": [],
+    }
