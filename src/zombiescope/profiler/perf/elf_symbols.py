@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import lzma
 import struct
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ _FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
 _MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
 _LAST_SYMBOL_BYTES = 4096
 _STUB_BYTES = 16
+_USUAL_NAME_BYTES, _LONGEST_NAME_BYTES = 128, 4096
 
 
 class BrokenElf(Exception):  # noqa: N818 (it names the thing)
@@ -81,7 +81,8 @@ class ElfSymbols(NamedTuple):
 
 
 def _text(raw: memoryview, at: int) -> bytes:
-    return bytes(raw[at : at + 4096]).split(b"\0", 1)[0]
+    name = bytes(raw[at : at + _USUAL_NAME_BYTES])
+    return (name if b"\0" in name else bytes(raw[at : at + _LONGEST_NAME_BYTES])).split(b"\0", 1)[0]
 
 
 def open_elf(raw: bytes | memoryview) -> Elf:
@@ -159,6 +160,8 @@ def _none(elf: Elf) -> ElfSymbols:
 
 
 def _unpacked(elf: Elf, packed: Section) -> Elf | None:
+    import lzma  # noqa: PLC0415 (few files have a packed table)
+
     try:
         unpacker = lzma.LZMADecompressor(memlimit=_MOST_DEBUG_BYTES * 2)
         return open_elf(unpacker.decompress(bytes(elf.raw[packed.at : packed.at + packed.length]), _MOST_DEBUG_BYTES))

@@ -14,7 +14,7 @@ from zombiescope.profiler.perf.elf_symbols import ElfSymbols
 from zombiescope.profiler.perf.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiler.perf.kernel_code import UNKNOWN, KernelSymbols
 from zombiescope.profiler.perf.processes import Spaces
-from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, used_numbers
+from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, grouping, used_numbers
 
 _MOST_LINES = 2_000_000
 
@@ -123,16 +123,16 @@ def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_
     keys: dict[tuple[str, str, int], int] = {}
     mapped_by: list[int] = []
     which = np.full(len(places), -1, np.int64)
-    order = np.argsort(owners[places], kind="stable")
-    bounds = np.flatnonzero(np.diff(owners[places][order])) + 1
-    for mine in np.split(order, bounds) if len(order) else []:
-        owner = int(owners[places[mine[0]]])
-        space = spaces.all[owner] if 0 <= owner < len(spaces.all) else None
+    # The first is nobody's: who has no space, or one that was never told of, has no file either.
+    here, mine_of = addresses[places], owners[places] + 1
+    mine_of[(mine_of < 0) | (mine_of > len(spaces.all))] = 0
+    order = grouping(mine_of, len(spaces.all) + 1)
+    for mine in np.split(order, np.flatnonzero(np.diff(mine_of[order])) + 1) if len(order) else []:
+        owner = int(mine_of[mine[0]]) - 1
+        space = spaces.all[owner] if owner >= 0 else None
         if space is None or not space.maps:
             continue
-        found = np.searchsorted(
-            np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
-        )
+        found = np.searchsorted(np.array([one.start for one in space.maps], np.uint64), here[mine], side="right")
         hit, place = used_numbers(found, len(space.maps) + 1)
         which[mine] = np.where(found > 0, place + (len(maps) - (1 if hit[0] == 0 else 0)), -1)
         for one in [space.maps[number - 1] for number in hit.tolist() if number]:
@@ -155,7 +155,7 @@ def _grouped(
     shift = np.array([shift for _, _, shift in maps], np.uint64)
     known = np.flatnonzero(which >= 0)
     known = known[addresses[places[known]] < end[which[known]]]
-    known = known[np.argsort(number[which[known]], kind="stable")]
+    known = known[grouping(number[which[known]], len(files))]
     here, found = places[known], which[known]
     file_of = number[found]
     groups = []
