@@ -19,6 +19,7 @@ over = time.monotonic() + float(sys.argv[2])
 begin = time.clock_gettime(time.CLOCK_MONOTONIC)
 """
 TAIL = "\nprint(begin, time.clock_gettime(time.CLOCK_MONOTONIC))"
+NAMED = "import ctypes; ctypes.CDLL(None).prctl(15, b'neighbour', 0, 0, 0)\n"
 UNTIL = "while time.monotonic() < over: "
 FORK = UNTIL + "\n    child = os.fork()\n    if not child: os._exit(0)\n    os.waitpid(child, 0)\n"
 RANDOM = UNTIL + "os.urandom(1 << 16)\n"
