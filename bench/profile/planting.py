@@ -137,7 +137,7 @@ def second(group: str) -> Ten:
         Plant("programs started", EXECUTE, Question(function="*execve*", process="plant-programs*")),
         Plant("memory in files", SHARED, Question(function="shmem_*")),
         Plant("unix sockets", UNIX, Question(function="unix_*")),
-        Plant("signals", SIGNALS, Question(function="*signal*")),
+        Plant("signals", SIGNALS, Question(function="kill_something_info")),
         Plant("protections", PROTECT, Question(function="*mprotect*")),
         Plant("threads that wait", THREADS, Question(function="*futex*")),
         Plant("digests", DIGEST, Question(process="plant-digests")),
