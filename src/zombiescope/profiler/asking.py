@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -62,7 +62,7 @@ class Opened:
 @dataclass(frozen=True, slots=True)
 class Compared:
     graph: FlameGraph
-    frames: list[Key]
+    frames: Sequence[Key]
 
 
 def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Opened:

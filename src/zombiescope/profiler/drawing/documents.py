@@ -65,7 +65,7 @@ def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
     return _document("heatmap/1", name, capture, body)
 
 
-def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
+def render_flame(graph: FlameGraph, frames: Sequence[Key], name: str, capture: Capture) -> Json:
     """Only the frames that are used, numbered anew."""
     is_named = graph.frame < len(frames)
     used, place = np.unique(graph.frame[is_named], return_inverse=True)
