@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+from collections.abc import Iterator
 
+import pytest
+from tests.kubernetes import asking
 from tests.kubernetes.cluster import Cluster, ClusterError
 from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.settings import SERVICE_ADDRESS, SOCKET
 from tests.kubernetes.workloads import SHOP, crashing_deployment, namespace
 
 NAME = "leaving"
@@ -25,10 +30,43 @@ def ids(cluster: Cluster, *words: str) -> set[int]:
     return {each["id"] for each in json.loads(said)["zombies"]}
 
 
-def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
-    """Within a tenth; the disk's own pages about the files may go with them or stay, so no more than was said to be possible."""
+@pytest.fixture(scope="module")
+def leaving(cluster: Cluster) -> Iterator[None]:
+    """A Deployment in a loop, until it is gone."""
     cluster.apply(namespace(), crashing_deployment(NAME, 1, 4))
     cluster.wait("restarts", lambda: (told := restarts(cluster)) and min(told) >= RESTARTS)
+    yield
+    cluster.kubectl("delete", "namespace", SHOP)
+
+
+@pytest.fixture
+def account(cluster: Cluster) -> Iterator[None]:
+    asking.give_account(cluster)
+    yield
+    asking.take_account(cluster)
+
+
+def why_it_loops(cluster: Cluster, *words: str) -> str:
+    """As the doctor says it on the node, who may ask whom it is told to."""
+    surroundings = {**os.environ, "KUBERNETES_SERVICE_HOST": SERVICE_ADDRESS}
+    told = cluster.run(str(PROGRAM), "doctor", "--json", "--seconds", "1", *words, env=surroundings).stdout
+    found = json.loads(told)
+    assert not [gap for gap in found["gaps"] if gap["fact"] == "pods"]
+    return json.dumps(next(each for each in found["findings"] if each["id"] == "looping-container"))
+
+
+@pytest.mark.usefixtures("leaving", "account")
+@pytest.mark.parametrize("asked", [("--cri-socket", SOCKET), ("--kube-api",)], ids=["runtime", "api"])
+def test_who_is_asked_knows_how_it_ended(cluster: Cluster, asked: tuple[str, ...]) -> None:
+    assert "exit code" not in why_it_loops(cluster)
+    said = why_it_loops(cluster, *asked)
+    assert f"Deployment {SHOP}/{NAME}" in said
+    assert "exit code 1" in said
+
+
+@pytest.mark.usefixtures("leaving")
+def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
+    """Within a tenth; the disk's own pages about the files may go with them or stay, so no more than was said to be possible."""
     plan = json.loads(cluster.run(str(PROGRAM), "plan", "--json", "--seconds", "1").stdout)
     step = next(each for each in plan["steps"] if each["name"] == f"stop-workload:{MAKER.removeprefix('workload:')}")
     command = f"kubectl -n {SHOP} scale deployment/{NAME} --replicas=0"
@@ -47,6 +85,5 @@ def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
 
     with contextlib.suppress(ClusterError):
         cluster.wait("what was foretold is gone", stands_still, 30)
-    cluster.kubectl("delete", "namespace", SHOP)
     print(f"foretold {expected} to {most} of {len(dead)}, gone {seen[-1]}")
     assert 0.9 * expected <= seen[-1] <= max(1.1 * expected, most) + 1
