@@ -16,7 +16,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.settings import NODE
 
 METRICS_ONLY, WITH_PROFILES = BOTH = "metrics-only", "with-profiles"
-CAPTURES = "/var/lib/zombiescope/captures"
+CAPTURES = "/captures"
 CLUSTER = "prod-eu-1"
 Object = dict[str, Any]
 
