@@ -65,7 +65,7 @@ class Child:
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
-_FIXED = ("listen", "state", "events")
+_FIXED = ("listen", "state", "events", "kubernetes_cluster")
 """Values that hold until the agent ends."""
 _MOST_SAID = 20
 
@@ -381,7 +381,7 @@ def serve(
 ) -> None:
     from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
-    host = open_host(host_root)
+    host = open_host(host_root, config)
     if not host.is_live:
         where = shown(host_root or b"/")
         raise ObservationError(

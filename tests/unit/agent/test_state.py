@@ -101,6 +101,16 @@ def text_of(judged: Judged) -> str:
     return Exposition(lambda: families).render()[1].decode()
 
 
+def test_a_node_in_a_cluster_says_so_and_any_other_series_stays_what_it_was() -> None:
+    following = follower()
+    state = State(following, Thresholds(), "ami-1")
+    state.take_tick(tick(1, 10))
+    assert 'zombiescope_node_info{cluster="",hierarchy="v1",image="ami-1",kernel="6.18"} 1.0' in text_of(state.judge())
+    following.identity = following.identity._replace(cluster="prod-eu-1")
+    state.take_tick(tick(2, 10))
+    assert 'zombiescope_node_info{cluster="prod-eu-1",hierarchy="v1"' in text_of(state.judge())
+
+
 def growth_of(state: State) -> Any:
     return state.judge().diagnosis.finding("zombie-growth")
 
