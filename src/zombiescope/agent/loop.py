@@ -65,7 +65,7 @@ class Child:
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
-_FIXED = ("listen", "state", "events")
+_FIXED = ("listen", "state", "events", "kubernetes_cluster")
 """Values that hold until the agent ends."""
 _MOST_SAID = 20
 
@@ -187,9 +187,9 @@ class Agent:
         self._keeper.keep_pods(self.state.pods, self._last_tick)
         for note in self._keeper.new_notes():
             self._notice("store", note, "store-damaged")
-        news = self._troubles.lasts("history", self._keeper.gap) if self.config.text("state") else None
-        if news:
-            say(news)
+        for name, gap in self._keeper.gaps() if self.config.text("state") else ():
+            if news := self._troubles.lasts(name, gap):
+                say(news)
         self._keep_recording()
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
@@ -381,7 +381,7 @@ def serve(
 ) -> None:
     from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
-    host = open_host(host_root)
+    host = open_host(host_root, config)
     if not host.is_live:
         where = shown(host_root or b"/")
         raise ObservationError(

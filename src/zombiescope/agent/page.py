@@ -20,6 +20,7 @@ from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
+from zombiescope.presenters.document import render_host
 from zombiescope.web.http import Response, packed
 from zombiescope.web.remembered import Remembered, memory_of, question
 from zombiescope.web.server import Apart
@@ -56,10 +57,7 @@ class AgentPage:
             "version": __version__,
             "label": state.host.label,
             "host": {
-                "name": identity.name,
-                "kernel": identity.kernel,
-                "boot_id": identity.boot_id,
-                "uptime_seconds": identity.uptime_seconds,
+                **render_host(identity),
                 "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
                 "cpus": moment.snapshot.shape.possible_cpus,
             },

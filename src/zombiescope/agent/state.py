@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts, renamed_counts
-from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
+from zombiescope.analysis.looping import LoopingUnits, UnitStarts
 from zombiescope.analysis.pod_book import PodBook
 from zombiescope.analysis.scan import Scan, derive_kernel_cost, derive_scan, memory_mark
 from zombiescope.diagnosis.case import Case, Observation

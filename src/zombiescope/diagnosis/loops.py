@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope.analysis.container_loops import ended_words
+from zombiescope.analysis.looping import ended_words
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding

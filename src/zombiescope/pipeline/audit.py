@@ -24,9 +24,10 @@ from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.files import REFUSALS_KEPT, Files, FolderTree
 from zombiescope.host.images.choose import image_budget, open_image
-from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
+from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files, with_quadlets
@@ -98,7 +99,7 @@ def audit(
     if target.image is not None:
         with bounded(f"cannot audit the image {shown(target.image)}", image_budget(target.image)):
             return _audit_image(target.image, knowledge, reading, given)
-    host = choose_host(target.root)
+    host = open_host(target.root)
     if not has_files(host):
         hint = "audit the host itself, or its root folder"
         raise ObservationError(f"cannot audit {host.label}", "a recording does not keep unit files", hint)

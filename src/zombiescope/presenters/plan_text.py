@@ -143,12 +143,11 @@ def _frees(step: Step) -> str:
     assert expected is not None
     if expected.zombies_freed is None:
         return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
+    beside = f"; {expected.why_unknown}" if expected.why_unknown else ""
     if not expected.up_to:
-        return "none by itself: something else holds the same zombies"
+        return f"none by itself: something else holds the same zombies{beside}"
     much = f", {size(expected.bytes_freed)}" if expected.bytes_freed != 0 else ""
-    more = expected.up_to - expected.zombies_freed
-    perhaps = f"; up to {more:,} more: {expected.why_unknown}" if more > 0 and expected.why_unknown else ""
-    return f"{zombies_said(expected.zombies_freed)}{much}{perhaps}"
+    return f"{zombies_said(expected.zombies_freed)}{much}{beside}"
 
 
 def _beside(label: str, text: str) -> Block:

@@ -179,7 +179,8 @@ class Reckoning:
 
     def goes_with(self, pods: frozenset[str]) -> Expected:
         """What the end of these pods frees: whose every pin is a file that goes with them. Nothing is pulled. A page of the disk's
-        own about such a file may go with it or stay: who has one beside is counted among those that can go."""
+        own about such a file outlives it (ext4 forgets a freed block, and its page stays in the cache until reclaim takes it): who
+        has one beside stays, and how many those are is said."""
         held_by_files = [held for held in self._left if any(goes_with_pods(pin, pods) for pin in held.body.pins)]
         perhaps = [
             held
@@ -190,14 +191,11 @@ class Reckoning:
         sure = [held for held in going if not any(pin.sampled for pin in held.body.pins)]
         if len(going) - len(sure) > _UNSURE_ALLOWED * len(going):
             why = "more files hold them than were looked at one by one, and not all may go with the pods"
-            return Expected(None, None, len(perhaps), why)
+            return Expected(None, None, len(going), why)
         pages = sum(pages_of(held.body.zombie) for held in sure)
-        why = (
-            "pages of the disk's own hold them too, which go with the files or stay"
-            if len(perhaps) > len(going)
-            else ""
-        )
-        return Expected(len(sure), pages * self._page_bytes, len(perhaps), why)
+        stay = len(perhaps) - len(going)
+        why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
+        return Expected(len(sure), pages * self._page_bytes, len(going), why)
 
     def _going(self, pulled: set[Lever]) -> list[Held]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]

@@ -186,7 +186,7 @@ class Expected(NamedTuple):
     up_to: int
     """No more zombies than these can go."""
     why_unknown: str = ""
-    """Why it cannot be known, or why more may go than is known."""
+    """Why it cannot be known; where it is known, what stays beside and why."""
 
 
 class Step(NamedTuple):

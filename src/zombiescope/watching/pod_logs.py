@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zombiescope.analysis.container_loops import may_loop
+from zombiescope.analysis.looping import may_loop
 from zombiescope.analysis.maker import container_id_of, pod_uid_of
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.container_loops import loops_of
+from zombiescope.analysis.looping import loops_of
 from zombiescope.analysis.pod_owner import by_names, is_static, node_in
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import Reading

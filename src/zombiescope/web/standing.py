@@ -15,6 +15,7 @@ from zombiescope.facts.plain import to_plain
 from zombiescope.facts.services import ServicesSeen
 from zombiescope.facts.zombies import Remains
 from zombiescope.pipeline.page_look import Subject, documents, look, stories
+from zombiescope.presenters.document import render_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web.remembered import Remembered, memory_of, question
@@ -72,10 +73,7 @@ def _about(subject: Subject) -> Json:
         "version": __version__,
         "label": host.label,
         "host": {
-            "name": identity.name,
-            "kernel": identity.kernel,
-            "boot_id": identity.boot_id,
-            "uptime_seconds": identity.uptime_seconds,
+            **render_host(identity),
             "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
             "cpus": shape.possible_cpus,
         },

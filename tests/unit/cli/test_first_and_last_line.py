@@ -118,6 +118,7 @@ profile heatmap --captures {captures} --svg {new}.svg --png {new}.png
 profile flame --captures {captures}
 profile flame --captures {captures} --svg {new}.svg
 profile diff latest@0..1 latest@1..2 --captures {captures}
+profile push --ring --to http://127.0.0.1:9 --as otlp --captures {new}
 profile find --captures {captures}
 profile find --ring --captures {captures}
 profile find --cause reclaim --captures {captures}

@@ -64,6 +64,21 @@ def test_a_node_is_put_together_from_what_it_sent(tmp_path: Path) -> None:
     assert first["labels"]["kernel"] == "6.1"
 
 
+def test_nodes_of_two_clusters_stay_two_and_each_cluster_is_a_property(tmp_path: Path) -> None:
+    sent = [scan("n1", 20_000), scan("n1", 3), scan("n2", 5)]
+    for each, cluster in zip(sent, ("east", "west", "west"), strict=True):
+        each["host"]["cluster"] = cluster
+    (tmp_path / "zones.csv").write_text("node,zone\nn1,a\nn2,a\n")
+    found = run("nodes", "--from", send(tmp_path, *sent), "--labels", str(tmp_path / "zones.csv"), "--json").document
+    nodes = found["nodes"]
+    assert not [gap for gap in found["gaps"] if "sent nothing" in gap["reason"]]
+    assert {(each["node"], each["labels"]["cluster"], each["zombies"]) for each in nodes} == {
+        ("east/n1", "east", 20_000),
+        ("west/n1", "west", 3),
+        ("n2", "west", 5),
+    }
+
+
 def test_a_node_without_a_number_is_unknown_and_never_healthy(tmp_path: Path) -> None:
     untold = scan("a", None, gaps=[{"fact": "memcg", "reason": "no memory hierarchy", "hint": ""}])
     body = run("nodes", "--from", send(tmp_path, untold), "--json").document

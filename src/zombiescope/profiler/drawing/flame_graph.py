@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -24,7 +25,7 @@ class Box(NamedTuple):
     before: int | None
 
 
-def boxes(graph: FlameGraph, frames: list[Key]) -> list[Box]:
+def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
     """Parents before children. With two counts, the wider of both shares decides the width."""
     totals, numbers = graph.total.tolist(), graph.frame.tolist()
     befores = graph.before.tolist() if graph.before is not None else [None] * len(totals)
@@ -56,7 +57,7 @@ _NARROWEST = 0.3
 _TICKS = 10
 
 
-def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str) -> str:
+def render_flame_graph_svg(graph: FlameGraph, frames: Sequence[Key], title: str) -> str:
     placed = boxes(graph, frames)
     deepest = max((box.depth for box in placed), default=0)
     head, top = _head(graph, title)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.looping_units import LoopingUnits
+from zombiescope.analysis.looping import LoopingUnits
 from zombiescope.facts.agent import UnitRestarts
 
 
