@@ -9,8 +9,7 @@ from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import UNIT_FOLDER
+from zombiescope.remedies.situation import UNIT_FOLDER, Draft, Situation
 
 REMEDIES = (Remedy.OWN_SLICE,)
 

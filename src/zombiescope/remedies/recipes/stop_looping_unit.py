@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import stop_and_keep_stopped
+from zombiescope.remedies.situation import Draft, Situation, stop_and_keep_stopped
 
 REMEDIES = (Remedy.STOP_UNIT,)
 
