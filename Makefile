@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 PACKAGES := $(VENV)/.packages
+RELEASE_PACKAGES := $(VENV)/.packages-release
 PREFIX ?= /usr/local
 EXTRAS ?= agent,profile,tui,manifests
 OWN    := $(PREFIX)/lib/zombiescope
@@ -42,6 +43,10 @@ $(READY): $(INSTALLED) requirements-dev.txt
 
 $(PACKAGES): tools/install-packages
 	@tools/install-packages
+	@mkdir -p $(VENV) && touch $@
+
+$(RELEASE_PACKAGES): tools/install-packages
+	@tools/install-packages release
 	@mkdir -p $(VENV) && touch $@
 
 doctor: $(INSTALLED) ## set up, then run the main job on this host
@@ -171,14 +176,15 @@ test-kubernetes-machine: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py
 
-release: $(READY) $(PACKAGES) ## everything that people install, in dist/release, with checksums: docs/guides/release.md
+release: $(READY) $(RELEASE_PACKAGES) ## everything that people install, in dist/release, with checksums: docs/guides/release.md
 	@$(BIN)/python -m tools.release
 
 test-release: $(READY) $(PACKAGES) release ## on demand: every file of the release as the install page tells it, in bare roots and a machine
 	ZOMBIESCOPE_REQUIRE=release,vm $(BIN)/python -m pytest --capture=sys tests/release
+	ZOMBIESCOPE_REQUIRE=onefile,vm ZOMBIESCOPE_COMMAND=dist/release/zombiescope-aarch64 $(BIN)/python -m pytest --capture=sys tests/onefile/test_machines.py
 
 test-release-short: $(READY) $(PACKAGES) ## what CI makes and tries of it: wheel, sdist, pyz, one file and deb for x86_64
-	@$(BIN)/python -m tools.release --only python,pyz,onefile,deb --once --arch x86_64 --out dist/release-short
+	@$(BIN)/python -m tools.release --only python,pyz,onefile,deb --once --uncommitted --arch x86_64 --out dist/release-short
 	ZOMBIESCOPE_REQUIRE=release ZOMBIESCOPE_RELEASE=dist/release-short $(BIN)/python -m pytest tests/release -m 'not on_demand'
 
 install:         ## into PREFIX (/usr/local): the command with all it needs, its manual pages, completion; EXTRAS= for the reading commands alone

@@ -28,7 +28,7 @@ from tests.kernel.veth import CORE, OTHER, beside, flood, probe
 from tests.kernel.zombie_maker import Maker
 
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_object import count_run_times
@@ -196,7 +196,7 @@ def one(run: Run, many: Path, few: Path) -> tuple[bool, float, float, float]:
             time.sleep(0.05)
             watch.look()
         seen = SoftirqSeen(0.0, 60.0, 0.0, None, 0, 0, watch.latencies(), tail=watch.tail())
-        verdict = judge_starved_softirq(case(snapshot())._replace(softirq=seen)).verdict
+        verdict = starved_softirq.judge(case(snapshot())._replace(softirq=seen)).verdict
         ours = max((each.network.longest_seconds for each in watch.latencies() if each.core == CORE), default=0.0)
         return verdict is Verdict.PRESENT, ours, max(witness.waits(), default=0.0), sent.longest_seconds
 

@@ -11,9 +11,8 @@ import os
 import sys
 
 from zombiescope.lab import runs
-from zombiescope.lab.neighbour import Neighbour, Pace
 from zombiescope.lab.places import disk_folder, make_run_folder
-from zombiescope.lab.scenes import RunBelow
+from zombiescope.lab.scenes import Neighbour, Pace, RunBelow
 
 SECONDS = 4.0
 SHARED, OWN = "system.slice", "churn.slice"

@@ -20,7 +20,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cpu_throttling import read_throttling
 from zombiescope.watching.catalogue import PROBES
-from zombiescope.watching.pressure import QUOTA_SECONDS
+from zombiescope.watching.reclaim import QUOTA_SECONDS
 from zombiescope.watching.softirq import DetailedSoftirqWatch, SoftirqTeller
 
 MINE = ("nic_resets", "softirq", "reclaim")

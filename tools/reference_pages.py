@@ -88,7 +88,12 @@ def exit_codes() -> str:
 
 def findings() -> str:
     library = Library()
-    lines = ["# Findings", "", _WRITTEN.format("the rules and `data/explain.toml`"), ""]
+    lines = [
+        "# Findings",
+        "",
+        _WRITTEN.format("what each rule of `diagnosis/rules` declares and `data/explain.toml`"),
+        "",
+    ]
     lines += ["What `doctor` can find, then what can keep a zombie. Offline: `zombiescope explain NAME`.", ""]
     for word in library.words()["finding"]:
         lines += _page(library.pages(word)[0])

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten moments planted in a real ring: planted.py [SEED]. Root; three and a half minutes.
+"""Ten moments planted in a real ring, three times: planted.py [SEED [first|second|third|all [FOLDER]]]. Root; five minutes each.
 
-A recorder runs over real load in captures of six seconds. Into ten of them, drawn from all, one real process works for three
-seconds at what no other does. Then each is asked for by its function, cause, process, cgroup, core or time. Found first: the first
-answer names that capture, and a stretch of it that overlaps.
+A recorder runs over real load. Into ten of its captures, drawn from all, one real process works for some seconds at what no other
+does (`planting.py`). Then each is asked for by its function, cause, process, cgroup, core. Found first: the first answer names
+that capture, and a stretch of it that overlaps. What the machine does besides is in the captures too: an answer most of which is
+the work of processes that were not started here has no label, and is counted apart. The search was made on the first two sets, the
+third was held out. With a FOLDER the captures stay there, and are asked again when it has them already.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import secrets
@@ -18,76 +21,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.profile.live_moments import NEIGHBOUR
+from bench.profile.planting import HEAD, NAMED, SETS, TAIL, Plant, Ten
 
 from zombiescope.pipeline.profile_events import cause_words
+from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.files.ring import held
 from zombiescope.profiler.finding import find_in_folder
-from zombiescope.profiler.stacks.searching import Question
+from zombiescope.profiler.stacks.searching import Hit, Question, look_for
 
-SEGMENT, CAPTURES, LENGTH, RATE = 6.0, 34, 3.0, 49
-HEAD = """
-import ctypes, mmap, os, socket, sys, time
-ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)
-over = time.monotonic() + float(sys.argv[2])
-begin = time.clock_gettime(time.CLOCK_MONOTONIC)
-"""
-TAIL = "print(begin, time.clock_gettime(time.CLOCK_MONOTONIC))"
-FORK = (
-    "while time.monotonic() < over:\n    child = os.fork()\n    if not child: os._exit(0)\n    os.waitpid(child, 0)\n"
-)
-RANDOM = "while time.monotonic() < over: os.urandom(1 << 16)\n"
-FAULT = (
-    "while time.monotonic() < over:\n    room = mmap.mmap(-1, 8 << 20)\n"
-    "    for at in range(0, 8 << 20, 4096): room[at] = 1\n    room.close()\n"
-)
-SPIN = "while time.monotonic() < over: sum(range(1000))\n"
-PIPE = "a, b = os.pipe()\nwhile time.monotonic() < over:\n    os.write(b, bytes(4096)); os.read(a, 4096)\n"
-UDP = (
-    "a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.bind(('127.0.0.1', 0))\n"
-    "while time.monotonic() < over:\n    a.sendto(b'x' * 1400, a.getsockname()); a.recv(2000)\n"
-)
-LIST = "while time.monotonic() < over: os.listdir('/proc')\n"
-CHURN = "while time.monotonic() < over:\n    os.mkdir(sys.argv[3] + '/x'); os.rmdir(sys.argv[3] + '/x')\n"
-ENTER = "open(sys.argv[3] + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
-HOLD = (
-    "os.sched_setaffinity(0, {0}); os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))\n"
-    "zero, room = os.open('/dev/zero', 0), bytearray(8 << 20)\nwhile time.monotonic() < over: os.readv(zero, [room])\n"
-)
-
-
-class Plant(NamedTuple):
-    what: str
-    work: str
-    question: Question
-
-
-def plants(group: str) -> list[Plant]:
-    return [
-        Plant("forks", FORK, Question(function="*copy_process*", process="plant-forks")),
-        Plant("random numbers", RANDOM, Question(function="*random*")),
-        Plant("page faults", FAULT, Question(cause="page faults", process="plant-page*")),
-        Plant("user code", SPIN, Question(process="plant-user*")),
-        Plant("a pipe", PIPE, Question(function="*pipe_write", process="plant-a pipe")),
-        Plant("packets on loopback", UDP, Question(cause="network")),
-        Plant("listing /proc", LIST, Question(function="proc_pid_readdir")),
-        Plant("cgroups made and removed", CHURN, Question(cause="cgroup life")),
-        Plant("work in a cgroup", ENTER + SPIN, Question(cgroup=f"*{os.path.basename(group)}*")),
-        Plant("a core held", HOLD, Question(core="0")),
-    ]
+CAPTURES = 34
+TOLD = "told.json"
+OURS = ("plant-*", "neighbour*", "find")
 
 
 @contextmanager
 def cgroup() -> Iterator[str]:
     """One that perf can name, of our own."""
-    tops = [
-        line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "perf_event" in line.split()[3]
-    ]
-    tops += [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"]
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    tops = [words[1] for words in mounts if "perf_event" in words[3]]
+    tops += [words[1] for words in mounts if words[2] == "cgroup2"]
     path = f"{tops[0]}/zombiescope-planted-{secrets.token_hex(4)}"
     os.mkdir(path)
     try:
@@ -96,62 +51,99 @@ def cgroup() -> Iterator[str]:
         os.rmdir(path)
 
 
-def main() -> None:
-    dice = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else time.time_ns())
-    with tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder, cgroup() as group:
-        chosen = plants(group)
-        begun = record(folder, group, chosen, dice)
-        report(os.fsencode(folder), chosen, begun)
-
-
-def record(folder: str, group: str, chosen: list[Plant], dice: random.Random) -> list[tuple[float, float]]:
+def record(folder: str, group: str, ten: Ten, dice: random.Random) -> dict[str, tuple[float, float]]:
     """When each of them worked, on the steady clock."""
-    words = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--rate", str(RATE)]
-    words += ["--segment", str(SEGMENT), "--seconds", str(SEGMENT * CAPTURES), "--captures", folder]
-    neighbours = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(os.cpu_count() or 1)]
+    words = [sys.executable, "-m", "zombiescope", "profile", "record", "--with", "own", "--rate", str(ten.rate)]
+    words += ["--segment", str(ten.segment), "--seconds", str(ten.segment * CAPTURES), "--captures", folder]
+    neighbours = [subprocess.Popen([sys.executable, "-c", NAMED + ten.neighbour]) for _ in range(os.cpu_count() or 1)]
     recorder = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begun: dict[str, tuple[float, float]] = {}
     try:
         while not list(Path(folder).glob("*.recording")):
             time.sleep(0.1)
         first = time.monotonic()
-        begun: dict[int, tuple[float, float]] = {}
-        places = sorted(dice.sample(range(2, CAPTURES - 2), len(chosen)))
-        order = dice.sample(range(len(chosen)), len(chosen))
-        for place, number in zip(places, order, strict=True):
-            time.sleep(max(0.0, first + place * SEGMENT + dice.uniform(0.5, SEGMENT - LENGTH - 0.5) - time.monotonic()))
-            plant = chosen[number]
-            name = f"plant-{plant.what}"[:15]
-            script = [sys.executable, "-c", HEAD + plant.work + TAIL, name, str(LENGTH), group]
+        places = sorted(dice.sample(range(2, CAPTURES - 2), len(ten.plants)))
+        for place, plant in zip(places, dice.sample(ten.plants, len(ten.plants)), strict=True):
+            length = dice.uniform(*ten.lengths)
+            at = first + place * ten.segment + dice.uniform(0.5, ten.segment - length - 0.5)
+            time.sleep(max(0.0, at - time.monotonic()))
+            script = [sys.executable, "-c", HEAD + plant.work + TAIL, f"plant-{plant.what}"[:15], str(length)]
+            script += [group, folder]
             said = subprocess.run(script, check=True, capture_output=True, text=True).stdout.split()
-            begun[number] = (float(said[0]), float(said[1]))
+            begun[plant.what] = (float(said[0]), float(said[1]))
         recorder.wait()
     finally:
         for one in (*neighbours, recorder):
             one.kill()
             one.wait()
-    return [begun[number] for number in range(len(chosen))]
+    return begun
 
 
-def report(folder: bytes, chosen: list[Plant], begun: list[tuple[float, float]]) -> None:
-    captures = {one.name: one for one in held(folder)}
-    right = 0
-    spent = 0.0
-    for plant, (begin, end) in zip(chosen, begun, strict=True):
-        before = time.process_time()
-        hits = find_in_folder(folder, plant.question, cause_words()[0]).hits
-        spent += time.process_time() - before
-        is_right = False
-        if hits:
-            at = (captures[hits[0].name].span.first_ns or 0) / 1e9
-            is_right = at + hits[0].at < end and at + hits[0].until > begin
-        right += is_right
+def share_of_ours(folder: str, hit: Hit, question: Question) -> float:
+    """Of what was asked for, in that stretch: what our neighbours and what we planted did."""
+    opened = open_capture(os.fsencode(folder), hit.name)
+    counts = []
+    for process in ("*", *OURS):
+        seen = look_for(opened.capture, opened.shape, question._replace(process=process), cause_words()[0])
+        inside = 0 if seen is None else int(((seen.second >= int(hit.at)) & (seen.second < hit.until)).sum())
+        counts.append(inside)
+    return sum(counts[1:]) / max(1, counts[0])
+
+
+def judged(folder: str, plant: Plant, begun: tuple[float, float]) -> tuple[int, int]:
+    """Which answer names the moment, 0: none; and how many of those before it are of processes that were not started here."""
+    captures = {one.name: one for one in held(os.fsencode(folder))}
+    hits = find_in_folder(os.fsencode(folder), plant.question, cause_words()[0]).hits
+    for place, hit in enumerate(hits):
+        at = (captures[hit.name].span.first_ns or 0) / 1e9
+        if at + hit.at < begun[1] and at + hit.until > begun[0]:
+            earlier = [] if plant.question.process else hits[:place]
+            return place + 1, sum(share_of_ours(folder, each, plant.question) < 0.5 for each in earlier)
+    return 0, 0
+
+
+def report(name: str, folder: str, plants: list[Plant], begun: dict[str, tuple[float, float]]) -> None:
+    right = ours = 0
+    before = time.process_time()
+    for plant in plants:
+        place, foreign = judged(folder, plant, begun[plant.what])
+        right += place == 1
+        ours += bool(place) and place == foreign + 1
         asked = ", ".join(f"{kind} {glob}" for kind, glob in plant.question.asked())
-        print(f"{'found first' if is_right else 'NOT first  '}  {plant.what} (asked for {asked})", flush=True)
-    load = os.getloadavg()[0]
+        said = "found first" if place == 1 else f"found as {place:>2}" if place else "not found  "
+        why = f"; {foreign} before it of processes that were not started here" if foreign else ""
+        print(f"{said}  {plant.what} (asked for {asked}{why})", flush=True)
+    spent = 1000 * (time.process_time() - before) / len(plants)
     print(
-        f"{right} of {len(chosen)} found first among {len(captures)} real captures (at least 9), "
-        f"{1000 * spent / len(chosen):.0f} ms of CPU per question, load {load:.1f}"
+        f"{name} set: {right} of {len(plants)} found first (at least 9), {ours} where moments of processes that were not started "
+        f"here are left out; {len(held(os.fsencode(folder)))} real captures, {spent:.0f} ms of CPU per question, "
+        f"load {os.getloadavg()[0]:.1f}"
     )
+
+
+def ask(name: str, folder: str, dice: random.Random) -> None:
+    told = Path(folder, TOLD)
+    if told.exists():
+        kept = json.loads(told.read_text())
+        report(name, folder, SETS[name](kept["group"]).plants, kept["begun"])
+        return
+    with cgroup() as group:
+        ten = SETS[name](group)
+        begun = record(folder, group, ten, dice)
+    told.write_text(json.dumps({"group": group, "begun": begun}))
+    report(name, folder, ten.plants, begun)
+
+
+def main() -> None:
+    given = sys.argv[1:]
+    dice = random.Random(int(given[0]) if given else time.time_ns())
+    for name in (given[1],) if given[1:] and given[1] in SETS else tuple(SETS):
+        if len(given) > 2:
+            Path(given[2], name).mkdir(parents=True, exist_ok=True)
+            ask(name, str(Path(given[2], name)), dice)
+        else:
+            with tempfile.TemporaryDirectory(prefix="zombiescope-bench-") as folder:
+                ask(name, folder, dice)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,9 @@ KEYS = (
         "What the cluster's API server is sent: the node condition ZombieMemcgPressure, events when it changes; empty: nothing.",
     ),
     Key("kubernetes_node", "", "name", "This node's name in the cluster; empty: the host's."),
+    Key(
+        "kubernetes_cluster", "", "name", "The cluster's name, for documents and the label of node_info; empty: untold."
+    ),
     Key("kubernetes_api", "", "https://HOST:PORT", "The API server; empty: as the environment of a pod names it."),
     Key(
         "kubernetes_account",

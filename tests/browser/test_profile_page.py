@@ -265,3 +265,43 @@ def test_an_interaction_with_20_000_boxes_costs_no_more_than_painting_them(page:
     assert found["boxes"] >= 20_000
     # A new range asks the server for every box: printed, and not an interaction with what is on the screen.
     assert max(found[name] for name in ("zoom", "search", "walk", "drag")) <= MOST_TIMES * found["plain"]
+
+
+def test_the_pointer_meets_the_box_that_is_drawn_there(page: Page, small: str) -> None:
+    visit(page, small, "#/profiles?side=both")
+    told: list[list[str]] = page.evaluate(
+        """async () => {
+          const { flame } = window.zombiescope, place = flame.canvas.getBoundingClientRect(), told = [];
+          for (let box = 0; box < flame.left.length; box++) {
+            const clientX = place.left + (flame.left[box] + flame.width[box] / 2) * place.width;
+            const clientY = place.top + flame.depth[box] * 18 + 9;
+            flame.canvas.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
+            await new Promise((done) => setTimeout(done, 0));
+            await new Promise((done) => requestAnimationFrame(done));
+            const { frames, boxes } = flame.data;
+            told.push([frames[boxes.frame[box]][0], document.getElementById("detail").textContent]);
+          }
+          return told;
+        }"""
+    )
+    assert len(told) > 5
+    assert all(detail.startswith(name) for name, detail in told), told
+
+
+def test_a_graph_in_any_order_is_drawn_alike(page: Page, small: str) -> None:
+    visit(page, small, "#/profiles?side=both")
+    found: dict[str, Any] = page.evaluate(
+        """async () => {
+          const { laidOut } = await import("/static/parts/flame.js"), { flame } = window.zombiescope, { data } = flame;
+          const count = data.boxes.parent.length, order = [0, ...Array.from({ length: count - 1 }, (_, at) => count - 1 - at)];
+          const place = []; order.forEach((box, at) => { place[box] = at; });
+          const turned = ([name, all]) => [name, all && order.map((box) => all[box])];
+          const moved = Object.fromEntries(Object.entries(data.boxes).map(turned));
+          moved.parent = moved.parent.map((box) => (box < 0 ? box : place[box]));
+          const told = ({ boxes: { frame, total } }) => frame.map((number, box) => [number, total[box]].join()).join(";");
+          return { same: laidOut(data) === data, is: told(laidOut({ ...data, boxes: moved })), was: told(data) };
+        }"""
+    )
+    assert found["same"], "the server sends it in the order it is drawn in"
+    assert sorted(found["is"].split(";")) == sorted(found["was"].split(";"))
+    assert found["is"].split(";")[:3] == found["was"].split(";")[:3]

@@ -33,8 +33,8 @@ from tests.scenarios.facts import (
 )
 
 from zombiescope.analysis.autopsy import derive_autopsy
-from zombiescope.analysis.census import Population
 from zombiescope.analysis.remains import derive_remains
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource, Hierarchy, LiveTree
@@ -42,6 +42,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.levers import Levers
 from zombiescope.facts.page_pins import NOTHING_BESIDE
+from zombiescope.facts.plain import to_outcome
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog
@@ -50,7 +51,7 @@ from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import MEMBER, Header, encode
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline import doctor
-from zombiescope.pipeline.autopsy import NAME, Dissected, Evidence, keep
+from zombiescope.pipeline.autopsy import NAME, Dissected, Gathered, keep
 from zombiescope.pipeline.doctor import Examined
 from zombiescope.pipeline.page_look import Looked, Subject, documents, read_day, stories
 from zombiescope.pipeline.plan import activity_of
@@ -105,14 +106,14 @@ def zombie(number: int, share: float) -> Zombie:
     return Zombie(inode, serial, HOSTILE, 2, b"/kubepods", None, None, one, pages, (pin,), None, None)
 
 
-def evidence(zombies: int, hierarchy: Hierarchy) -> Evidence:
+def evidence(zombies: int, hierarchy: Hierarchy) -> Gathered:
     found = tuple(zombie(number, number / max(zombies - 1, 1)) for number in range(zombies))
     walk = Walk(Tier.BPF, found, _LIVE, page_bytes=PAGE)
     population = Population(zombies + _LIVE, _LIVE, CountSource.PROC_CGROUPS)
 
     residuals = Gap("parents[].bytes", "a built world does not add them up")
     census = Gap("memcg", "a built world is counted by its walk")
-    return Evidence(NOW, hierarchy, census, walk, population, residuals, NOTHING_BESIDE, ())
+    return Gathered(NOW, hierarchy, census, walk, population, residuals, NOTHING_BESIDE, ())
 
 
 @dataclass
@@ -143,7 +144,7 @@ def machine(zombies: int) -> World:
     autopsy = derive_autopsy(seen.walk, seen.population, None)
     world.outcomes = {
         NAME: lambda: keep(seen, lambda path: path),
-        doctor.FACT: lambda: doctor.plain_remains(derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10)),
+        doctor.FACT: lambda: to_outcome(derive_remains(autopsy.bodies, "bpf", NOW, NOW - 10)),
     }
     return world
 

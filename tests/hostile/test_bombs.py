@@ -162,3 +162,12 @@ def test_events_of_speedscope(tmp_path: Path) -> None:
     frames = [{"name": f"f{number}"} for number in range(1000)]
     document = {"shared": {"frames": frames}, "profiles": [profile]}
     imported(tmp_path, json.dumps(document).encode()).assert_bounded()
+
+
+@pytest.mark.attack("take all memory with names of functions that double themselves when they are written plainly")
+def test_names_of_functions(tmp_path: Path) -> None:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    doubled = "".join(f"S_IS{digit}_S{digit}_E" for digit in digits)
+    names = [f"_Z{len(str(number)) + 1}f{number}1AIiiE{doubled}" for number in range(2000)]
+    names += [f"_Z{len(str(number)) + 1}g{number}IJ{'i' * 500}EEv{'DpT_' * 200}" for number in range(500)]
+    imported(tmp_path, "".join(f"app;{name} 1\n" for name in names).encode()).assert_bounded()

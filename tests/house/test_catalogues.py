@@ -11,7 +11,8 @@ import pytest
 
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.main import commands
-from zombiescope.diagnosis.catalogue import RULES
+from zombiescope.diagnosis.catalogue import FINDINGS, RULES
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.catalogue import RECIPES
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
@@ -47,15 +48,20 @@ def test_every_listed_command_loads_and_says_what_it_does(name: str) -> None:
 
 
 def test_every_rule_file_is_in_the_catalogue() -> None:
-    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == entries("diagnosis", "rules")
-    assert {rule.__name__ for rule in RULES} == {f"judge_{entry}" for entry in entries("diagnosis", "rules")}
+    assert {name.replace("-", "_") for name in FINDINGS} == entries("diagnosis", "rules")
+    assert len(FINDINGS) == len(RULES)
 
 
 def test_every_recipe_file_is_in_the_catalogue() -> None:
-    assert [recipe.__name__ for recipe in RECIPES] == [
-        f"propose_{recipe.__module__.rpartition('.')[2]}" for recipe in RECIPES
-    ]
-    assert {recipe.__module__.rpartition(".")[2] for recipe in RECIPES} == entries("remedies", "recipes")
+    assert {name.replace("-", "_") for name in RECIPES} == entries("remedies", "recipes")
+
+
+def test_every_remedy_has_a_recipe_or_is_for_people_alone() -> None:
+    carried = {remedy for recipe in RECIPES.values() for remedy in recipe.REMEDIES}
+    alone = {"wait", "remove-directories", "give-memory", "raise-cpu-limit", "lower-priority", "move-host"}
+    assert {remedy for remedy in Remedy if not remedy.changes_nothing} - carried == alone
+    asked = {remedy for declared in FINDINGS.values() for remedy in declared.remedies}
+    assert set(Remedy) - asked - carried == {"wait", "look-from-the-host"}, "a word that nobody says"
 
 
 def test_every_reader_is_read() -> None:

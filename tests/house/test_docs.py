@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import click
@@ -133,6 +134,56 @@ def test_the_map_shows_every_room_and_no_other() -> None:
     )
     assert table
     assert set(re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE)) == rooms
+
+
+MAP = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PLACE = re.compile(r"`((?:[a-z_]+/)+[\w*.]*|[a-z_]+\.py)`")
+
+
+def test_the_map_has_the_order_of_the_linter() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [re.findall(r"\w+", layer) for layer in contracts[0]["layers"]]
+    wanted = [room for level in layers for room in level if room != "__main__"]
+    rooms = re.findall(r"^\| `(\w+)` \|", MAP, re.MULTILINE)
+    assert [room for room in rooms if room != "data"] == wanted
+
+
+def test_a_room_is_under_the_contract_of_its_kind() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    sources = {each["name"]: {name.split(".")[1] for name in each.get("source_modules", ())} for each in contracts}
+    kinds = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", MAP, re.MULTILINE))
+    core = {room for room, kind in kinds.items() if kind == "core"} - {"data"}
+    edges = {room for room, kind in kinds.items() if kind == "edge"} - {
+        "profiler",
+        "lab",
+    }  # who have borders of their own
+    assert core <= sources["The core is pure"]
+    assert edges == sources["Edges observe and obey; they never judge or draw"]
+
+
+def test_what_the_map_sends_people_to_is_there() -> None:
+    changes = MAP.split("## I want to", 1)[1].split("\nTests mirror", 1)[0]
+    places = {place for place in PLACE.findall(changes) if "NAME" not in place}
+    assert len(places) > 40
+    package = ROOT / "src/zombiescope"
+    found = {
+        place
+        for place in places
+        if any(package.glob(place.rstrip("/"))) or any(ROOT.glob(place.rstrip("/"))) or any(package.rglob(place))
+    }
+    missing = sorted(places - found)
+    assert missing == []
+
+
+def test_the_map_repeats_what_it_will_never_do() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    never = re.search(r"^## What it will never do\n\n(.*?)\n\n", readme, re.MULTILINE | re.DOTALL)
+    assert never
+    assert never[1] in MAP
 
 
 @pytest.mark.parametrize("title", myths())

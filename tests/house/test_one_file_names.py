@@ -12,7 +12,6 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
 TAKEN = all_taken(PACKAGE)
 NOT_IN_THE_ONE_FILE = {
     "zombiescope/profiler/files/scanner.py": "the scanner in C, which is built beside an installation",
-    "zombiescope/profiler/files/symbol_files.py": "the demangler of C++, asked of whichever library is there",
     "zombiescope/profiler/files/reading.py": "reads captures, which needs numpy; lives without mallopt",
 }
 

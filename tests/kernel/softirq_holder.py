@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from tests.kernel.confined import answer_of_child
 
-from zombiescope.kernel.bpf_object import BpfObject, Command, address_of, call, parse_blob
-from zombiescope.kernel.bpf_walk import packaged
+from zombiescope.kernel.bpf_object import BpfObject, Command, address_of, call, packaged, parse_blob
 
 _BLOB = "softirq_hold.blob"
 

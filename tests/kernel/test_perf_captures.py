@@ -21,7 +21,6 @@ from tests.kernel.conftest import not_here
 from zombiescope.errors import ZombiescopeError
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.store import entries
-from zombiescope.profiler.files.symbol_files import Demangler
 from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.stacks.capture import Capture
 
@@ -117,7 +116,7 @@ def _dump(file: Path) -> bytes:
 
 
 def test_names_of_cpp_are_written_plainly(tmp_path: Path) -> None:
-    if shutil.which("g++") is None or not Demangler().is_there:
+    if shutil.which("g++") is None:
         not_here("g++ and its runtime are needed")
     source, program = tmp_path / "room.cc", tmp_path / "room"
     source.write_text(CPP)

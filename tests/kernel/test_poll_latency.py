@@ -22,7 +22,7 @@ from tests.kernel.veth import CORE, OTHER, Sent, beside, flood, probe
 from tests.kernel.zombie_maker import Maker
 
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
@@ -53,7 +53,7 @@ def longest(watch: PollsWatch, core: int) -> float:
 
 def finding(watch: PollsWatch) -> Verdict:
     seen = SoftirqSeen(0.0, 60.0, 0.0, None, 0, 0, watch.latencies(), tail=watch.tail())
-    return judge_starved_softirq(case(snapshot())._replace(softirq=seen)).verdict
+    return starved_softirq.judge(case(snapshot())._replace(softirq=seen)).verdict
 
 
 def watched(watch: PollsWatch, witness: Witness) -> tuple[float, float, Verdict]:

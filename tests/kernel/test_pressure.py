@@ -18,11 +18,11 @@ from tests.kernel.zombie_maker import Maker
 from tests.scenarios.facts import case
 
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
+from zombiescope.diagnosis.rules import cpu_throttling
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.watching.pressure import WholePressureWatch
+from zombiescope.watching.reclaim import WholePressureWatch
 
 pytestmark = pytest.mark.kernel
 BYTES, CHUNK = 96 << 20, 1 << 20
@@ -85,7 +85,7 @@ def test_a_quota_that_runs_out_is_named(quota: Path) -> None:
     assert before["nr_throttled"] / after["nr_periods"] <= mine.share <= 1
     unit, name = (1e6, "throttled_usec") if "throttled_usec" in before else (1e9, "throttled_time")
     assert before[name] / unit - 1e-6 <= mine.seconds <= after[name] / unit + 1e-6
-    finding = judge_cpu_throttling(case(pressure=seen._replace(throttled=(mine,))))
+    finding = cpu_throttling.judge(case(pressure=seen._replace(throttled=(mine,))))
     assert finding.verdict is Verdict.PRESENT
     assert quota.name in finding.summary
 

@@ -18,8 +18,8 @@ from tests.kernel.witness import Witness
 from tests.kernel.zombie_maker import wait_until
 from tests.product import PRODUCT
 
-from zombiescope.analysis.reaping import State
-from zombiescope.execution.eviction import resident_count
+from zombiescope.analysis.reaping import Reaping
+from zombiescope.execution.reap import resident_count
 from zombiescope.facts.reaping import Budget
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.reap import Reaper, Scope
@@ -88,8 +88,8 @@ def test_while_it_rests_it_still_says_what_it_cannot_free(lab: LabDriver) -> Non
     budget = Budget(leave=0, memory_pressure=100.0, io_pressure=100.0, refaults_per_second=1e9)
     reaper = Reaper(LiveHost(), budget, Scope(None, os.fsencode(truth["subtree"])), None)
     first, second = reaper.run_pass(), reaper.run_pass()
-    assert first.state is State.NOTHING_EVICTABLE
-    assert second.state in {State.RESTING, State.NOTHING_EVICTABLE}, "others may have made more zombies meanwhile"
+    assert first.state is Reaping.NOTHING_EVICTABLE
+    assert second.state in {Reaping.RESTING, Reaping.NOTHING_EVICTABLE}, "others may have made more zombies meanwhile"
     assert dict(first.choice.left) == dict(second.choice.left) == {"tmpfs": COUNT}
 
 

@@ -15,10 +15,10 @@ from tests.kernel.confined import answer_of_child, refuse_bpf
 from tests.kernel.conftest import not_here
 from tests.kernel.zombie_maker import Maker
 
-from zombiescope.analysis.reclaim_pass import ReclaimPass
+from zombiescope.analysis.scan import ReclaimPass
 from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
+from zombiescope.diagnosis.rules import costly_reclaim_walk
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
@@ -103,7 +103,7 @@ def judged(maker: Maker) -> tuple[int, ReclaimSeen, Finding]:
         seen = window.seen()
         window.close()
         assert isinstance(seen, ReclaimSeen)
-        finding = judge_costly_reclaim_walk(case(snapshot(count))._replace(reclaim=seen))
+        finding = costly_reclaim_walk.judge(case(snapshot(count))._replace(reclaim=seen))
         if finding.verdict is Verdict.PRESENT or count >= MOST:
             return count, seen, finding
         maker.many(count, first=count)
@@ -114,7 +114,7 @@ def test_a_walk_over_enough_zombies_is_judged(judged: tuple[int, ReclaimSeen, Fi
     count, seen, finding = judged
     assert finding.verdict is Verdict.PRESENT, (count, seen)
     assert f"{count:,} zombies" in finding.summary
-    without = judge_costly_reclaim_walk(case(snapshot(0))._replace(reclaim=seen))
+    without = costly_reclaim_walk.judge(case(snapshot(0))._replace(reclaim=seen))
     assert without.verdict is Verdict.ABSENT, "the same calls, and nothing to walk over"
 
 

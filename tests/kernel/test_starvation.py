@@ -16,7 +16,7 @@ from tests.kernel.conftest import not_here
 from tests.kernel.softirq_holder import hold_softirqs
 
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import CoreLatency, SoftirqSeen
@@ -29,7 +29,7 @@ EPERM = 1
 
 
 def judged(seen: SoftirqSeen | Gap) -> Finding:
-    return judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+    return starved_softirq.judge(case(snapshot())._replace(softirq=seen))
 
 
 def of_core(seen: SoftirqSeen | Gap, core: int) -> CoreLatency:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any
@@ -30,6 +31,10 @@ def manifests(cluster: Cluster, overlay: str, config: str) -> list[dict[str, Any
     return [*objects, {**settings, "data": {"zombiescope.toml": config}}]
 
 
+def as_list(objects: list[dict[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
 def conditions(cluster: Cluster) -> dict[str, dict[str, str]]:
     return {each["type"]: each for each in cluster.get("node", NODE)["status"]["conditions"]}
 
@@ -39,8 +44,8 @@ def events(cluster: Cluster) -> list[dict[str, Any]]:
     return [each for each in found if each["source"].get("component") == "zombiescope"]
 
 
-def agent_pod(cluster: Cluster) -> dict[str, Any]:
-    pods = cluster.get("pods", "--namespace", OURS, "--selector", "app.kubernetes.io/name=zombiescope")["items"]
+def agent_pod(cluster: Cluster, namespace: str = OURS) -> dict[str, Any]:
+    pods = cluster.get("pods", "--namespace", namespace, "--selector", "app.kubernetes.io/name=zombiescope")["items"]
     return pods[0] if pods else {}
 
 
@@ -49,14 +54,14 @@ def is_ready(pod: dict[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in told)
 
 
-def asked(cluster: Cluster, path: str) -> str:
+def asked(cluster: Cluster, path: str, pod: dict[str, Any] | None = None) -> str:
     """Of the agent, at the address of its pod."""
-    address = agent_pod(cluster)["status"]["podIP"]
+    address = (pod or agent_pod(cluster))["status"]["podIP"]
     return cluster.run("curl", "--silent", "--show-error", "--fail", f"http://{address}:9753{path}").stdout
 
 
-def metrics(cluster: Cluster) -> dict[str, float]:
-    lines = [line for line in asked(cluster, "/metrics").splitlines() if line and not line.startswith("#")]
+def metrics(cluster: Cluster, pod: dict[str, Any] | None = None) -> dict[str, float]:
+    lines = [line for line in asked(cluster, "/metrics", pod).splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
@@ -75,3 +80,38 @@ def exec_json(cluster: Cluster, *words: str) -> Any:
         check=False,
     )
     return json.loads(said.stdout)
+
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def give_account(cluster: Cluster) -> None:
+    """The account of a reader who may look at everything, where a pod would have it."""
+    cluster.kubectl("create", "serviceaccount", "reader", "-n", "default")
+    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:reader")
+
+    def secrets() -> list[dict[str, Any]]:
+        found = cluster.get("secrets", "-n", "default")["items"]
+        return [
+            each["data"] for each in found if each["metadata"]["name"].startswith("reader-token-") and "data" in each
+        ]
+
+    data = cluster.wait("the account has a token", secrets)[0]
+    cluster.run("mkdir", "-p", ACCOUNT)
+    for name in ("token", "ca.crt"):
+        cluster.run("tee", f"{ACCOUNT}/{name}", input=base64.b64decode(data[name]).decode())
+
+
+def take_account(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "clusterrolebinding", "reader")
+    cluster.kubectl("delete", "serviceaccount", "reader", "-n", "default")
+    cluster.run("rm", "-r", ACCOUNT)
+
+
+def left_of_ours(cluster: Cluster, name: str = OURS) -> list[str]:
+    """Objects of the whole cluster that have it in their names."""
+    kinds = (
+        "clusterroles,clusterrolebindings,priorityclasses,namespaces,daemonsets,pods,networkpolicies,serviceaccounts"
+    )
+    found = cluster.kubectl("get", kinds, "--all-namespaces", "-o", "name").split()
+    return [each for each in found if name in each]

@@ -13,6 +13,8 @@ from tools.image.__main__ import write_image
 
 IS_REQUIRED = "kubernetes" in os.environ.get("ZOMBIESCOPE_REQUIRE", "")
 PROGRAM = TOP / "dist/zombiescope-x86_64"
+BUILT = ["x86_64", *(["aarch64"] if PROGRAM.with_name("zombiescope-aarch64").exists() else [])]
+"""Both platforms where `make image` built them; CI builds one."""
 
 
 def refuse(why: str) -> None:
@@ -24,7 +26,7 @@ def own_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not PROGRAM.exists():
         refuse(f"{PROGRAM} is not built: make onefile-x86_64")
     target = tmp_path_factory.mktemp("image") / "zombiescope-image.tar"
-    write_image(PROGRAM.parent, target, ["x86_64"])
+    write_image(PROGRAM.parent, target, BUILT)
     return target
 
 

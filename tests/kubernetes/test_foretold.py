@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+from collections.abc import Iterator
 
+import pytest
+from tests.kubernetes import asking
 from tests.kubernetes.cluster import Cluster, ClusterError
 from tests.kubernetes.conftest import PROGRAM
-from tests.kubernetes.workloads import SHOP, crashing_deployment, namespace
+from tests.kubernetes.settings import SERVICE_ADDRESS, SOCKET
+from tests.kubernetes.workloads import SHOP, Object, crashing_deployment, namespace
 
 NAME = "leaving"
 MAKER = f"workload:{SHOP}/Deployment/{NAME}"
@@ -20,33 +25,89 @@ def restarts(cluster: Cluster) -> list[int]:
     return [each["restartCount"] for pod in pods for each in pod["status"].get("containerStatuses", [])]
 
 
-def ids(cluster: Cluster, *words: str) -> set[int]:
-    said = cluster.run(str(PROGRAM), "autopsy", "--json", "--limit", "0", *words).stdout
-    return {each["id"] for each in json.loads(said)["zombies"]}
+def zombies(cluster: Cluster) -> dict[int, Object]:
+    said = cluster.run(str(PROGRAM), "autopsy", "--json", "--limit", "0").stdout
+    return {each["id"]: each for each in json.loads(said)["zombies"]}
 
 
-def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
-    """Within a tenth; the disk's own pages about the files may go with them or stay, so no more than was said to be possible."""
-    cluster.apply(namespace(), crashing_deployment(NAME, 1, 4))
+def is_of_disk(zombie: Object) -> bool:
+    return any(pin["fstype"] == "bdev" for pin in zombie["pins"])
+
+
+def leaving_deployment() -> Object:
+    """Half of its containers write to an emptyDir on disk, half to one in memory."""
+    made = crashing_deployment(NAME, 1, 4)
+    pod = made["spec"]["template"]["spec"]
+    pod["volumes"].append({"name": "memory", "emptyDir": {"medium": "Memory"}})
+    for container in pod["containers"][::2]:
+        container["volumeMounts"][0]["name"] = "memory"
+    return made
+
+
+@pytest.fixture(scope="module")
+def leaving(cluster: Cluster) -> Iterator[None]:
+    """A Deployment in a loop, until it is gone."""
+    cluster.apply(namespace(), leaving_deployment())
     cluster.wait("restarts", lambda: (told := restarts(cluster)) and min(told) >= RESTARTS)
+    yield
+    cluster.kubectl("delete", "namespace", SHOP)
+
+
+@pytest.fixture
+def account(cluster: Cluster) -> Iterator[None]:
+    asking.give_account(cluster)
+    yield
+    asking.take_account(cluster)
+
+
+def why_it_loops(cluster: Cluster, *words: str) -> str:
+    """As the doctor says it on the node, who may ask whom it is told to."""
+    surroundings = {**os.environ, "KUBERNETES_SERVICE_HOST": SERVICE_ADDRESS}
+    told = cluster.run(str(PROGRAM), "doctor", "--json", "--seconds", "1", *words, env=surroundings).stdout
+    found = json.loads(told)
+    assert not [gap for gap in found["gaps"] if gap["fact"] == "pods"]
+    return json.dumps(next(each for each in found["findings"] if each["id"] == "looping-container"))
+
+
+@pytest.mark.usefixtures("leaving", "account")
+def test_who_is_asked_knows_how_it_ended(cluster: Cluster) -> None:
+    by_itself, runtime, api = (
+        why_it_loops(cluster, *words) for words in ((), ("--cri-socket", SOCKET), ("--kube-api",))
+    )
+    for said in (by_itself, runtime, api):
+        assert f"Deployment {SHOP}/{NAME}" in said
+    assert "exit code" not in by_itself  # log folders do not tell
+    assert "exit code 1" in runtime
+    assert "exit code 1" in api
+
+
+@pytest.mark.usefixtures("leaving")
+def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
+    """Within a tenth, or one zombie where they are few. Reclaim may take pages of the disk's own meanwhile, which has nothing to do
+    with the pods: zombies that were said to stay, and went, are not counted as far as a control group went as well."""
     plan = json.loads(cluster.run(str(PROGRAM), "plan", "--json", "--seconds", "1").stdout)
     step = next(each for each in plan["steps"] if each["name"] == f"stop-workload:{MAKER.removeprefix('workload:')}")
     command = f"kubectl -n {SHOP} scale deployment/{NAME} --replicas=0"
     assert command in step["change"]["commands"]
-    expected, most = step["expected"]["zombies_freed"], step["expected"]["up_to"]
-    dead = ids(cluster, "--maker", MAKER)
+    expected = step["expected"]["zombies_freed"]
     assert expected is not None
+    before = zombies(cluster)
+    dead = {number for number, each in before.items() if each["maker"] == MAKER}
+    staying = {number for number, each in before.items() if each["maker"] != MAKER and is_of_disk(each)}
     cluster.kubectl(*command.split()[1:])
     cluster.wait("its pods are gone", lambda: not restarts(cluster))
     seen = [-1]
 
     def stands_still() -> bool:
         """kubelet removes what the pods had in its own time."""
-        seen.append(len(dead - ids(cluster)))
+        seen.append(len(dead - set(zombies(cluster))))
         return seen[-1] >= 0.9 * expected and seen[-1] == seen[-2]
 
     with contextlib.suppress(ClusterError):
         cluster.wait("what was foretold is gone", stands_still, 30)
-    cluster.kubectl("delete", "namespace", SHOP)
-    print(f"foretold {expected} to {most} of {len(dead)}, gone {seen[-1]}")
-    assert 0.9 * expected <= seen[-1] <= max(1.1 * expected, most) + 1
+    reclaimed = len(staying - set(zombies(cluster))) / len(staying) if staying else 0.0
+    allowed = max(0.1 * expected, 1) + reclaimed * (len(dead) - expected)
+    print(
+        f"foretold {expected} of {len(dead)}, gone {seen[-1]}; of {len(staying)} others {reclaimed:.0%} went by reclaim"
+    )
+    assert expected - max(0.1 * expected, 1) <= seen[-1] <= expected + allowed

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import subprocess
@@ -11,13 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.kubernetes import asking
 from tests.kubernetes.cluster import TOP, Cluster
 from tests.kubernetes.conftest import PROGRAM
-from tests.kubernetes.settings import SERVICE_ADDRESS
+from tests.kubernetes.settings import NODE, SERVICE_ADDRESS
 from tools.fences import Fence, documents, fences_of
 
 FENCES = [fence for document in documents() for fence in fences_of(document) if fence.tier == "kubernetes"]
@@ -64,31 +62,11 @@ class Reader:
         return running.returncode, said
 
 
-ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-def give_account(cluster: Cluster) -> None:
-    """The account of a reader who may look at everything, where a pod would have it."""
-    cluster.kubectl("create", "serviceaccount", "reader", "-n", "default")
-    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:reader")
-
-    def secrets() -> list[dict[str, Any]]:
-        found = cluster.get("secrets", "-n", "default")["items"]
-        return [
-            each["data"] for each in found if each["metadata"]["name"].startswith("reader-token-") and "data" in each
-        ]
-
-    data = cluster.wait("the account has a token", secrets)[0]
-    cluster.run("mkdir", "-p", ACCOUNT)
-    for name in ("token", "ca.crt"):
-        cluster.run("tee", f"{ACCOUNT}/{name}", input=base64.b64decode(data[name]).decode())
-
-
 @pytest.fixture(scope="module")
 def reader(cluster: Cluster, folder: Path) -> Iterator[Reader]:
-    give_account(cluster)
+    asking.give_account(cluster)
     yield Reader(cluster, folder)
-    cluster.kubectl("delete", "clusterrolebinding", "reader")
+    asking.take_account(cluster)
 
 
 @pytest.mark.parametrize("fence", FENCES, ids=lambda fence: fence.name)
@@ -102,6 +80,9 @@ def test_a_command_does_what_the_guide_says(fence: Fence, reader: Reader, folder
     if "zombiescope bundle" in fence.script:
         assert (folder / "bundle.tar.gz").stat().st_size > 1000
         assert "pressure" in said.lower()
+    if "fleet nodes --from -" in fence.script:
+        assert NODE in said  # not by the name of the pod that was asked
+        assert "cannot" not in said
 
 
 def test_the_guide_leaves_nothing(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.conftest import BUILT, PROGRAM
 from tools.image.__main__ import NOBODY, write_image
 from tools.image.oci import BILL, INDEX
 
@@ -82,10 +82,14 @@ def test_a_bill_of_another_build_is_refused(builds: Path, tmp_path: Path) -> Non
 
 def test_of_the_real_build(own_image: Path) -> None:
     files = blobs(own_image)
-    (manifest,) = json.loads(read(files, json.loads(files["index.json"])["manifests"][0]))["manifests"]
-    layer = gzip.decompress(read(files, json.loads(read(files, manifest))["layers"][0]))
-    with tarfile.open(fileobj=io.BytesIO(layer)) as members:
-        program = members.extractfile("usr/local/bin/zombiescope")
-        assert program is not None
-        assert program.read() == PROGRAM.read_bytes()
-    print(f"\nimage: {own_image.stat().st_size:,} bytes for one platform")
+    manifests = json.loads(read(files, json.loads(files["index.json"])["manifests"][0]))["manifests"]
+    for name, manifest in zip(BUILT, manifests, strict=True):
+        layer = gzip.decompress(read(files, json.loads(read(files, manifest))["layers"][0]))
+        with tarfile.open(fileobj=io.BytesIO(layer)) as members:
+            program = members.extractfile("usr/local/bin/zombiescope")
+            assert program is not None
+            content = program.read()
+        assert content == PROGRAM.with_name(f"zombiescope-{name}").read_bytes()
+        machine = int.from_bytes(content[18:20], "little")
+        assert (content[:4], machine) == (b"\x7fELF", {"x86_64": 62, "aarch64": 183}[name])
+    print(f"\nimage: {own_image.stat().st_size:,} bytes for {' and '.join(BUILT)}")

@@ -56,6 +56,13 @@ def test_the_chart_renders_the_same_objects(variant: str) -> None:
         assert plain[name] == chart[name], name
 
 
+def test_the_clusters_name_is_a_setting_of_the_agent() -> None:
+    plain, named = from_chart(), from_chart("cluster=prod-eu-1")
+    agent = plain["DaemonSet", "zombiescope"]["spec"]["template"]["spec"]["containers"][0]
+    agent["env"].append({"name": "ZOMBIESCOPE_AGENT_KUBERNETES_CLUSTER", "value": "prod-eu-1"})
+    assert named == plain
+
+
 def test_all_at_once_with_a_pod_monitor(tmp_path: Path) -> None:
     for part in ("base", "components"):
         (tmp_path / part).symlink_to(MANIFESTS / part)

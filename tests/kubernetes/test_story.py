@@ -157,10 +157,9 @@ class Telling:
         self.after = asking.conditions(self.cluster)
         overlay = TOP / "deploy/kubernetes/overlays/with-node-condition"
         self.cluster.kubectl("delete", "-k", str(overlay), "--ignore-not-found")
-        kinds = "clusterroles,clusterrolebindings,priorityclasses,namespaces,daemonsets,pods,networkpolicies"
-        found = self.cluster.kubectl("get", kinds, "--all-namespaces", "-o", "name").split()
+        left = asking.left_of_ours(self.cluster)
         self.mark("removed")
-        return [name for name in found if OURS in name]
+        return left
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,12 @@ import pytest
 from opentelemetry.proto.profiles.v1development import profiles_pb2
 from tests.profiler.perf_files import TOOLS, small_capture
 
+from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.formats import protobuf
 from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.formats.json_forms import read_speedscope, write_firefox, write_speedscope
-from zombiescope.profiler.formats.protobuf import looks_like_pprof, read_pprof, write_otlp, write_pprof
+from zombiescope.profiler.formats.otlp import write_otlp
+from zombiescope.profiler.formats.protobuf import looks_like_pprof, read_pprof, write_pprof
 from zombiescope.profiler.formats.text import looks_like_perf_script, read_collapsed, read_perf_script, write_collapsed
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture, Selection, span_ns
@@ -58,7 +60,8 @@ def test_speedscope_there_and_back_with_cores_and_times() -> None:
     capture = small()
     raw = b"".join(write_speedscope(capture, Selection()))
     again = read_speedscope(raw, "s")
-    assert set(counted(again)) == set(BUSY)
+    assert counted(again) == BUSY, "samples, not the nanoseconds between them"
+    assert again.about.rate_hz == capture.about.rate_hz
     assert again.cpu.tolist().count(1) == 200
     document = json.loads(raw)
     assert [profile["name"] for profile in document["profiles"]] == ["cpu 0", "cpu 1"]
@@ -108,8 +111,50 @@ def test_evented_speedscope_is_read() -> None:
             }
         ],
     }
-    found = counted(read_speedscope(json.dumps(document).encode(), "e"))
-    assert found == {("thread", "main"): 4_000_000, ("thread", "main", "work"): 6_000_000}
+    capture = read_speedscope(json.dumps(document).encode(), "e")
+    assert counted(capture) == {("thread", "main"): 2, ("thread", "main", "work"): 3}
+    assert [gap.reason for gap in capture.about.gaps] == [
+        "it holds durations, which are counted as samples of 2 ms each"
+    ]
+
+
+def test_another_tools_times_are_counted_as_samples_of_the_usual_length() -> None:
+    profile = {
+        "type": "sampled",
+        "name": "thread",
+        "unit": "milliseconds",
+        "samples": [[0], [1], [0], [1]],
+        "weights": [10, 10.4, 30, 9.8],
+    }
+    document = {"shared": {"frames": [{"name": "a"}, {"name": "b"}]}, "profiles": [profile]}
+    capture = read_speedscope(json.dumps(document).encode(), "s")
+    assert counted(capture) == {("thread", "a"): 4, ("thread", "b"): 2}
+    assert (capture.about.rate_hz, capture.about.gaps) == (None, ())
+
+
+@pytest.mark.parametrize("own", [[], 7, {"rate_hz": "x"}, {"rate_hz": -1}, {"rate_hz": 1e300}, None])
+def test_a_strange_note_of_our_own_is_passed_over(own: object) -> None:
+    document = json.loads(b"".join(write_speedscope(small(), Selection())))
+    document["zombiescope"] = own
+    assert read_speedscope(json.dumps(document).encode(), "s").about.rate_hz is None
+
+
+@pytest.mark.parametrize("first", ["job", "zoo", "bar", "R"])
+def test_collapsed_stacks_are_never_taken_for_pprof(first: str, tmp_path: Path) -> None:
+    """Letters are numbers of fields and lengths, too: lines as long as their second letter says make up a message."""
+    file, length = tmp_path / "stacks.txt", ord((first + ";")[1])
+    lines = [f"{first};main;step_{number}" for number in range(1, 200)]
+    file.write_text("".join(f"{line:x<{length - len(str(n))}} {n}\n" for n, line in enumerate(lines, 1)))
+    capture = read_capture(bytes(file), Choices())
+    assert capture.comms == (first,)
+    assert sum(counted(capture).values()) == 199 * 100
+
+
+def test_pprof_is_told_by_its_first_bytes_packed_or_not(tmp_path: Path) -> None:
+    packed = b"".join(write_pprof(small(), Selection()))
+    for name, content in (("a.pb.gz", packed), ("a.pb", gzip.decompress(packed))):
+        (tmp_path / name).write_bytes(content)
+        assert sum(counted(read_capture(bytes(tmp_path / name), Choices())).values()) == 201
 
 
 def test_what_only_looks_like_pprof_is_refused() -> None:

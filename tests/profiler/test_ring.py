@@ -296,3 +296,23 @@ def test_a_history_leads_to_the_capture_of_a_moment(tmp_path: Path, capsys: pyte
     assert main([*asked, "--last", "all", "--json"]) == 0
     (kept,) = json.loads(capsys.readouterr().out)["captures"]
     assert kept["name"] == "20231114T221320Z"
+
+
+def test_an_alert_keeps_what_is_there_before_and_after_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where no recorder runs any more."""
+    mark = mark_of(os.fsencode(tmp_path), "service")
+    for serial, name in enumerate(("a", "b", "c", "d"), 1):
+        put(tmp_path, name, mark, int(WALL) + 10 * serial, serial, "boot", begin=10.0 * serial)
+        write_beside(os.fsencode(tmp_path / f"{name}.zscap"), Summing().summary_of(CAPTURE))
+    moment = "2023-11-14T22:13:41"  # while the second one was recorded
+    words = ["profile", "keep", "--at", moment, "--why", "checkout is slow", "--captures", str(tmp_path)]
+    assert main([*words, "--around", "10"]) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "kept 3 captures, a to c"
+    assert "heatmap b" in last
+    kept = {one.name: [reason.words for reason in one.reasons] for one in held(os.fsencode(tmp_path))}
+    assert kept == {"a": ["checkout is slow"], "b": ["checkout is slow"], "c": ["checkout is slow"], "d": []}
+    assert main([*words, "--around", "0"]) == 0
+    assert capsys.readouterr().out.startswith("kept b\n")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -15,7 +16,9 @@ from zombiescope.cli.main import main
 from zombiescope.pipeline.profile_events import cause_words
 from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.finding import find_in_folder
+from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import read_document
+from zombiescope.profiler.stacks.capture import BrokenCapture
 from zombiescope.profiler.stacks.searching import Question
 
 CAUSE_OF = cause_words()[0]
@@ -91,3 +94,27 @@ def test_a_capture_without_a_summary_is_summed_up_when_asked(ring: Ring, tmp_pat
         (tmp_path / path.name).write_bytes(path.read_bytes())
     hits = find_in_folder(os.fsencode(tmp_path), PLANTS[0].question, CAUSE_OF).hits
     assert hits[0].name == name
+
+
+def test_what_a_summary_leaves_out_is_looked_for_in_the_capture(ring: Ring, tmp_path: Path) -> None:
+    """A summary has no function that took little: that it is not named there does not say that it is not in the capture."""
+    folder, planted = ring
+    name, _ = planted[PLANTS[0]]
+    for path in folder.glob("*.zscap"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+        summary = read_beside(os.fsencode(path)) or b""
+        document = read_document(summary)
+        assert document is not None
+        document["taken"]["function"] = []
+        (tmp_path / path.name).with_suffix(".summary").write_bytes(gzip.compress(json.dumps(document).encode()))
+    found = find_in_folder(os.fsencode(tmp_path), PLANTS[0].question, CAUSE_OF)
+    assert found.hits[0].name == name
+    assert find_in_folder(os.fsencode(tmp_path), Question(function="no_such_function"), CAUSE_OF).hits == []
+
+
+def test_the_names_of_a_capture_are_read_alone(ring: Ring) -> None:
+    raw = next(ring[0].glob("*.zscap")).read_bytes()
+    assert "vfs_read" in read_names(raw)
+    for cut in (0, 5, 40, len(raw) // 2, len(raw) - 3):
+        with pytest.raises(BrokenCapture):
+            read_names(raw[:cut])

@@ -47,7 +47,7 @@ def make_root(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def _with_release(name: str, folder: Path, release: Path) -> Root:
-    kind = {"nobody": "bookworm", "airgapped": "python3.11", "rpm": "trixie"}.get(name, name)
+    kind = {"nobody": "bookworm", "airgapped": "python3.11"}.get(name, name)
     root = unpacked(kind, folder, NOBODY if name == "nobody" else 0, is_offline=name == "airgapped")
     for path in release.iterdir():
         if path.is_file():

@@ -2,7 +2,8 @@
 """Keeps what this version writes, for all later ones to read: `python -m tests.release.keep`, as root, once per release.
 
 Made by the commands themselves: an agent that folds an hour into its store and goes on, an action on an image, a capture, a
-recording. `tests/upgrades/VERSION/expected.json` says what this version reads in them.
+recording. `tests/upgrades/VERSION/expected.json` says what this version reads in them. `0.1.0-first` is of the sources as they
+were before there were releases.
 """
 
 from __future__ import annotations

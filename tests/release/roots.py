@@ -33,6 +33,8 @@ RECIPES = {
     "python3.11": Recipe("bookworm", _PYTHON),
     "python3.13": Recipe("trixie", _PYTHON),
     "python3.14": Recipe("forky", _PYTHON),
+    "registry": Recipe("bookworm", ("skopeo", "docker-registry")),
+    "rpm": Recipe("trixie", ("rpm",)),
     "machine": Recipe("bookworm", ("systemd", "systemd-sysv", "dbus", "kmod", "procps", "mawk")),
 }
 
@@ -63,7 +65,8 @@ class Root:
         return self._run(words, seconds, {})
 
     def _run(self, words: list[str], seconds: float, more: dict[str, str]) -> Ran:
-        mounts = [f"mkdir -p {self.folder}/{name}; mount --rbind /{name} {self.folder}/{name}" for name in _MOUNTED]
+        mounts = [f"mount --bind {self.folder} {self.folder}"]  # a root is a mount: rpm makes its own private
+        mounts += [f"mkdir -p {self.folder}/{name}; mount --rbind /{name} {self.folder}/{name}" for name in _MOUNTED]
         enter = f'exec chroot --userspec={self.user}:{self.user} {self.folder} "$@"'
         outside = ["unshare", "--mount", *(["--net"] if self.is_offline else []), "--propagation", "private"]
         outside += ["sh", "-ec", "; ".join([*mounts, enter]), "sh"]

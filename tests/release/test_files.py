@@ -7,19 +7,25 @@ import hashlib
 import json
 import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 from tests.release.conftest import REPOSITORY, one
+from tools.release import origin
 from tools.release.debian import make_deb
-from tools.release.origin import one_file, version
+from tools.release.origin import ReleaseError, one_file, version
 from tools.release.papers import BILL, NOTES, SUMS, release_notes
 from tools.release.python_dists import make_dists, make_pyz
+from tools.release.system_tree import example
 
 from zombiescope import __version__
+from zombiescope.config import KEYS, PROFILE_KEYS
 
+CONFIGURATION_OF_0_1_0 = "c30e4c86a2f6bfb64d242e4dbf07a29332179adc33e2c5924574dc72db17dadf"
 COPIES = (
     "deploy/helm/zombiescope/Chart.yaml",
     "deploy/kubernetes/base/kustomization.yaml",
@@ -48,6 +54,41 @@ def test_what_a_cluster_is_given_names_the_image_of_this_version(name: str) -> N
     """Applied as they are, from a clone: the one kind of file that cannot ask."""
     stated = set(re.findall(r"(?:newTag|[vV]ersion): \"?(\d+\.\d+\.\d+)", (REPOSITORY / name).read_text()))
     assert stated == {__version__}
+
+
+def test_the_configuration_of_the_packages_never_changes() -> None:
+    """Where a new package brings another one, dpkg asks everybody who edited theirs, and an upgrade by a program ends there."""
+    shipped = (REPOSITORY / "tools/release/files/zombiescope.toml").read_bytes()
+    assert hashlib.sha256(shipped).hexdigest() == CONFIGURATION_OF_0_1_0
+
+
+def test_the_example_names_every_key_and_its_values_are_taken(tmp_path: Path) -> None:
+    text = example()
+    keys = [*KEYS, *PROFILE_KEYS]
+    assert [key.name for key in keys] == re.findall(r"^#(\w+) = ", text, re.MULTILINE)
+    settings = tmp_path / "zombiescope.toml"
+    settings.write_text(re.sub(r"^#(?=\w+ = )", "", text, flags=re.MULTILINE))
+    said = subprocess.run(
+        [sys.executable, "-m", "zombiescope", "agent", "--show-config", "--config", settings],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count(str(settings)) >= len(KEYS), "each value comes from the file"
+
+
+def test_a_tree_with_changes_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(origin, "TOP", tmp_path)
+    origin.refuse_changes()
+    (tmp_path / "new.py").write_text("")
+    with pytest.raises(ReleaseError, match=r"new\.py"):
+        origin.refuse_changes()
 
 
 def test_every_file_says_this_version(release: Path) -> None:
@@ -79,6 +120,17 @@ def test_the_sums_and_the_bill_cover_every_file(release: Path) -> None:
         part["bom-ref"] for one_part in parts.values() for part in [one_part, *one_part.get("components", [])]
     ]
     assert len(references) == len(set(references))
+
+
+def test_every_bill_is_valid_by_its_schema(release: Path) -> None:
+    schema = json.loads((REPOSITORY / "tests/schemas/cyclonedx-1.6.json").read_text())
+    bills = sorted(release.glob("*.cdx.json"))
+    assert {BILL, "zombiescope-x86_64.cdx.json"} <= {path.name for path in bills}
+    for path in bills:
+        bill = json.loads(path.read_text())
+        jsonschema.validate(bill, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**bill, "components": [{"name": "of no type"}]}, schema)
 
 
 def test_the_same_sources_give_the_same_bytes(release: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,16 +13,30 @@ import pytest
 from tests.release.conftest import REPOSITORY, one
 from tests.release.page import SIGNING, fences, follow, follow_without_shell, judge
 from tests.release.roots import Root
-from tools.fences import fences_of
+from tools.fences import Fence, fences_of
 from tools.release.debian import make_deb
 from tools.release.origin import one_file, version
+from tools.release.redhat import make_rpm
 
 Enter = Callable[[str], Root]
 PLACES = {
-    "here", "signed", "signing", "empty", "nobody", "bookworm", "trixie", "machine", "rpm", "fleet", "pipeline", "airgapped",
-    "python3.11", "python3.13", "python3.14",
+    "here", "signed", "signing", "empty", "nobody", "bookworm", "trixie", "machine", "rpm", "fleet", "registry", "pipeline",
+    "airgapped", "python3.11", "python3.13", "python3.14",
 }  # fmt: skip
 STAGES = ("upgrade", "removal", "purge")
+SETTINGS = "[agent]\nretention_days = 7\n"
+SHELL = """\
+Name: shell
+Version: 1
+Release: 1
+Summary: Says to rpm that Debian has a shell
+License: Apache-2.0
+BuildArch: noarch
+Provides: /bin/sh
+%description
+Empty.
+%files
+"""
 
 
 def test_every_command_of_the_pages_is_run_somewhere() -> None:
@@ -31,6 +46,16 @@ def test_every_command_of_the_pages_is_run_somewhere() -> None:
     stages = {place.rpartition("-")[0] for place in declared if place.endswith(STAGES)}
     assert {place for place in declared if not place.endswith(STAGES)} == PLACES
     assert stages <= PLACES
+
+
+def used(root: Root) -> tuple[Path, Path]:
+    """A configuration that somebody edited, and a history."""
+    configuration, state = root.folder / "etc/zombiescope.toml", root.folder / "var/lib/zombiescope"
+    assert configuration.exists()
+    configuration.write_text(SETTINGS)
+    state.mkdir()
+    (state / "history.log").write_text("kept\n")
+    return configuration, state / "history.log"
 
 
 @pytest.mark.parametrize("suite", ["bookworm", pytest.param("trixie", marks=pytest.mark.on_demand)])
@@ -45,21 +70,16 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
     wants = root.folder / "etc/systemd/system/multi-user.target.wants/zombiescope.service"
     assert not wants.is_symlink(), "the agent is off until somebody enables it"
     assert {"usr/share/man/man1/zombiescope.1.gz", "usr/share/bash-completion/completions/zombiescope"} <= root.files()
-    configuration = root.folder / "etc/zombiescope.toml"
-    configuration.write_text("[agent]\nretention_days = 7\n")
-    state = root.folder / "var/lib/zombiescope"
-    state.mkdir()
-    (state / "history.log").write_text("kept\n")
+    configuration, history = used(root)
     # The same program in a package of a higher revision is an upgrade to dpkg.
     (root.folder / "root" / package.name).unlink()
-    root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
+    root.put(make_deb(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2, packing="none"))
     follow(f"{suite}-upgrade", root)
     assert root.entered("dpkg-query -W -f '${Version}' zombiescope").said == f"{version()}-2"
-    assert configuration.read_text() == "[agent]\nretention_days = 7\n"
-    assert (state / "history.log").read_text() == "kept\n"
+    assert (configuration.read_text(), history.read_text()) == (SETTINGS, "kept\n")
     follow(f"{suite}-removal", root)
     assert configuration.exists(), "remove keeps the configuration"
-    assert state.exists(), "remove keeps what was remembered"
+    assert history.exists(), "remove keeps what was remembered"
     assert not (root.folder / "usr/bin/zombiescope").exists()
     follow(f"{suite}-purge", root)
     assert root.files() - before == set()
@@ -68,26 +88,30 @@ def test_the_deb_from_install_to_purge(suite: str, enter: Enter, release: Path) 
 
 @pytest.mark.on_demand
 def test_the_rpm_from_install_to_removal(enter: Enter, release: Path) -> None:
-    """By rpm itself, in a root of another family: scripts, configuration and removal are those of the package."""
+    """By rpm itself: scripts, configuration and removal are those of the package. Only that a package provides a shell is new to
+    the suite's database of rpm, which is empty."""
     root = enter("rpm")
     package = one(release, "zombiescope-*.x86_64.rpm")
-    installed = subprocess.run(
-        ["rpm", f"--root={root.folder}", "--nodeps", "--upgrade", package], capture_output=True, text=True, check=False
+    (root.folder / "root/shell.spec").write_text(SHELL)
+    made = root.entered(
+        "rpmbuild -bb --quiet --define '_rpmdir /root' shell.spec; rpm --upgrade noarch/shell-1-1.noarch.rpm"
     )
-    assert installed.returncode == 0, installed.stderr
-    (root.folder / "etc/zombiescope.toml").write_text("[agent]\nretention_days = 7\n")
-    install, remove = fences("rpm")[0], fences("rpm-removal")[0]
-    looked = root.entered(install.script.splitlines()[1])
-    judge(install, looked.status, looked.said)
-    erased = subprocess.run(
-        ["rpm", f"--root={root.folder}", *remove.script.splitlines()[0].split()[1:]],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert erased.returncode == 0, erased.stderr
-    left = {name for name in root.files() if "zombiescope" in name}
-    assert left == {"etc/zombiescope.toml.rpmsave"}, "a configuration that somebody edited is kept aside"
+    assert made.status == 0, made.said
+    (root.folder / "usr/share/licenses").mkdir()  # of that family's package `filesystem`
+    before = root.files()
+    said = follow("rpm", root)
+    assert "zombies" in said[-1]
+    assert root.entered("rpm --verify zombiescope").said == "", "every file as it was packed"
+    assert not (root.folder / "etc/systemd/system/multi-user.target.wants/zombiescope.service").is_symlink()
+    configuration, history = used(root)
+    (root.folder / "root" / package.name).unlink()
+    root.put(make_rpm(one_file(release, "x86_64"), "x86_64", root.folder.parent, revision=2))
+    follow("rpm", root)
+    assert root.entered("rpm --query zombiescope").said.strip() == f"zombiescope-{version()}-2.x86_64"
+    assert (configuration.read_text(), history.read_text()) == (SETTINGS, "kept\n")
+    follow("rpm-removal", root)
+    assert root.files() - before == {"etc/zombiescope.toml.rpmsave"}, "as the page says"
+    assert before - root.files() == set()
 
 
 @pytest.mark.parametrize("place", ["empty", "nobody"])
@@ -105,6 +129,26 @@ def test_the_one_file_on_a_sick_node(place: str, enter: Enter, release: Path) ->
         said = follow(place, root)
         assert root.files() == before
     assert all(said)
+
+
+def upgrade(root: Root, fence: Fence) -> None:
+    """With the same `pip install` and a newer wheel: the same content under the next number."""
+    wheel = one(root.folder / "root", "zombiescope-*.whl")
+    old, new = f"zombiescope-{version()}", f"zombiescope-{version()}.1"
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(wheel.with_name(wheel.name.replace(old, new)), "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            if name.endswith(("/METADATA", "/RECORD")):
+                content = content.replace(b"\nVersion: ", b"\nVersion: NEXT", 1).replace(old.encode(), new.encode())
+                content = content.replace(f"NEXT{version()}".encode(), f"{version()}.1".encode())
+            after.writestr(name.replace(old, new), content)
+    wheel.unlink()
+    (install,) = [line for line in fence.script.splitlines() if "pip install" in line]
+    done = root.entered(install, 240, PIP_NO_INDEX="1", PIP_FIND_LINKS="/root/index")
+    judge(fence, done.status, done.said)
+    assert f"Version: {version()}.1\n" in root.entered("/opt/zombiescope/bin/pip show zombiescope").said
+    looked = root.entered("zombiescope scan")
+    judge(fence, looked.status, looked.said)
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.13", "3.14"])
@@ -125,6 +169,7 @@ def test_the_wheel_and_the_pyz(python: str, enter: Enter, wheels: Callable[[str]
         done = root.entered(f"zombiescope {words}")
         assert done.status in (0, 3), f"{words}: {done.said}"
         assert "Traceback" not in done.said
+    upgrade(root, fences(f"python{python}")[0])
     follow(f"python{python}-removal", root)
     left = {name for name in root.files() - before if "__pycache__" not in name}
     assert left == set()

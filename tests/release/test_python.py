@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def install(root: Root, what: str) -> None:
     assert done.status == 0, done.said
 
 
+def contents(wheel: Path) -> dict[str, bytes]:
+    """But for who built it, and the list that has its hash."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith(("/WHEEL", "/RECORD"))}
+
+
 def test_alone_then_by_the_hint(root: Root) -> None:
     install(root, '"$(ls ./zombiescope-*.whl)"')
     assert root.entered("venv/bin/zombiescope --version").said.split()[-1] == version()
@@ -83,5 +90,12 @@ def test_the_sdist_builds_the_same_package(root: Root, release: Path) -> None:
     install(root, "./zombiescope-[0-9]*.tar.gz")
     assert root.entered("venv/bin/zombiescope --version").said.split()[-1] == version()
     assert root.entered("venv/bin/zombiescope explain zombie-population").status == 0
+    made = root.entered(
+        "venv/bin/pip wheel --quiet --no-deps --wheel-dir made ./zombiescope-[0-9]*.tar.gz", 300, **OFFLINE
+    )
+    assert made.status == 0, made.said
+    ours = contents(one(release, "zombiescope-*.whl"))
+    assert contents(one(root.folder / "root/made", "zombiescope-*.whl")) == ours, "extras and all"
+    assert len(ours) > 500
     with tarfile.open(one(release, "zombiescope-[0-9]*.tar.gz")) as archive:
         assert not [name for name in archive.getnames() if name.endswith((".so", ".pyc"))]

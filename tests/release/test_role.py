@@ -21,6 +21,7 @@ import pytest
 from tests.release.conftest import REPOSITORY, one
 from tests.release.page import fences
 from tests.release.roots import Root, unpacked
+from tools.release.debian import make_deb
 from tools.release.origin import version
 
 pytestmark = pytest.mark.on_demand
@@ -119,8 +120,16 @@ def test_installed_again_configured_and_removed(hosts: Hosts) -> None:
         assert said.startswith(f"zombiescope, version {version()}"), said
     again = play(hosts, install.script)
     assert [row["changed"] for row in again.values()] == [0, 0], "the same again changes nothing"
+    (hosts.folder / "newer").mkdir()
+    newer = one(hosts.folder / "dist/release", "zombiescope-x86_64")
+    make_deb(newer, "x86_64", hosts.folder / "newer", revision=2, packing="none")
+    shutil.copy2(newer, hosts.folder / "newer")
+    upgraded = play(hosts, install.script.replace("/dist/release", "/newer"))
+    assert (upgraded["debian"]["changed"] > 0, upgraded["other"]["changed"]) == (True, 0), "only the package is newer"
+    said = hosts.roots["debian"].entered("dpkg-query -W -f '${Version}' zombiescope").said
+    assert said == f"{version()}-2"
     settings = """-e '{"zombiescope_settings": {"agent": {"retention_days": 7, "listen": "127.0.0.1:9753"}}}'"""
-    play(hosts, install.script, settings)
+    play(hosts, install.script.replace("/dist/release", "/newer"), settings)
     for root in hosts.roots.values():
         assert "retention_days = 7" in root.entered("zombiescope agent --show-config").said
         (root.folder / "var/lib/zombiescope").mkdir()

@@ -146,6 +146,7 @@ def test_an_upgrade_keeps_everything_and_runs_the_new_program(outcome: Outcome) 
     assert said(outcome, "first-process") != said(outcome, "second-process")
     assert said(outcome, "configuration-after") == "[agent]\nretention_days = 7"
     assert "retention_days = 7" in said(outcome, "settings")
+    assert said(outcome, "history-before"), "there was something to lose"
     assert said(outcome, "history-after").startswith(said(outcome, "history-before"))
 
 

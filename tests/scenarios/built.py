@@ -28,7 +28,7 @@ from tests.scenarios.facts import (
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import ThrottledGroup
+from zombiescope.facts.reclaim import ThrottledGroup
 from zombiescope.facts.services import RealTimeTask
 
 _PARTIAL = Gap("memcg.counted", "this is a container's view of the cgroups", "run it on the host")

@@ -14,11 +14,19 @@ from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, CoreTime, CoreUse, Stretch
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogEventKind, LogSource, NicStep, ResetReason
 from zombiescope.facts.lifecycle import FlowsSeen, Histogram, MakerFlow
-from zombiescope.facts.pressure import PressurePoint, PressureSeen, ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, SweepersSeen
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
+from zombiescope.facts.reclaim import (
+    PressurePoint,
+    PressureSeen,
+    ReclaimCalls,
+    ReclaimGroup,
+    ReclaimKind,
+    ReclaimSeen,
+    SweepersSeen,
+    ThrottledGroup,
+)
 from zombiescope.facts.services import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, Times
+from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from zombiescope.facts.units import UnitFiles
-from zombiescope.host.files import Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import Files, FolderTree
 from zombiescope.probes.readers.unit_files import read_unit_files
 
 SYSTEM = "usr/lib/systemd/system"

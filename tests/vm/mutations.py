@@ -75,7 +75,7 @@ MUTATIONS = (
     Mutation(
         "the columns of /proc/cgroups are mixed up",
         "test_legacy.py",
-        "probes/proc_cgroups.py",
+        "probes/cgroups.py",
         "ControllerRow(values[0], values[1],",
         "ControllerRow(values[0], values[0],",
         lambda cell: cell.memory_is_v1,

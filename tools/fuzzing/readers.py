@@ -30,7 +30,8 @@ from zombiescope.history.log import encode as encode_line
 from zombiescope.lab import journal as lab_journal
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
-from zombiescope.profiler.formats.protobuf import write_otlp, write_pprof
+from zombiescope.profiler.formats.otlp import write_otlp
+from zombiescope.profiler.formats.protobuf import write_pprof
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import Selection
 
@@ -160,7 +161,9 @@ def _captures() -> Iterator[tuple[str, Reader]]:
     script = b"reader 10/10 [001] 5.000001: 1 cycles:\n\tffffffff81000210 vfs_read+0x10 ([kernel.kallsyms])\n"
     script += b"\t 400200 x (/bin/x)\n\n"
     yield "capture: perf script", reader([script * 20], either(anywhere, values))
-    yield "capture: collapsed", reader([b"a;b;c_[k] 10\nb;c 3\n" * 20], either(anywhere, values))
+    mangled = b"a;_ZNSt6vectorISt4pairIidESaIS1_EE12emplace_backIJRiEEEvDpOT_;_ZZN4Room4turnEmENKUlvE_clEv 3\n"
+    mangled += b"a;_RINvNtCs1234_3std3mem8align_ofdE;_ZN4core3fmt9Formatter3pad17h0123456789abcdefE 2\n"
+    yield "capture: collapsed", reader([b"a;b;c_[k] 10\nb;c 3\n" * 20, mangled * 5], either(anywhere, values))
     pprof = b"".join(write_pprof(capture, everything))
     import gzip  # noqa: PLC0415 (here alone)
 

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.request
 import zipfile
 from collections.abc import Sequence
@@ -43,14 +44,19 @@ def unpack_wheel(wheel: Wheel, downloads: Path, into: Path, platform: str = "") 
     asked = into / "requirement.txt"
     asked.write_text(" ".join(wanted) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--require-hashes", "--dest", str(folder), "-r", str(asked)]
+    command += ["--only-binary=:all:", "--require-hashes", "-r", str(asked)]
     if wheel.python:
         command += ["--platform", "manylinux2014_x86_64", "--implementation", "cp", "--python-version", wheel.python]
     command += ["--platform", platform] if platform else []
     if not (found := _kept_wheel(wheel, folder)):
-        done = subprocess.run(command, check=False, capture_output=True, text=True)  # with the caller's pip settings
-        if done.returncode:
-            raise BuildError(f"pip cannot download {wheel.name} {wheel.version}:\n{done.stderr.strip()}")
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fresh-") as fresh:  # two builds at once may want the same
+            command += ["--dest", fresh]
+            # With the caller's settings of pip.
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise BuildError(f"pip cannot download {wheel.name} {wheel.version}:\n{done.stderr.strip()}")
+            for path in Path(fresh).glob("*.whl"):
+                path.replace(folder / path.name)
         found = _kept_wheel(wheel, folder)
     asked.unlink()
     if found is None:

@@ -14,12 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.onefile.compare import compared
 from tools.onefile.steps import BuildError, Cache
 from tools.release import cluster, debian, papers, redhat
-from tools.release.origin import ARCHITECTURES, TOP, ReleaseError, one_file, run, version
+from tools.release.origin import ARCHITECTURES, TOP, ReleaseError, one_file, refuse_changes, run, version
 from tools.release.python_dists import make_dists, make_pyz
 
 
@@ -38,14 +39,22 @@ def make_one_files_once(out: Path, architectures: Sequence[str]) -> list[Path]:
 
 
 def make_debs(out: Path, architectures: Sequence[str]) -> list[Path]:
-    made = [debian.make_deb(one_file(out, name), name, out) for name in architectures]
-    for package in made:
+    def make(name: str) -> Path:
+        package = debian.make_deb(one_file(out, name), name, out)
         debian.lint(package)
-    return made
+        return package
+
+    return _at_once(make, architectures)
 
 
 def make_rpms(out: Path, architectures: Sequence[str]) -> list[Path]:
-    return [redhat.make_rpm(one_file(out, name), name, out) for name in architectures]
+    return _at_once(lambda name: redhat.make_rpm(one_file(out, name), name, out), architectures)
+
+
+def _at_once(make: Callable[[str], Path], architectures: Sequence[str]) -> list[Path]:
+    """Each packs with one thread, so that its bytes are always the same."""
+    with ThreadPoolExecutor(len(architectures)) as pool:
+        return list(pool.map(make, architectures))
 
 
 KINDS: dict[str, Callable[[Path, Sequence[str]], list[Path]]] = {
@@ -91,6 +100,7 @@ def main() -> None:
     asked.add_argument("--out", type=Path, default=TOP / "dist" / "release")
     asked.add_argument("--only", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     asked.add_argument("--once", action="store_true", help="build the one file once, and compare nothing")
+    asked.add_argument("--uncommitted", action="store_true", help="of the tree as it is, for a try")
     asked.add_argument("--arch", choices=ARCHITECTURES, action="append", help="default: both")
     given = asked.parse_args()
     kinds = given.only.split(",")
@@ -100,6 +110,8 @@ def main() -> None:
         KINDS["onefile"] = make_one_files_once
     began = time.monotonic()
     try:
+        if not given.uncommitted:
+            refuse_changes()
         make_release(given.out.absolute(), [kind for kind in KINDS if kind in kinds], given.arch or ARCHITECTURES)
     except (ReleaseError, BuildError) as error:
         sys.exit(f"release: {error}")

@@ -29,8 +29,8 @@ _DESCRIPTION = """\
 """
 
 
-def make_deb(one_file: Path, architecture: str, out: Path, revision: int = 1) -> Path:
-    """`revision`: of the package, where the program is the same."""
+def make_deb(one_file: Path, architecture: str, out: Path, revision: int = 1, packing: str = "xz") -> Path:
+    """`revision`: of the package, where the program is the same. `packing`: as dpkg-deb names it; `none` for a try."""
     seconds, full = date(), f"{version()}-{revision}"
     target = out / f"zombiescope_{full}_{ARCHITECTURES[architecture]}.deb"
     with tempfile.TemporaryDirectory(prefix="zombiescope-deb-") as scratch:
@@ -39,14 +39,21 @@ def make_deb(one_file: Path, architecture: str, out: Path, revision: int = 1) ->
         _plant_documents(root, one_file, full, seconds)
         _plant_control(root, ARCHITECTURES[architecture], full)
         stamp(root, seconds)
-        command: list[str | Path] = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, target.absolute()]
+        command: list[str | Path] = [
+            "dpkg-deb",
+            "--root-owner-group",
+            f"-Z{packing}",
+            "--build",
+            root,
+            target.absolute(),
+        ]
         run(command, Path(scratch), SOURCE_DATE_EPOCH=str(seconds))
     return target
 
 
 def _plant_documents(root: Path, one_file: Path, full: str, seconds: int) -> None:
     folder = root / "usr/share/doc/zombiescope"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "copyright").write_text(_copyright(one_file), encoding="utf-8")
     when = format_datetime(datetime.fromtimestamp(seconds, UTC))
     entry = (

@@ -29,6 +29,16 @@ def date() -> int:
     return int(given) if given else int(run(["git", "log", "-1", "--format=%ct"], TOP))
 
 
+def refuse_changes() -> None:
+    """A release is of a commit: its date, its notes and its sources are the ones that somebody else finds there."""
+    changed = run(["git", "status", "--porcelain", "--untracked-files=normal"], TOP).splitlines()
+    if changed:
+        shown = ", ".join(line[3:] for line in changed[:3]) + (", ..." if len(changed) > 3 else "")
+        raise ReleaseError(
+            f"the tree is not that of its last commit: {shown} (commit it, or try it with --uncommitted)"
+        )
+
+
 def one_file(out: Path, architecture: str) -> Path:
     """The one of this release; where it is not among what was asked for, that of `make onefile`."""
     for folder in (out, TOP / "dist"):

@@ -97,7 +97,7 @@ def _listed(path: Path) -> dict[str, Any]:
 
 
 def _inside(path: Path) -> Iterator[dict[str, Any]]:
-    if path.suffix in (".whl", ".pyz", ".gz"):
+    if path.suffix in (".whl", ".pyz") or path.name == f"zombiescope-{version()}.tar.gz":
         yield from (_library(part.name, part.version, part.licence, part.origin) for part in vendored_components(TOP))
     if path.suffix == ".whl":
         yield from _required(path)

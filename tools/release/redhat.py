@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -36,9 +37,16 @@ def make_rpm(one_file: Path, architecture: str, out: Path, revision: int = 1) ->
     return out / f"zombiescope-{version()}-{revision}.{architecture}.rpm"
 
 
+_OWNED = re.compile(r"usr/(lib/systemd|share/(bash-completion|fish|zsh|(doc|licenses)/zombiescope))(/|$)")
+"""Folders that go with the package, unless another one has them too: those of shells and of systemd, which a container may not
+have, and ours."""
+
+
 def _spec(root: Path, revision: int) -> str:
     """The list of files is written down: rpmbuild would otherwise own folders of others."""
+    folders = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_dir())
     files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
-    listed = [f"%config(noreplace) /{name}" if str(name) == CONFIGURATION else f"/{name}" for name in files]
+    listed = [f"%dir /{name}" for name in folders if _OWNED.match(str(name))]
+    listed += [f"%config(noreplace) /{name}" if str(name) == CONFIGURATION else f"/{name}" for name in files]
     script = (FILES / "zombiescope.spec").read_text(encoding="utf-8")
     return script.format(version=version(), revision=revision, root=root, files="\n".join(listed))

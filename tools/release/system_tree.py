@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from tools.release.origin import TOP, run
 
 FILES = Path(__file__).with_name("files")
 CONFIGURATION = "etc/zombiescope.toml"
+EXAMPLE = "usr/share/doc/zombiescope/examples/zombiescope.toml"
 UNIT = "zombiescope.service"
 PROGRAM = "usr/bin/zombiescope"
 _COMPLETIONS = {
@@ -28,7 +30,8 @@ def plant(root: Path, one_file: Path, zsh: str) -> None:
     _put(root / "usr/lib/systemd/system-preset/80-zombiescope.preset", (FILES / "zombiescope.preset").read_bytes())
     for shell, place in _COMPLETIONS.items():
         _put(root / place.format(zsh=zsh), _said("completion", shell))
-    _put(root / CONFIGURATION, configuration().encode())
+    _put(root / CONFIGURATION, (FILES / "zombiescope.toml").read_bytes())
+    _put(root / EXAMPLE, example().encode())
     _plant_manual(root / "usr/share/man/man1")
 
 
@@ -45,15 +48,17 @@ def packed(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def configuration() -> str:
-    """Every key with its default, commented out: the file changes nothing until somebody edits it."""
+def example() -> str:
+    """Every key with its default, commented out. Not in the configuration itself: a package that changes a file which somebody
+    edited makes dpkg ask, and end an upgrade that nobody watches."""
     sys.path[:0] = [str(TOP / "src")]
-    from zombiescope.config import KEYS  # noqa: PLC0415 (of this checkout, whatever is installed)
+    from zombiescope.config import KEYS, PROFILE_KEYS  # noqa: PLC0415 (of this checkout, whatever is installed)
 
-    lines = (FILES / "zombiescope.toml").read_text(encoding="utf-8").splitlines()
-    for key in KEYS:
-        default = f'"{key.default}"' if isinstance(key.default, str) else key.default
-        lines += ["", f"# {key.meaning} ({key.unit})", f"#{key.name} = {default}"]
+    lines = (FILES / "example.toml").read_text(encoding="utf-8").splitlines()
+    for table, keys in (("agent", KEYS), ("profile", PROFILE_KEYS)):
+        lines += ["", f"[{table}]"]
+        for key in keys:  # JSON writes strings, numbers and truths as TOML does
+            lines += ["", f"# {key.meaning} ({key.unit})", f"#{key.name} = {json.dumps(key.default)}"]
     return "\n".join(lines) + "\n"
 
 

@@ -58,7 +58,7 @@ class Api:
         return [f"{probe}: {gap.reason}" for probe, gap in self._state.failing().items()]
 
     def _scan(self) -> dict[str, Any]:
-        from zombiescope.analysis.reclaim_pass import derive_reclaim_pass  # noqa: PLC0415
+        from zombiescope.analysis.scan import derive_reclaim_pass  # noqa: PLC0415
         from zombiescope.diagnosis.case import Observation  # noqa: PLC0415 (only when asked)
         from zombiescope.presenters.scan_json import render_scan  # noqa: PLC0415
 

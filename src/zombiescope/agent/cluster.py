@@ -20,7 +20,7 @@ from zombiescope.config import Config
 from zombiescope.diagnosis.node_condition import Condition, Held, Status
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import ShortLived
 from zombiescope.presenters.cluster_json import condition_patch, node_event, removal_patch
 
 NAME = "cluster"

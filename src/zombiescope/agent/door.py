@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the agent serves and whom it answers, by its configuration."""
+"""Where the agent serves and whom it answers, by its configuration; and what systemd is told: ready, alive, ending."""
 
 from __future__ import annotations
 
 import selectors
+import socket
+from contextlib import suppress
 
 from zombiescope.config import Config, listen_address
 from zombiescope.errors import UsageError
@@ -42,3 +44,14 @@ def guards_of(config: Config) -> Guards:
     token = config.text("token_file")
     where = address[0] if isinstance(address, tuple) else ""
     return guards_for(where, config.words("hosts"), read_token(token) if token else "")
+
+
+class Notifier:
+    def __init__(self, address: str | None) -> None:
+        self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    def say(self, *lines: str) -> None:
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
+            speaking.sendto("\n".join(lines).encode(), self._address)

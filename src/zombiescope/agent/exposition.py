@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metric families in the text formats of Prometheus, by its own client library: classic, or OpenMetrics when asked for.
+"""Metric families in the text formats of Prometheus, by its own client library: classic, or OpenMetrics when asked for; on
+demand, or as a text file for node_exporter's collector, written beside and renamed, so that nobody reads half of it.
 
-No process, platform or interpreter collectors: a registry of our own.
+No process, platform or interpreter collectors: a registry of our own. The file is written by descriptor, in a folder that no
+stranger can swap: whatever link lies there, nothing outside of that folder is written.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from zombiescope.errors import UsageError
 from zombiescope.facts.metric_names import MetricKind
+from zombiescope.host.own_folder import guarded_folder
+from zombiescope.host.whole_file import write_whole_in
 from zombiescope.presenters.metrics import Family
 
 if TYPE_CHECKING:
@@ -78,3 +83,18 @@ def _histogram(family: Family) -> ClientMetric:
         buckets = [(str(bound), count) for bound, count in zip(each.bounds, each.at_most, strict=True)]
         found.add_metric(each.labels, [*buckets, ("+Inf", float(each.all))], each.seconds)
     return found
+
+
+_MODE = 0o644
+"""node_exporter is somebody else; the agent's own umask must not keep it out."""
+
+
+def write_textfile(path: str, body: bytes) -> str | None:
+    """Why it could not be written, or None. It is written anew at every look: no disk is waited for."""
+    where, name = os.path.split(path)
+    try:
+        with guarded_folder(where) as folder:
+            write_whole_in(folder, name, [body], mode=_MODE, sync=False)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 from zombiescope.analysis.day import Day
-from zombiescope.analysis.pod_book import PodBook
+from zombiescope.analysis.pod_book import VERSION, PodBook, later_version
 from zombiescope.config import Config
+from zombiescope.errors import unknown_format
 from zombiescope.facts.gap import Gap
-from zombiescope.history.pod_file import read_pod_file, write_pod_file
+from zombiescope.history.pod_file import NAME, read_pod_file, write_pod_file
 from zombiescope.history.store import Store
 from zombiescope.watching.cgroups import Follower
 
@@ -23,7 +25,9 @@ class Keeper:
         self._host = follower.host
         self._boot = follower.identity.boot_id or "unknown"
         self._pods_kept, self._pods_at = 0, float("-inf")
-        self.pods_trouble = ""
+        self._pods_are_later = False
+        self._pods_trouble: str | None = None
+        """Why names of pods are not kept; None: there never was a reason."""
         self.day = Day()
         """The last day, for small pictures: as far as this agent has seen it, or was told."""
         folder = config.text("state")
@@ -39,6 +43,12 @@ class Keeper:
             notes.append(f"{self._store.dropped:,} samples waited too long for the store and are lost")
             self._store.dropped = 0
         return notes
+
+    def gaps(self) -> Iterator[tuple[str, Gap | None]]:
+        """By what it is about: what is not kept, or that it is kept again."""
+        yield "history", self.gap
+        if self._pods_trouble is not None:
+            yield "pods", Gap("pods", self._pods_trouble) if self._pods_trouble else None
 
     @property
     def gap(self) -> Gap | None:
@@ -60,25 +70,36 @@ class Keeper:
             self._store.add_happening(when, self._boot, what, detail)
 
     def recall_pods(self, book: PodBook) -> None:
-        """What an agent before this one remembered; of a file that is damaged, nothing."""
+        """What an agent before this one remembered; of a file that is damaged, nothing; one of a later version is left alone."""
         if self._store is None:
             return
         with suppress(OSError, ValueError, RecursionError):
-            book.load(json.loads(read_pod_file(os.fsencode(self._store.folder)) or b"{}"))
+            plain = json.loads(read_pod_file(os.fsencode(self._store.folder)) or b"{}")
+            book.load(plain)
+            if (later := later_version(plain)) is not None:
+                why = unknown_format(f"version {later}"[:40], f"version {VERSION}")
+                self._pods_are_later, self._pods_trouble = True, f"{NAME}: {why}"
         self._pods_kept = book.version
 
     def keep_pods(self, book: PodBook, now: float, *, at_once: bool = False) -> None:
         """Where something is new, at most once a minute. `now`: seconds on a clock that only goes forward."""
         is_due = at_once or now - self._pods_at >= _PODS_SECONDS
-        if self._store is None or self._store.trouble or book.version == self._pods_kept or not is_due:
+        if (
+            self._store is None
+            or self._store.trouble
+            or self._pods_are_later
+            or book.version == self._pods_kept
+            or not is_due
+        ):
             return
         self._pods_at = now
         text = json.dumps(book.to_plain(), separators=(",", ":")).encode()
         try:
             write_pod_file(os.fsencode(self._store.folder), text)
             self._pods_kept = book.version
+            self._pods_trouble = None if self._pods_trouble is None else ""
         except OSError as error:
-            self.pods_trouble = (error.strerror or str(error)).lower()
+            self._pods_trouble = f"{NAME}: {(error.strerror or str(error)).lower()}"
 
     def close(self) -> None:
         if self._store is not None:

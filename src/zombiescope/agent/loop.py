@@ -18,13 +18,12 @@ from typing import Any
 from zombiescope.agent.api import Api
 from zombiescope.agent.cluster import NAME as CLUSTER
 from zombiescope.agent.cluster import Settings, Teller, settings_of
-from zombiescope.agent.door import close_door, guards_of, open_door
+from zombiescope.agent.door import Notifier, close_door, guards_of, open_door
+from zombiescope.agent.exposition import write_textfile
 from zombiescope.agent.keep import Keeper
-from zombiescope.agent.notifier import Notifier
 from zombiescope.agent.page import AgentPage
 from zombiescope.agent.probing import Probing, on_the_beat
 from zombiescope.agent.state import State
-from zombiescope.agent.textfile import write_textfile
 from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
@@ -34,8 +33,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
-from zombiescope.host.kept_child import KeptChild
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import KeptChild, ShortLived
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.cgroups import Follower
 from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
@@ -67,7 +65,7 @@ class Child:
 
 GROWTH_SECONDS = 30.0
 _FIRST_HEAVY_SECONDS = 5.0
-_FIXED = ("listen", "state", "events")
+_FIXED = ("listen", "state", "events", "kubernetes_cluster")
 """Values that hold until the agent ends."""
 _MOST_SAID = 20
 
@@ -189,9 +187,9 @@ class Agent:
         self._keeper.keep_pods(self.state.pods, self._last_tick)
         for note in self._keeper.new_notes():
             self._notice("store", note, "store-damaged")
-        news = self._troubles.lasts("history", self._keeper.gap) if self.config.text("state") else None
-        if news:
-            say(news)
+        for name, gap in self._keeper.gaps() if self.config.text("state") else ():
+            if news := self._troubles.lasts(name, gap):
+                say(news)
         self._keep_recording()
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
@@ -383,7 +381,7 @@ def serve(
 ) -> None:
     from zombiescope.pipeline.opening import open_host  # noqa: PLC0415
 
-    host = open_host(host_root)
+    host = open_host(host_root, config)
     if not host.is_live:
         where = shown(host_root or b"/")
         raise ObservationError(

@@ -20,6 +20,7 @@ from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
+from zombiescope.presenters.document import render_host
 from zombiescope.web.http import Response, packed
 from zombiescope.web.remembered import Remembered, memory_of, question
 from zombiescope.web.server import Apart
@@ -56,10 +57,7 @@ class AgentPage:
             "version": __version__,
             "label": state.host.label,
             "host": {
-                "name": identity.name,
-                "kernel": identity.kernel,
-                "boot_id": identity.boot_id,
-                "uptime_seconds": identity.uptime_seconds,
+                **render_host(identity),
                 "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
                 "cpus": moment.snapshot.shape.possible_cpus,
             },
@@ -132,9 +130,9 @@ class AgentPage:
             return case
         from zombiescope.facts.plain import of_plain  # noqa: PLC0415
         from zombiescope.facts.services import ServicesSeen  # noqa: PLC0415
-        from zombiescope.pipeline.doctor import remains_of  # noqa: PLC0415
+        from zombiescope.facts.zombies import Remains  # noqa: PLC0415
 
-        case = case._replace(remains=remains_of(about["remains"]))
+        case = case._replace(remains=of_plain(about["remains"], Remains))
         if about.get("services"):
             case = case._replace(services=of_plain(about["services"], ServicesSeen))
         return case

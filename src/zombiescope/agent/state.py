@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from zombiescope.analysis.cost import derive_kernel_cost, memory_mark
 from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts, renamed_counts
-from zombiescope.analysis.looping_units import LoopingUnits, UnitStarts
+from zombiescope.analysis.looping import LoopingUnits, UnitStarts
 from zombiescope.analysis.pod_book import PodBook
-from zombiescope.analysis.scan import Scan, derive_scan
+from zombiescope.analysis.scan import Scan, derive_kernel_cost, derive_scan, memory_mark
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.node_condition import Condition, judge_condition

@@ -8,16 +8,27 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population
-from zombiescope.analysis.freeing import Action, Remedy, least_harm_first, needs_of, remedies_of, ways_out
+from zombiescope.analysis.freeing import (
+    AT_REST,
+    Aimed,
+    CacheState,
+    Useless,
+    derive_useless,
+    least_harm_first,
+    needs_of,
+    remedies_of,
+    state_of,
+    ways_out,
+)
 from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
-from zombiescope.analysis.useless import AT_REST, State, Useless, derive_useless, state_of
+from zombiescope.analysis.scan import Population
 from zombiescope.facts.cgroups import Residuals
 from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie
 
-NOTHING: Mapping[tuple[Action, ...], int] = MappingProxyType({})
+NOTHING: Mapping[tuple[Remedy, ...], int] = MappingProxyType({})
 NOBODY = KnownPods()
 
 
@@ -30,7 +41,7 @@ class Body(NamedTuple):
     """What must go before it can: its own pins and, in the place of a dead child, the child's."""
 
     @property
-    def remedies(self) -> tuple[Remedy, ...]:
+    def remedies(self) -> tuple[Aimed, ...]:
         return remedies_of(self.zombie, self.pins)
 
 
@@ -60,10 +71,10 @@ class Totals(NamedTuple):
     by_pin: Mapping[PinKind, int]
     """Zombies that have a pin of the kind; one with two kinds is counted under both."""
     by_maker: tuple[MakerShare, ...]
-    freed_by: Mapping[Action, int]
+    freed_by: Mapping[Remedy, int]
     useless: tuple[Useless, ...] = ()
     """What does not free them, or makes it worse."""
-    freed_together: Mapping[tuple[Action, ...], int] = NOTHING
+    freed_together: Mapping[tuple[Remedy, ...], int] = NOTHING
     """Zombies that no single action frees, by the actions it takes; none of them is in `freed_by`."""
 
 
@@ -202,9 +213,9 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     """Counted by shape first: of tens of thousands of zombies only a handful differ in what matters here."""
     makers: Counter[str] = Counter()
     kinds: Counter[PinKind] = Counter()
-    freed: Counter[Action] = Counter()
-    together: Counter[tuple[Action, ...]] = Counter()
-    useless: Counter[tuple[tuple[PinKind, ...], State]] = Counter()
+    freed: Counter[Remedy] = Counter()
+    together: Counter[tuple[Remedy, ...]] = Counter()
+    useless: Counter[tuple[tuple[PinKind, ...], CacheState]] = Counter()
     pages = 0
     for (maker, held, unsplit, of_kinds, needs, state), number in Counter(map(_shape, bodies)).items():
         makers[maker] += number
@@ -227,7 +238,7 @@ def derive_totals(bodies: tuple[Body, ...]) -> Totals:
     )
 
 
-def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Action], ...], State]:
+def _shape(body: Body) -> tuple[str, Pages, int, tuple[PinKind, ...], tuple[frozenset[Remedy], ...], CacheState]:
     """What the totals need to know of a zombie."""
     zombie, maker, pins = body
     if pins is zombie.pins and len(pins) == 1:

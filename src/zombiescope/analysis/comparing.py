@@ -7,11 +7,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.analysis.correlation import Generator
 from zombiescope.analysis.exact_test import log_choose
-from zombiescope.facts.recovery import Change
+
+
+class Change(StrEnum):
+    BETTER = "better"
+    SAME = "same"
+    WORSE = "worse"
+    UNKNOWN = "unknown"
+
+
+class Measure(NamedTuple):
+    value: float | None
+    """None: it could not be measured; the row says why."""
+    seconds: float
+    """How long it was watched for this."""
+    source: str
+    """history, window, events, prometheus, or nothing."""
+    low: float | None = None
+    high: float | None = None
+    """In 95 of 100 cases the true rate lies between them; None where it is no rate of counted things."""
+    number: int | None = None
+    """Of counted things: how many."""
+
+
+class Row(NamedTuple):
+    what: str
+    unit: str
+    before: Measure
+    after: Measure
+    verdict: Change
+    why: str = ""
+
+
+NOT_MEASURED = Measure(None, 0.0, "nothing")
+
 
 BETTER_LEVEL, WORSE_LEVEL = 0.05, 0.01
 """Of chance, one-sided. A dozen numbers are compared at once: worse is said only when it is hardly chance."""

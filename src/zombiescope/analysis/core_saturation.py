@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stretches in which a core had no time but for the kernel, found while looks come in: ten a second or one.
+"""Stretches in which a core had no time but for the kernel, found while looks come in, ten a second or one; and samples of them
+grouped: functions, processes, and causes in plain words by a table of every name that the same work has had in any kernel.
 
 A window between two looks is hot when the kernel had nearly all of it. Hot windows in a row are a stretch; a short break (a
 scheduler's mercy for other tasks) does not end it, and does not speak for what held the core: how much of it the kernel had is
@@ -10,10 +11,26 @@ without time for anything else, is none. Cores that do nothing of the kind cost 
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zombiescope.facts.cores import USER_HZ, CoreLook, CoreMode, CoreTicks, CoreTime, Stretch
+from zombiescope.facts.cores import (
+    USER_HZ,
+    Blame,
+    Blamed,
+    CoreLook,
+    CoreMode,
+    CoreTicks,
+    CoreTime,
+    KernelSample,
+    KernelSamples,
+    Share,
+    Stretch,
+)
 
 _IDLE, _IOWAIT = 3, 4
 _TICK = 1.0 / USER_HZ
@@ -190,9 +207,6 @@ class SaturationWatch:
         found = [self._stretch(core, current, is_cut=True) for core, current in self._open.items()]
         return [stretch for stretch in found if stretch is not None]
 
-    def going_on(self) -> tuple[int, ...]:
-        return tuple(sorted(self._open))
-
     def _forget_all(self) -> list[Stretch]:
         self._shares.clear()
         return self.finish()
@@ -263,3 +277,72 @@ def told_share(time: CoreTime) -> float:
 
 def mode_of(time: CoreTime) -> CoreMode:
     return max(CoreMode, key=lambda mode: getattr(time, mode))
+
+
+OTHER = "other"
+_MOST = 10
+_COMPILERS = re.compile(r"\.(isra|part|constprop|cold|llvm|lto_priv|localalias)\b.*")
+
+
+class Causes(NamedTuple):
+    exact: Mapping[str, str]
+    """Function to cause."""
+    beginnings: tuple[tuple[str, str], ...]
+    words: Mapping[str, str]
+    """Cause to what it is called in a sentence."""
+
+    def of(self, function: str) -> str | None:
+        name = _COMPILERS.sub("", function)
+        return self.exact.get(name) or next((cause for start, cause in self.beginnings if name.startswith(start)), None)
+
+
+def parse_causes(text: bytes) -> Causes:
+    """Of `data/kernel_causes.toml`."""
+    entries = tomllib.loads(text.decode("utf-8"))["cause"]
+    exact: dict[str, str] = {}
+    beginnings: list[tuple[str, str]] = []
+    for entry in entries:
+        for function in entry["functions"]:
+            if function.endswith("*"):
+                beginnings.append((function[:-1], entry["name"]))
+            else:
+                exact[function] = entry["name"]
+    return Causes(exact, tuple(beginnings), {entry["name"]: entry["words"] for entry in entries})
+
+
+def derive_blame(taken: KernelSamples, stretches: Iterable[Stretch], causes: Causes) -> Blame:
+    threads = dict(taken.threads)
+    found = tuple(_blamed(taken.samples, stretch, threads, causes) for stretch in stretches)
+    return Blame(taken.rate_hz, sum(each.samples for each in found), taken.lost, found)
+
+
+def _blamed(samples: Iterable[KernelSample], stretch: Stretch, threads: Mapping[int, str], causes: Causes) -> Blamed:
+    end = stretch.begin + stretch.seconds
+    mine = [each for each in samples if each.core == stretch.core and stretch.begin <= each.at <= end]
+    functions = Counter(each.frames[0] if each.frames else "[unknown]" for each in mine)
+    processes = Counter(threads.get(each.thread, f"thread {each.thread}") for each in mine)
+    why: Counter[str] = Counter()
+    for each in mine:
+        why.update({cause for frame in each.frames if (cause := causes.of(frame))} or {OTHER})
+    return Blamed(
+        stretch.core,
+        stretch.begin,
+        len(mine),
+        _shares(functions, len(mine)),
+        _by_cause(_shares(why, len(mine)), causes),
+        _shares(processes, len(mine)),
+    )
+
+
+def _by_cause(shares: tuple[Share, ...], causes: Causes) -> tuple[Share, ...]:
+    """Among causes that weigh alike the one that comes first in the table: whoever reads a file while memory is reclaimed over
+    dead cgroups pays for the walk, not for the reading."""
+    order = {name: place for place, name in enumerate(causes.words)}
+    return tuple(
+        sorted(shares, key=lambda each: (-round(each.share, 1), order.get(each.name, len(order)), -each.share))
+    )
+
+
+def _shares(counted: Counter[str], total: int) -> tuple[Share, ...]:
+    ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Share(name, count / total) for name, count in ranked[:_MOST])

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
 from zombiescope.facts.names import raw, shown
-from zombiescope.facts.pods import POD_PREFIX
+from zombiescope.facts.pods import POD_PREFIX, workload_of
 
 _ID = rb"[0-9a-f]{64}|[0-9a-f]{32}-[0-9]{10}"
 _UID = rb"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
@@ -209,3 +209,14 @@ def _sum(one: MakerFlow, other: MakerFlow) -> MakerFlow:
         one.deaths + other.deaths,
         (one.releases or 0) + (other.releases or 0) if is_known else None,
     )
+
+
+_MAKERS = {"unit": "{}", "path": "{}", "container": "containers of {}", "session": "the login session of user {}"}
+
+
+def maker_said(maker: str) -> str:
+    """Who made them, as a person says it: `ecs.service`, `the login session of user 998`, `CronJob batch/etl`."""
+    if workload := workload_of(maker):
+        return workload.called
+    kind, _, name = maker.partition(":")
+    return _MAKERS.get(kind, f"{kind} {{}}").replace("{}", name) if name else maker

@@ -9,6 +9,8 @@ from typing import Any
 
 from zombiescope.facts.pods import POD_PREFIX, Owner, Pod
 
+VERSION = 1
+"""Of what is kept; before it was stated, it was this one too."""
 MOST_PODS = 2048
 MOST_CONTAINERS = 2048
 _ID_SHOWN = 12
@@ -68,10 +70,12 @@ class PodBook:
 
     def to_plain(self) -> dict[str, Any]:
         pods = [[pod.uid, pod.namespace, pod.name, *pod.owner] for pod in self._pods.values()]
-        return {"pods": pods, "containers": list(self.containers.items())}
+        return {"v": VERSION, "pods": pods, "containers": list(self.containers.items())}
 
     def load(self, plain: Any) -> bool:
         """What `to_plain` gave; nothing of it, where it is anything else."""
+        if later_version(plain) is not None:
+            return False
         try:
             pods = [_pod(each) for each in plain["pods"][-MOST_PODS:]]
             containers = [(_text(number), _text(name)) for number, name in plain["containers"][-MOST_CONTAINERS:]]
@@ -79,6 +83,12 @@ class PodBook:
             return False
         self.take(pods, containers)
         return True
+
+
+def later_version(plain: Any) -> object | None:
+    """The version of a file that a later program kept; None: it is none such."""
+    stated = plain.get("v", VERSION) if isinstance(plain, dict) else VERSION
+    return None if stated == VERSION else stated
 
 
 def _is_better(known: Pod, fresh: Pod) -> bool:

@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.pressure import PressureLook, PressurePoint, PressureSeen, Stalls, Throttle, ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimSeen
+from zombiescope.facts.reclaim import (
+    PressureLook,
+    PressurePoint,
+    PressureSeen,
+    ReclaimCalls,
+    ReclaimSeen,
+    Stalls,
+    Throttle,
+    ThrottledGroup,
+)
 
 _CLOCK_MOVED = 0.2
 """By this share of the time between two looks (and 50 ms at least) the wall clock and the steady one may differ."""

@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """Zombies that are left, by reason: a word of a short list."""
 
 
-class State(StrEnum):
+class Reaping(StrEnum):
     FEW = "few"
     """Fewer zombies than are worth it."""
     RESTING = "resting"
@@ -80,7 +80,7 @@ class Pass(NamedTuple):
     taken_at: float
     """Seconds since the epoch."""
     identity: Identity
-    state: State
+    state: Reaping
     why: str
     zombies: int
     """Of the whole machine, by the plain counts."""

@@ -8,11 +8,20 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zombiescope.analysis.comparing import Chances, compare_blocks, compare_counts, compare_shares, rate_range
+from zombiescope.analysis.comparing import (
+    NOT_MEASURED,
+    Chances,
+    Change,
+    Measure,
+    Row,
+    compare_blocks,
+    compare_counts,
+    compare_shares,
+    rate_range,
+)
 from zombiescope.analysis.correlation import Generator
 from zombiescope.analysis.trend import Slope, derive_slope, median, settled
 from zombiescope.facts.history import MAKER_PREFIX, Sample
-from zombiescope.facts.recovery import NOT_MEASURED, Change, Measure, Row
 
 HOUR = 3600.0
 _LONGEST_STEP = 90.0

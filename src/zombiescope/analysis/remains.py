@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from zombiescope.analysis.autopsy import Body
-from zombiescope.analysis.freeing import Action, least_harm_first
+from zombiescope.analysis.freeing import least_harm_first
 from zombiescope.facts.names import shown
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
-from zombiescope.facts.zombies import Pin, PinKind
+from zombiescope.facts.remedies import Remedy
+from zombiescope.facts.zombies import MakerRemains, Pin, PinExample, PinKind, Remains
 
 _MOST_MAKERS = 50
 _MOST_PARENTS = 5
@@ -66,12 +66,12 @@ def _without_page(body: Body) -> set[str]:
 
 def _actions_of(bodies: Iterable[Body]) -> dict[str, dict[str, int]]:
     """The first remedy of each zombie, under each kind that it has."""
-    found: dict[str, Counter[Action]] = {}
+    found: dict[str, Counter[Remedy]] = {}
     for body in bodies:
         kinds = {pin.kind.value for pin in body.pins}
         for kind in kinds:
             found.setdefault(kind, Counter())[body.remedies[0].action] += 1
-    return {kind: {action.value: n for action, n in least_harm_first(each).items()} for kind, each in found.items()}
+    return {kind: {action.key: n for action, n in least_harm_first(each).items()} for kind, each in found.items()}
 
 
 def _examples_of(bodies: Iterable[Body]) -> tuple[PinExample, ...]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When somebody sweeps: bursts of kernel time of a process that reads cgroups' statistics, from looks about a second apart."""
+"""Who sweeps, and when: the time of processes that read cgroups' statistics, and bursts of their kernel time, from looks about a
+second apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zombiescope.facts.reclaim import SweepBurst
+from zombiescope.facts.reclaim import SweepBurst, Sweeper
 
 BUSY_SHARE = 0.2
 """Of a core, in the kernel, between two looks: below it a sweep is too cheap to starve anybody."""
@@ -52,3 +53,20 @@ class SweepBursts:
             if then is not None and then[0] == name and then[2] <= system:
                 found[name] = found.get(name, 0.0) + (system - then[2]) / self._ticks_per_second
         return found
+
+
+def derive_sweepers(before: Times, after: Times, ticks_per_second: int) -> tuple[Sweeper, ...]:
+    """A process that came meanwhile counts from its beginning; one that went is not known any more."""
+    found: dict[str, Sweeper] = {}
+    for process, (name, user, system) in after.items():
+        then = before.get(process)
+        is_same = then is not None and then[0] == name and then[1] <= user and then[2] <= system
+        old_user, old_system = (then[1], then[2]) if then is not None and is_same else (0, 0)
+        known = found.get(name, Sweeper(name, 0, 0.0, 0.0))
+        found[name] = Sweeper(
+            name,
+            known.processes + 1,
+            known.user_seconds + (user - old_user) / ticks_per_second,
+            known.system_seconds + (system - old_system) / ticks_per_second,
+        )
+    return tuple(sorted(found.values(), key=lambda each: (-each.cpu_seconds, each.name)))

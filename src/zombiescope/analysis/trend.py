@@ -2,7 +2,7 @@
 """How a number moves in time: a robust slope with its range, when it changed, when it will reach a mark.
 
 The slope is Theil and Sen's: the median of the slopes of all pairs, with the range that Kendall's statistic gives. A step, a
-few wild values or noise around a level do not move it.
+few wild values or noise around a level do not move it. A gate, for which one step is growth too, takes least squares.
 """
 
 from __future__ import annotations
@@ -112,3 +112,13 @@ def reached_after(points: Sequence[Point], start: float, mark: float) -> float |
             share = (mark - earlier[1]) / (later[1] - earlier[1])
             return earlier[0] + share * (later[0] - earlier[0]) - start
     return points[0][0] - start if points and points[0][1] >= mark else None
+
+
+def slope_per_second(points: Sequence[Point]) -> float:
+    """By least squares, a step included; 0 when there is no time between them."""
+    if len(points) < 2:
+        return 0.0
+    mean_time = sum(at for at, _ in points) / len(points)
+    mean_value = sum(value for _, value in points) / len(points)
+    spread = sum((at - mean_time) ** 2 for at, _ in points)
+    return sum((at - mean_time) * (value - mean_value) for at, value in points) / spread if spread else 0.0

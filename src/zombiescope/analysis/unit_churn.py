@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zombiescope.analysis.container_loops import DOCKER_PAUSE_SECONDS, KUBELET_PAUSE_SECONDS, why_looping
-from zombiescope.analysis.looping_units import RESTARTS_TELLING
+from zombiescope.analysis.looping import DOCKER_PAUSE_SECONDS, KUBELET_PAUSE_SECONDS, RESTARTS_TELLING, why_looping
 from zombiescope.facts.pods import Container, workload_of
 from zombiescope.facts.units import LiveUnit, RestartingContainer, Services
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.reclaim import ReclaimGroup, ReclaimKind, ReclaimSeen, Sweeper
+from zombiescope.facts.reclaim import ReclaimGroup, ReclaimKind, ReclaimSeen
 
 HEALTHY_READ_SECONDS = 0.002
 """For one cgroup's statistics. To print its counters is work of a fixed size, tens of microseconds wherever Linux runs servers; a
@@ -228,24 +228,3 @@ def derive_payer(sweep: Sweep | Gap, works: tuple[ReclaimWork, ...] | Gap) -> Pa
             return Payer.NEITHER
         case _:
             return Payer.UNKNOWN
-
-
-Times = Mapping[int, tuple[str, int, int]]
-"""By process: name, ticks in user mode, ticks in the kernel."""
-
-
-def derive_sweepers(before: Times, after: Times, ticks_per_second: int) -> tuple[Sweeper, ...]:
-    """A process that came meanwhile counts from its beginning; one that went is not known any more."""
-    found: dict[str, Sweeper] = {}
-    for process, (name, user, system) in after.items():
-        then = before.get(process)
-        is_same = then is not None and then[0] == name and then[1] <= user and then[2] <= system
-        old_user, old_system = (then[1], then[2]) if then is not None and is_same else (0, 0)
-        known = found.get(name, Sweeper(name, 0, 0.0, 0.0))
-        found[name] = Sweeper(
-            name,
-            known.processes + 1,
-            known.user_seconds + (user - old_user) / ticks_per_second,
-            known.system_seconds + (system - old_system) / ticks_per_second,
-        )
-    return tuple(sorted(found.values(), key=lambda each: (-each.cpu_seconds, each.name)))

@@ -7,7 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+
+class Next(NamedTuple):
+    """What to type next, and what for. For a file or a program it needs no drawing; on a terminal it is drawn as `Command` is."""
+
+    why: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.command}"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+        return Command(self.why, self.command).__rich_console__(console, options)
 
 
 class JsonAnswer(NamedTuple):

@@ -8,19 +8,19 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
-from rich.text import Text
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS, DEFAULT
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError
 from zombiescope.facts.names import quiet_lines
+
+if TYPE_CHECKING:  # rich is loaded only when text is drawn
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 _EXIT_PIPE = 141
 _WIDTH_UNKNOWN = 80
@@ -154,13 +154,17 @@ def _write(answer: Answer) -> None:
 
 
 def _draw(parts: Sequence[RenderableType]) -> None:
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    plain = [str(part) for part in parts if isinstance(part, str | Next)]
+    if len(plain) == len(parts) and not sys.stdout.isatty() and all(line.isprintable() for line in plain):
+        print("\n".join(line.rstrip() for line in plain))
+        return
     from rich.console import Console  # noqa: PLC0415 (drawing is loaded only when it is needed)
     from rich.text import Text  # noqa: PLC0415
 
     from zombiescope.presenters.layout import Block, Command, Prose  # noqa: PLC0415
 
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
     console = Console(highlight=False, emoji=False, soft_wrap=False)
     console.width = console.width or _WIDTH_UNKNOWN  # COLUMNS=0, and terminals that do not know their size
     if console.is_terminal:
@@ -170,7 +174,7 @@ def _draw(parts: Sequence[RenderableType]) -> None:
     # For a file or a program: a sentence is one line, and no line ends in blanks.
     with console.capture() as capture:
         for part in parts:
-            console.print(Quiet(part), soft_wrap=isinstance(part, Text | str | Prose | Block | Command))
+            console.print(Quiet(part), soft_wrap=isinstance(part, Text | str | Prose | Block | Command | Next))
     print("\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")))
 
 
@@ -206,10 +210,14 @@ class Quiet:
     """A part of an answer. Colours are styles here and become escapes later: those are ours."""
 
     def __init__(self, part: RenderableType) -> None:
-        from zombiescope.presenters.layout import Prose  # noqa: PLC0415 (drawing is loaded only when it is needed)
+        from rich.text import Text  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+        from zombiescope.presenters.layout import Prose  # noqa: PLC0415
 
         self._part = Prose(part) if isinstance(part, Text | str) else part
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment  # noqa: PLC0415
+
         for segment in console.render(self._part, options):
             yield segment if segment.control else Segment(quiet_lines(segment.text), segment.style)

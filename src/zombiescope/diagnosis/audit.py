@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zombiescope.analysis.activation import Activation, Pull, derive_activation
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
-from zombiescope.analysis.start_limit import RestartPolicy, derive_restart_policy
 from zombiescope.analysis.unit_churn import Loop, derive_loops
+from zombiescope.analysis.unit_starts import Activation, Pull, RestartPolicy, derive_activation, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES
 from zombiescope.diagnosis.need import Judge, Need
 from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit, WorkloadJudge, cross_check

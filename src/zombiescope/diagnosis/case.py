@@ -16,11 +16,10 @@ if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.kernel_log import KernelLog
     from zombiescope.facts.lifecycle import FlowsSeen
     from zombiescope.facts.pods import PodsSeen
-    from zombiescope.facts.pressure import PressureSeen
-    from zombiescope.facts.reclaim import ReclaimSeen, SweepersSeen
-    from zombiescope.facts.remains import Remains
+    from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen, SweepersSeen
     from zombiescope.facts.services import RealTimeSeen, ServicesSeen
     from zombiescope.facts.softirq import NicCounters, SoftirqSeen
+    from zombiescope.facts.zombies import Remains
 
 NO_HISTORY = Gap(
     "growth", "no history of this host is kept", "zombiescope agent keeps one; zombiescope history shows it"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links what was found: symptom to mechanism to origin. A cause is named only where it is present and the facts fit it.
 
-The candidates of each finding stand in the order in which they are believed; what holds most zombies comes first.
+Each finding declares its candidates in the order in which they are believed; what holds most zombies comes first.
 """
 
 from __future__ import annotations
@@ -9,53 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Finding, Role, Verdict
+from zombiescope.diagnosis.catalogue import FINDINGS
+from zombiescope.diagnosis.finding import Declaration, Finding, Role, Verdict
 from zombiescope.diagnosis.growing import growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
-from zombiescope.diagnosis.pins import PinRule
-from zombiescope.diagnosis.rules import (
-    looping_container,
-    pinned_other,
-    pinned_page_cache,
-    pinned_shared_memory,
-    pinned_swap,
-    pinned_writeback,
-)
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.remains import MakerRemains
+from zombiescope.facts.zombies import MakerRemains
 
-PIN_RULES: Mapping[str, PinRule] = {
-    module.ID: module.RULE
-    for module in (pinned_page_cache, pinned_shared_memory, pinned_swap, pinned_writeback, pinned_other)
-}
-LOOP_KINDS = {"crash-looping-unit": frozenset({"unit"}), looping_container.ID: looping_container.LOOP_KINDS}
-_LOOPS = tuple(LOOP_KINDS)
-_CANDIDATES: Mapping[str, tuple[str, ...]] = {
-    "nic-reset": ("starved-softirq", "saturated-core", "real-time-hog", "cpu-steal"),
-    "starved-softirq": ("saturated-core", "real-time-hog", "cpu-steal"),
-    "saturated-core": (
-        "costly-reclaim-walk", "costly-sweep", "oom-dumps", "real-time-hog", "cpu-steal", "reclaim-pressure",
-    ),
-    "cpu-shortage": ("real-time-hog",),
-    "costly-sweep": ("zombie-population", "visible-leak"),
-    "costly-reclaim-walk": ("zombie-population",),
-    "reclaim-pressure": ("costly-reclaim-walk", "memory-shortage"),
-    "zombie-growth": _LOOPS,
-    "zombie-population": (*PIN_RULES, *_LOOPS, "zombie-growth"),
-    "image-risk": ("unneeded-agent",),
-    **dict.fromkeys(PIN_RULES, (*_LOOPS, "zombie-growth")),
-}  # fmt: skip
-_EXPLAIN_THEMSELVES = ("cpu-throttling",)
-_TAKEN_NOW = ("real-time-hog", "cpu-shortage", "cpu-steal")
-"""CPU time that somebody was seen to take: told before a stock, no worse, that nobody adds to and nobody was seen to pay for."""
+PIN_RULES: Mapping[str, Declaration] = {name: each for name, each in FINDINGS.items() if each.pins}
+LOOP_KINDS: Mapping[str, frozenset[str]] = {name: each.loops for name, each in FINDINGS.items() if each.loops}
 _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
 _SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
-
-
-def candidates_of(finding: str) -> tuple[str, ...]:
-    """What a finding may come from, in the order in which it is believed."""
-    return _CANDIDATES.get(finding, ())
 
 
 def link(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -78,7 +43,7 @@ def chains(findings: tuple[Finding, ...]) -> tuple[tuple[str, ...], ...]:
 def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, float]:
     head, root = present[chain[0]], chain[-1]
     role = float(_ROLES.index(head.role))
-    if root in _TAKEN_NOW and head.role is Role.ORIGIN:
+    if FINDINGS[root].takes_cpu and head.role is Role.ORIGIN:
         role = _ROLES.index(Role.MECHANISM) + 0.3
     elif head.id == "zombie-growth" or (head.id == "zombie-population" and (root in PIN_RULES or root == head.id)):
         role += 0.6  # growth is in the first line in any case
@@ -87,7 +52,7 @@ def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, fl
 
 def is_riddle(root: Finding) -> bool:
     """A symptom that nothing explains is told last: it names no origin."""
-    return (root.role is Role.SYMPTOM and root.id not in _EXPLAIN_THEMSELVES) or root.id == "reclaim-pressure"
+    return FINDINGS[root.id].is_riddle
 
 
 def _down(head: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
@@ -110,11 +75,13 @@ def rivals(case: Case, finding: str) -> list[Suspect]:
 
 
 def _causes(case: Case, effect: str, present: Mapping[str, Finding]) -> tuple[str, ...]:
-    found = [cause for cause in _CANDIDATES.get(effect, ()) if cause in present and _fits(case, effect, cause, present)]
+    found = [
+        cause for cause in FINDINGS[effect].explained_by if cause in present and _fits(case, effect, cause, present)
+    ]
     if effect == "zombie-population" and not isinstance(case.remains, Gap):
         remains = case.remains
         pins = [cause for cause in found if cause in PIN_RULES]
-        found = sorted(pins, key=lambda cause: -remains.with_pins(PIN_RULES[cause].kinds)) or found
+        found = sorted(pins, key=lambda cause: -remains.with_pins(PIN_RULES[cause].pins)) or found
     return tuple(found)
 
 
@@ -142,7 +109,7 @@ def _loop_fits(case: Case, effect: str, cause: str) -> bool:
         if suspect.share < case.thresholds.blame_share or suspect.left is None:
             continue
         rule = PIN_RULES.get(effect)
-        if rule is None or any(suspect.left.by_pin.get(kind, 0) for kind in rule.kinds):
+        if rule is None or any(suspect.left.by_pin.get(kind, 0) for kind in rule.pins):
             return True
     return False
 
@@ -154,13 +121,13 @@ def _growth_fits(case: Case, effect: str) -> bool:
         return now is not None and bool(now.makers)
     rule = PIN_RULES.get(effect)
     left = [case.remains.of(maker) for maker in (makers_that_grow(case))]
-    held = case.remains.with_pins(rule.kinds) if rule else case.remains.zombies
+    held = case.remains.with_pins(rule.pins) if rule else case.remains.zombies
     mine = [_held(each, rule) for each in left if each is not None]
     return any(count and count >= case.thresholds.blame_share * held for count in mine)
 
 
-def _held(left: MakerRemains, rule: PinRule | None) -> int:
-    return left.zombies if rule is None else sum(left.by_pin.get(kind, 0) for kind in rule.kinds)
+def _held(left: MakerRemains, rule: Declaration | None) -> int:
+    return left.zombies if rule is None else sum(left.by_pin.get(kind, 0) for kind in rule.pins)
 
 
 def _is_stolen_stretch(case: Case) -> bool:

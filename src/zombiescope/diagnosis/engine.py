@@ -13,19 +13,19 @@ from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_popu
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import Remedy
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.useless import Useless
 
-LOOK_FROM_THE_HOST = "look-from-the-host"
 _AT_A_GLANCE = (
-    zombie_population.judge_zombie_population,
-    zombie_growth.judge_zombie_growth,
-    visible_leak.judge_visible_leak,
+    zombie_population.judge,
+    zombie_growth.judge,
+    visible_leak.judge,
 )
-_COUNTED = (zombie_population.ID, visible_leak.ID)
+_COUNTED = (zombie_population.FINDING.id, visible_leak.FINDING.id)
 _SWEEP = "costly-sweep"
-_GLANCED = (*_COUNTED, zombie_growth.ID, _SWEEP)
+_GLANCED = (*_COUNTED, zombie_growth.FINDING.id, _SWEEP)
 """What counts, history and one sweep tell. Their worst is the severity of `scan`, and that of the counts of `check`."""
 _ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 
@@ -89,9 +89,9 @@ def glance(case: Case) -> Diagnosis:
     found = [rule(case) for rule in _AT_A_GLANCE]
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap) and case.thresholds.of_sweep(sweep.seconds) is not Severity.OK:
-        from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep  # noqa: PLC0415 (few hosts have one)
+        from zombiescope.diagnosis.rules import costly_sweep  # noqa: PLC0415 (few hosts have one)
 
-        found.append(judge_costly_sweep(case))
+        found.append(costly_sweep.judge(case))
     return _with_the_rest(_by_counts(case, tuple(found)))
 
 
@@ -102,7 +102,9 @@ def _with_the_rest(plain: Diagnosis) -> Diagnosis:
         return plain
     if plain.disease is not Disease.NONE:
         return plain._replace(verdict="; ".join([plain.verdict, *more]))
-    return plain._replace(verdict="; ".join([plain.finding(zombie_population.ID).summary, *more]), origin=UNTOLD)
+    return plain._replace(
+        verdict="; ".join([plain.finding(zombie_population.FINDING.id).summary, *more]), origin=UNTOLD
+    )
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -112,11 +114,11 @@ def diagnose(case: Case) -> Diagnosis:
     from zombiescope.diagnosis.spoken import maker_of, say  # noqa: PLC0415
     from zombiescope.diagnosis.useless import useless_of  # noqa: PLC0415
 
-    findings = link(case, tuple(rule(case) for rule in RULES))
+    findings = link(case, tuple(rule.judge(case) for rule in RULES))
     plain = _by_counts(case, findings)
     found = chains(findings)
     if not found:
-        first = NONE if plain.origin == NONE else LOOK_FROM_THE_HOST
+        first = NONE if plain.origin == NONE else Remedy.LOOK_FROM_THE_HOST
         return plain._replace(verdict=_as_far_as_seen(plain), first_remedy=first)
     present = {finding.id: finding for finding in findings if finding.verdict is Verdict.PRESENT}
     root = found[0][-1]
@@ -141,7 +143,7 @@ def _as_far_as_seen(plain: Diagnosis) -> str:
 
 def _by_counts(case: Case, findings: tuple[Finding, ...]) -> Diagnosis:
     by_id = {finding.id: finding for finding in findings}
-    population, leak = by_id[zombie_population.ID], by_id[visible_leak.ID]
+    population, leak = by_id[zombie_population.FINDING.id], by_id[visible_leak.FINDING.id]
     disease = _disease(population.verdict, leak.verdict)
     origin = NONE if disease is Disease.NONE else UNTOLD
     verdict = _healthy(case) if disease is Disease.NONE else _sentence(disease, population, leak)

@@ -12,13 +12,20 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.loops import audit_suspects, is_left_known, loop_severity
 from zombiescope.diagnosis.need import Need
-from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
-from zombiescope.diagnosis.rules.visible_leak import judge_visible_leak
+from zombiescope.diagnosis.rules import (
+    costly_sweep,
+    crash_looping_unit,
+    image_risk,
+    looping_container,
+    unneeded_agent,
+    visible_leak,
+)
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import WorkloadAudit
@@ -150,7 +157,7 @@ def judge_counts(case: Case, limits: Limits) -> list[Reason]:
     reasons = judge_population(population, limits)
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap):
-        found = judge_costly_sweep(case)
+        found = costly_sweep.judge(case)
         limit = limits.sweep_critical if found.severity is Severity.CRITICAL else limits.sweep_warning
         verdict, value = _VERDICTS[found.severity], round(sweep.seconds, 6)
         reasons.append(Reason("sweep", value, limit, verdict, found.summary, "timed"))
@@ -169,7 +176,7 @@ def _reclaim(case: Case, population: Population) -> list[Reason]:
 
 
 def _directories(case: Case, limits: Limits) -> Reason:
-    found, empties = judge_visible_leak(case), case.last.scan.empty_directories
+    found, empties = visible_leak.judge(case), case.last.scan.empty_directories
     if found.severity is Severity.UNKNOWN:
         return unknown("directories", empties if isinstance(empties, Gap) else Gap("visible_leak", found.summary))
     limit = limits.directories_critical if found.severity is Severity.CRITICAL else limits.directories_warning
@@ -237,9 +244,9 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     if audit.subject is Subject.HOST:
         reasons += _loop_reasons(audit, limits)
     risky = {unit.name for unit in audit.risks}
-    reasons += [_unit_reason("image-risk", unit, GateVerdict.CRITICAL, _how(unit)) for unit in audit.risks]
+    reasons += [_unit_reason(image_risk.FINDING.id, unit, _of_agent(unit), _how(unit)) for unit in audit.risks]
     plain = [unit for unit in audit.unneeded if unit.name not in risky]
-    reasons += [_unit_reason("unneeded-agent", unit, GateVerdict.WARNING, "") for unit in plain]
+    reasons += [_unit_reason(unneeded_agent.FINDING.id, unit, _of_agent(unit), "") for unit in plain]
     reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
     reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
     reasons += judge_workloads(audit)
@@ -279,10 +286,10 @@ def _workload_reason(one: WorkloadAudit) -> Reason:
     path = one.workload.path
     if one.is_risk:
         summary = f"{one.name} is not needed: {one.why}; {one.lives.why}"
-        return Reason(f"image-risk:{one.name}", 1, 1, GateVerdict.CRITICAL, summary, path)
+        return Reason(f"{image_risk.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.need is Need.UNNEEDED:
         summary = f"{one.name} is not needed: {one.why}"
-        return Reason(f"unneeded-agent:{one.name}", 1, 1, GateVerdict.WARNING, summary, path)
+        return Reason(f"{unneeded_agent.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.lives.for_ever is None:
         summary = f"{one.name}: can it be restarted for ever? {one.lives.why}; is it needed? {one.why}"
         return Reason(f"loop-risk:{one.name}", None, None, GateVerdict.UNKNOWN, summary, path)
@@ -291,24 +298,34 @@ def _workload_reason(one: WorkloadAudit) -> Reason:
 
 
 def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
-    if not audit.loops:
+    """By what the rules of `doctor` say of each, and by how many there are."""
+    thresholds, known = limits.thresholds, is_left_known(audit)
+    kinds = crash_looping_unit.FINDING.loops | looping_container.FINDING.loops
+    judged = [(each, loop_severity(each, thresholds, is_left_known=known)) for each in audit_suspects(audit, kinds)]
+    found = [(each.loop, severity) for each, severity in judged if severity is not Severity.OK]
+    if not found:
         seen = "" if audit.was_systemd_asked else " (systemd was not asked: cgroups and containers only)"
         summary = f"nothing was seen to be restarted over and over{seen}"
         return [Reason("looping-unit", 0, limits.loops_warning, GateVerdict.OK, summary)]
-    verdict = GateVerdict.CRITICAL if len(audit.loops) >= limits.loops_critical else GateVerdict.WARNING
-    if len(audit.loops) < limits.loops_warning:
-        verdict = GateVerdict.OK
     return [
         Reason(
             f"{'looping-unit' if loop.kind in ('unit', 'inside') else 'looping-container'}:{loop.name}",
             loop.restarts,
             limits.loops_warning,
-            verdict,
+            _of_loop(severity, len(found), limits),
             f"{loop.name}: {loop.why}",
             loop.source,
         )
-        for loop in audit.loops
+        for loop, severity in found
     ]
+
+
+def _of_loop(severity: Severity, number: int, limits: Limits) -> GateVerdict:
+    if number < limits.loops_warning:
+        return GateVerdict.OK
+    if severity is Severity.UNKNOWN:
+        return GateVerdict.UNKNOWN
+    return GateVerdict.CRITICAL if number >= limits.loops_critical else _VERDICTS[severity]
 
 
 def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) -> Reason:
@@ -333,8 +350,11 @@ def _declared_reason(unit: UnitAudit) -> Reason:
 
 
 def _how(unit: UnitAudit) -> str:
-    rate = unit.policy.restarts_per_day
-    return unit.loop_why + (f": up to {rate:,.0f} restarts per day" if rate else "")
+    return image_risk.told_risk(unit.loop_why, unit.policy.restarts_per_day)
+
+
+def _of_agent(agent: unneeded_agent.Agent) -> GateVerdict:
+    return _VERDICTS[unneeded_agent.severity_of(agent)]
 
 
 def _compared(what: str, value: float, warning: float, critical: float) -> Reason:

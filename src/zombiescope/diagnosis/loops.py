@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope.analysis.container_loops import ended_words
-from zombiescope.analysis.maker import unit_maker
+from zombiescope.analysis.looping import ended_words
+from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
 from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
-from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
+from zombiescope.facts.names import few
 from zombiescope.facts.pods import PodsSeen
-from zombiescope.facts.remains import MakerRemains
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
+from zombiescope.facts.zombies import MakerRemains
 
-_NAMED = 5
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
 
 
 class Suspect(NamedTuple):
@@ -47,6 +50,83 @@ class Suspect(NamedTuple):
         return self.zombies >= thresholds.leak_least_zombies or self.grown >= thresholds.growth_least
 
 
+def loop_severity(suspect: Suspect, thresholds: Thresholds, *, is_left_known: bool) -> Severity:
+    """Children that come and go inside a unit are what a runtime does for a living: only what they leave makes them a loop."""
+    if suspect.is_leaking(thresholds):
+        return Severity.CRITICAL
+    if suspect.loop.kind != "inside":
+        return Severity.WARNING
+    return Severity.OK if is_left_known else Severity.UNKNOWN
+
+
+def loop_remedies(suspect: Suspect) -> tuple[Remedy, ...]:
+    """A unit that something needs is slowed down; one that nothing needs is stopped and kept from coming back. A start limit counts
+    nothing inside a unit: it is stopped, or its runtime or its cluster is told to stop."""
+    match suspect.loop.kind, suspect.loop.need:
+        case "unit", "unneeded":
+            return Remedy.STOP_UNIT, Remedy.LIMIT_RESTARTS
+        case "unit", _:
+            return Remedy.LIMIT_RESTARTS, Remedy.STOP_UNIT
+        case "pod", _:
+            return (Remedy.STOP_WORKLOAD,)
+        case "container", _:
+            return (Remedy.STOP_CONTAINER,)
+        case _:
+            return (Remedy.STOP_UNIT,)
+
+
+OF_CONTAINERS = "A container is restarted over and over"
+
+
+def judge_loops(
+    declared: Declaration,
+    suspects: list[Suspect],
+    evidence: tuple[Evidence, ...],
+    thresholds: Thresholds,
+    *,
+    is_left_known: bool,
+) -> Finding | None:
+    """The same for whoever asks: `doctor`, `audit` and `check`. None where nothing comes and goes."""
+    judged = [(each, loop_severity(each, thresholds, is_left_known=is_left_known)) for each in suspects]
+    found = [(each, severity) for each, severity in judged if severity in (Severity.CRITICAL, Severity.WARNING)]
+    if found:
+        first, severity = found[0]
+        summary = few([_told(each) for each, _ in found])
+        finding = declared.present(severity, summary, evidence, loop_remedies(first))
+        return finding._replace(title=OF_CONTAINERS) if first.loop.kind in ("container", "pod") else finding
+    if not suspects:
+        return None
+    children = f"children of {suspects[0].loop.name} come and go"
+    if is_left_known:
+        return declared.absent(f"{children} and leave nothing behind: churn, not a leak", evidence)
+    return declared.unknown(f"{children}; whether they leave anything is not known", evidence)
+
+
+def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
+    """What an audit saw to loop, each with what its unit left as far as that was counted."""
+    units = {unit.name: unit for unit in audit.units}
+    found = []
+    for loop in audit.loops:
+        if loop.kind in kinds:
+            unit = units.get(loop.name)
+            maker = loop.name if loop.kind == "pod" else f"unit:{loop.name}"
+            need = unit.need.value if unit else "unknown"
+            seen = ServiceLoop(loop.name, loop.kind, loop.restarts, loop.why, loop.source, need=need, maker=maker)
+            left = MakerRemains(maker, unit.zombies, {}, None, None) if unit and unit.zombies else None
+            found.append(Suspect(seen, left, 0.0))
+    return sorted(found, key=_worst_first)
+
+
+def judge_audit_loops(declared: Declaration, audit: Audit, at: float, thresholds: Thresholds) -> Finding | None:
+    suspects = audit_suspects(audit, declared.loops)
+    evidence = tuple(item for each in suspects for item in _of_loop(each.loop, each.name, at))
+    return judge_loops(declared, suspects, evidence, thresholds, is_left_known=is_left_known(audit))
+
+
+def is_left_known(audit: Audit) -> bool:
+    return any(unit.zombies is not None for unit in audit.units)
+
+
 def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:
     now = growing_of(case)
     found: dict[str, Suspect] = {}
@@ -56,7 +136,11 @@ def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:
         suspect = _suspect(case, loop, now)
         known = found.get(suspect.maker)
         found[suspect.maker] = _together(known, suspect) if known else suspect
-    return sorted(found.values(), key=lambda each: (-each.zombies, -each.grown, -each.loop.restarts, each.loop.name))
+    return sorted(found.values(), key=_worst_first)
+
+
+def _worst_first(suspect: Suspect) -> tuple[int, int, int, str]:
+    return -suspect.zombies, -suspect.grown, -suspect.loop.restarts, suspect.loop.name
 
 
 def loops_seen(case: Case) -> list[ServiceLoop]:
@@ -107,28 +191,31 @@ def has_lived_them(case: Case, suspect: Suspect) -> bool:
     return not is_released and has_lived(case, suspect.loop)
 
 
-def told(found: list[Suspect]) -> str:
-    parts = []
-    for each in found[:_NAMED]:
-        left = f"; it has left {each.zombies:,} dead memory cgroups" if each.zombies else ""
-        what = "containers" if each.loop.kind == "pod" else "instances"
-        some = f" ({each.instances:,} {what})" if each.instances > 1 else ""
-        parts.append(f"{each.name}{some}: {each.loop.why}{left}")
-    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return "; ".join(parts) + more
+def _told(suspect: Suspect) -> str:
+    left = f"; it has left {suspect.zombies:,} dead memory cgroups" if suspect.zombies else ""
+    what = "containers" if suspect.loop.kind == "pod" else "instances"
+    some = f" ({suspect.instances:,} {what})" if suspect.instances > 1 else ""
+    return f"{suspect.name}{some}: {suspect.loop.why}{left}"
 
 
-def evidence_of(case: Case, suspect: Suspect, seen: ServicesSeen | PodsSeen) -> list[Evidence]:
-    loop, name = suspect.loop, suspect.name
-    found = [Evidence(f"{name}.restarts", loop.restarts, "restarts", loop.source, seen.at)]
+def _of_loop(loop: ServiceLoop, name: str, at: float) -> list[Evidence]:
+    found = [Evidence(f"{name}.restarts", loop.restarts, "restarts", loop.source, at)]
     if loop.every_seconds is not None:
-        found.append(Evidence(f"{name}.every", round(loop.every_seconds, 1), "seconds", loop.source, seen.at))
+        found.append(Evidence(f"{name}.every", round(loop.every_seconds, 1), "seconds", loop.source, at))
     if loop.ended:
-        found.append(Evidence(f"{name}.ended", loop.ended, "", loop.source, seen.at))
+        found.append(Evidence(f"{name}.ended", loop.ended, "", loop.source, at))
     if loop.need != "unknown":
-        found.append(Evidence(f"{name}.need", loop.need, "", "audit", seen.at))
-    if suspect.left and not isinstance(case.remains, Gap):
-        walked_at = case.remains.at
-        found.append(Evidence(f"{name}.zombies", suspect.zombies, "zombies", "autopsy", walked_at))
-        found.append(Evidence(f"{name}.share", round(suspect.share, 3), "of all zombies", "autopsy", walked_at))
+        found.append(Evidence(f"{name}.need", loop.need, "", "audit", at))
     return found
+
+
+def evidence_of(case: Case, suspects: Iterable[Suspect], seen: ServicesSeen | PodsSeen) -> tuple[Evidence, ...]:
+    found: list[Evidence] = []
+    for suspect in suspects:
+        name = suspect.name
+        found += _of_loop(suspect.loop, name, seen.at)
+        if suspect.left and not isinstance(case.remains, Gap):
+            walked_at = case.remains.at
+            found.append(Evidence(f"{name}.zombies", suspect.zombies, "zombies", "autopsy", walked_at))
+            found.append(Evidence(f"{name}.share", round(suspect.share, 3), "of all zombies", "autopsy", walked_at))
+    return tuple(found)

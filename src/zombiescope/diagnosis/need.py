@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zombiescope.analysis.activation import Activation, Pull
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, hidden_path
-from zombiescope.analysis.start_limit import derive_restart_policy
+from zombiescope.analysis.unit_starts import Activation, Pull, derive_restart_policy
 from zombiescope.facts.units import UnitFile, UnitFiles
 
 _ON_DEMAND = ("socket", "automount")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from zombiescope.facts.pressure import Vitals
-from zombiescope.facts.recovery import Change, Row
+from zombiescope.analysis.comparing import Change, Row
+from zombiescope.facts.reclaim import Vitals
 
 LEAST_SECONDS = 10.0
 """An ordinary death is over within a second, and a maker that loops is restarted within ten by the usual settings."""

@@ -5,30 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.chain import LOOP_KINDS, PIN_RULES, is_riddle, leaking, rivals
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.growing import BY_RHYTHM, growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, suspects_of
 from zombiescope.diagnosis.pins import makers_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
-from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
+from zombiescope.diagnosis.rules import memory_shortage
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 
 _DAY, _HOUR, _MINUTE = 86400.0, 3600.0, 60.0
 _ROUND_SECONDS = 9.5
-_FOLLOWS = {
-    "costly-sweep": "reading all statistics has become slow",
-    "costly-reclaim-walk": "each reclaim walks over them",
-    "saturated-core": "a core is stuck in the kernel",
-    "starved-softirq": "network work waits",
-    "nic-reset": "the network card was reset",
-    "reclaim-pressure": "tasks wait for memory",
-}
 
 
 def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others: Sequence[str]) -> str:
@@ -42,10 +35,10 @@ def say(case: Case, chain: Sequence[str], present: Mapping[str, Finding], others
     if undecided and root != "reclaim-pressure":
         text += f"; {undecided}"
         others = [other for other in others if other != "reclaim-pressure"]
-    follows = [_FOLLOWS[each] for each in reversed(chain[:-1]) if each in _FOLLOWS]
+    follows = [FINDINGS[each].follows for each in reversed(chain[:-1]) if FINDINGS[each].follows]
     if follows:
         text += f"; {_and(follows)}"
-    also = [present[other].title[0].lower() + present[other].title[1:] for other in others]
+    also = [_small(present[other].title) for other in others]
     return f"{text}. Besides: {_and(also)}" if also else text
 
 
@@ -68,19 +61,18 @@ def _of_root(case: Case, root: str, present: Mapping[str, Finding]) -> str:
         return _loop(case, root)
     if root in PIN_RULES:
         return _pinned(case, root)
-    if root == "unneeded-agent":
-        return f"no harm is done yet, but an agent with nothing to serve starts here: {present[root].summary}"
     if root == "zombie-growth":
         return _growing(case, present)
-    if root == "zombie-population":
-        return f"zombies: {present[root].summary}; what holds them could not be seen"
-    if root == "visible-leak":
-        return f"directories never removed: {present[root].summary}; {_not_zombies(case)}"
-    text = f"{present[root].title[0].lower()}{present[root].title[1:]}: {present[root].summary}"
-    if is_riddle(present[root]):
+    found = present[root]
+    title = _small(found.title)
+    if is_riddle(found):
         undecided = _undecided(case) if root == "reclaim-pressure" else ""
-        return f"{text}; {undecided or 'what caused it was not seen'}"
-    return text if root == "memory-shortage" else f"{text}; {_not_zombies(case)}"  # which says itself why not
+        return f"{title}: {found.summary}; {undecided or 'what caused it was not seen'}"
+    return FINDINGS[root].spoken.format(title=title, summary=found.summary, not_zombies=_not_zombies(case))
+
+
+def _small(title: str) -> str:
+    return title[0].lower() + title[1:]
 
 
 def _loop(case: Case, root: str) -> str:
@@ -150,11 +142,11 @@ def _growing(case: Case, present: Mapping[str, Finding]) -> str:
     if isinstance(case.remains, Gap):
         return f"{text}; {stock}; what holds them could not be seen: {case.remains.reason}"
     pins = [rule for name, rule in PIN_RULES.items() if name in present]
-    held = max(pins, key=lambda rule: case.remains.with_pins(rule.kinds), default=None)  # type: ignore[union-attr]
+    held = max(pins, key=lambda rule: case.remains.with_pins(rule.pins), default=None)  # type: ignore[union-attr]
     if held is None:
         return f"{text}; {stock}"
     return (
-        f"{text}; {stock}; {_them(case.remains.with_pins(held.kinds), case.remains.zombies)} are held by {held.words}"
+        f"{text}; {stock}; {_them(case.remains.with_pins(held.pins), case.remains.zombies)} are held by {held.held_by}"
     )
 
 
@@ -162,7 +154,7 @@ def _undecided(case: Case) -> str:
     """Reclaim that is expensive for one of two causes, which nothing here tells apart: both, and what would."""
     if harmful_walk(case, Walking.YES):
         return ""
-    shortage = judge_memory_shortage(case)
+    shortage = memory_shortage.judge(case)
     return shortage.summary if shortage.verdict is Verdict.UNKNOWN and DECIDES in shortage.summary else ""
 
 
@@ -200,12 +192,12 @@ def _span(case: Case, suspect: Suspect) -> str:
 def _pinned(case: Case, root: str) -> str:
     assert not isinstance(case.remains, Gap)
     rule, remains = PIN_RULES[root], case.remains
-    held, makers = remains.with_pins(rule.kinds), makers_of(PIN_RULES[root], case.remains)
+    held, makers = remains.with_pins(rule.pins), makers_of(PIN_RULES[root], case.remains)
     whose = f", made by {maker_said(makers[0][0])}" if makers else ""
     still = "" if growing_of(case) or makers_that_grow(case) else "; nothing was seen to make more of them"
     return (
         f"zombies: {remains.zombies:,} dead memory cgroups are still in the kernel{whose}; {_them(held, remains.zombies)} are held "
-        f"by {rule.words}{still}"
+        f"by {rule.held_by}{still}"
     )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 
 
 class Severity(StrEnum):

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, path_of
 from zombiescope.analysis.workload_lives import RUNTIMES, Lives, derive_lives
 from zombiescope.diagnosis.need import Need, NeedVerdict
-from zombiescope.facts.units import Schedule, Services
-from zombiescope.facts.workloads import Running, Starter, Workload
+from zombiescope.facts.units import Running, Schedule, Services, Starter, Workload
 
 MANY_PER_DAY = 1000.0
 """Lives of a scheduled job that would reach the usual warning for zombies within a day."""

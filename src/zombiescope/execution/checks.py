@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from zombiescope.execution.journal_lines import Entry
+from zombiescope.execution.journal import Entry
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole_in

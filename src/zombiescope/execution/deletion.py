@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from zombiescope.execution.grip import Batches, Grip
-from zombiescope.execution.journal import Entry
+from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown, unshown
@@ -44,7 +44,12 @@ class Deletion:
             names = [shown(folder + b"/" + file.name) for file in found]
             was = {path: _was(file) for path, file in zip(names, found, strict=True) if path in kept}
             number = self._hands.journal.intend(
-                self._hands.step, "delete_files", files=names, kept=kept, was=was, aside=shown(folder + b"/" + aside)
+                self._hands.step,
+                Write.DELETE_FILES,
+                files=names,
+                kept=kept,
+                was=was,
+                aside=shown(folder + b"/" + aside),
             )
             gone = self._delete(place, aside, found)
             self._lost += sum(names[each] not in kept for each in gone)

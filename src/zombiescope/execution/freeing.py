@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from zombiescope.execution.deletion import Deletion
+from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import Rewriting
 from zombiescope.execution.surprise import SurpriseError, refused
@@ -58,7 +59,7 @@ class Freeing:
     def drop_files(self, change: DropFiles) -> str:
         skipped = 0
         for batch in self._batches(change.files):
-            number = self._intend("drop_files", files=[shown(file.path) for file in batch])
+            number = self._intend(Write.DROP_FILES, files=[shown(file.path) for file in batch])
             for file in batch:
                 skipped += not self._quietly(self._drop, file)
             self._hands.journal.done(number)
@@ -76,7 +77,7 @@ class Freeing:
     def remove_segments(self, change: RemoveSegments) -> str:
         skipped, attached = 0, 0
         for batch in self._batches(change.ids):
-            number = self._intend("remove_segments", segments=list(batch))
+            number = self._intend(Write.REMOVE_SEGMENTS, segments=list(batch))
             for segment in batch:
                 try:
                     skipped += not self._quietly(self._hands.writer.remove_segment, segment)
@@ -91,7 +92,7 @@ class Freeing:
         if hierarchy is None:
             raise SurpriseError("cannot flush", "the memory hierarchy is not known")
         folder = hierarchy.place(change.parent)
-        number = self._intend("flush", parent=shown(change.parent), path=shown(folder + b"/" + NUDGE))
+        number = self._intend(Write.FLUSH, parent=shown(change.parent), path=shown(folder + b"/" + NUDGE))
         try:
             self._hands.writer.sync()
             self._hands.writer.let_one_die(folder)
@@ -106,7 +107,7 @@ class Freeing:
                 priority = swap_priority(self._hands.writer.read_value(b"/proc/swaps"), device)
                 if priority is None:
                     raise SurpriseError(f"cannot switch {shown(device)} off and on", "it is no swap area any more")
-                number = self._intend("swap_in", device=shown(device), priority=priority)
+                number = self._intend(Write.SWAP_IN, device=shown(device), priority=priority)
                 self._hands.writer.swap(device, on=False)
                 self._hands.writer.swap(device, on=True, priority=priority)
             except OSError as error:
@@ -116,7 +117,7 @@ class Freeing:
 
     def set_trigger(self, path: bytes, value: bytes) -> str:
         """A file of the kernel that does something when it is written, and has no value to put back."""
-        number = self._intend("trigger", path=shown(path))
+        number = self._intend(Write.TRIGGER, path=shown(path))
         try:
             self._hands.writer.set_file(path, value)
         except OSError as error:
@@ -149,7 +150,7 @@ class Freeing:
             if change.way is ReclaimWay.MEMORY_HIGH:
                 self._lower_for_a_moment(file)
                 continue
-            number = self._intend("reclaim", path=shown(file), bytes=request)
+            number = self._intend(Write.RECLAIM, path=shown(file), bytes=request)
             try:
                 if change.way is ReclaimWay.FORCE_EMPTY:
                     self._hands.writer.set_file_in_child(file, b"0", _FORCE_EMPTY_SECONDS)
@@ -177,7 +178,7 @@ class Freeing:
         try:
             before = writer.read_value(file)
             value = before.decode("ascii", "replace")
-            number = self._intend("set_file_for_a_moment", path=shown(file), before=value, value=LOWERED.decode())
+            number = self._intend(Write.SET_FILE_FOR_A_MOMENT, path=shown(file), before=value, value=LOWERED.decode())
             try:
                 writer.set_file(file, LOWERED)
             finally:
@@ -201,7 +202,7 @@ class Freeing:
     def _is_pressed(self) -> bool:
         return (self._around.pressure() or 0.0) > _PRESSURE_LIMIT
 
-    def _intend(self, do: str, **facts: object) -> int:
+    def _intend(self, do: Write, **facts: object) -> int:
         return self._hands.journal.intend(self._hands.step, do, **facts)
 
     @staticmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import os
 
-from zombiescope.execution.journal import Journal
+from zombiescope.execution.journal import Journal, Write
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown
 from zombiescope.host.found import Found
@@ -29,7 +29,7 @@ class Hands:
         if before.kind != "absent":
             raise SurpriseError(f"cannot place the link {shown(path)}", f"there is a {before.kind} already")
         self._make_folders(path)
-        number = self._intend("place_link", path, before, target=_text(target))
+        number = self._intend(Write.PLACE_LINK, path, before, target=_text(target))
         self._try(f"place the link {shown(path)}", lambda: self.writer.place_link(path, target))
         self._placed(number, path)
 
@@ -39,7 +39,7 @@ class Hands:
             raise SurpriseError(f"cannot remove the link {shown(path)}", "it is gone already")
         if before.kind != "link":
             raise SurpriseError(f"cannot remove the link {shown(path)}", f"it is a {before.kind}")
-        number = self._intend("remove_link", path, before)
+        number = self._intend(Write.REMOVE_LINK, path, before)
         self._try(f"remove the link {shown(path)}", lambda: self.writer.remove(path))
         self.journal.done(number)
 
@@ -50,7 +50,7 @@ class Hands:
         if before.kind == "file" and before.content == content:
             return
         self._make_folders(path)
-        number = self._intend("place_file", path, before, content=_text(content))
+        number = self._intend(Write.PLACE_FILE, path, before, content=_text(content))
         mine = before._replace(kind="file", content=content, mtime_ns=0)
         if before.kind == "absent":
             mine = mine._replace(mode=0o644, uid=os.geteuid(), gid=os.getegid())
@@ -59,7 +59,9 @@ class Hands:
 
     def set_value(self, path: bytes, value: bytes) -> None:
         before = self._read(path)
-        number = self.journal.intend(self.step, "set_file", path=shown(path), before=_text(before), value=_text(value))
+        number = self.journal.intend(
+            self.step, Write.SET_FILE, path=shown(path), before=_text(before), value=_text(value)
+        )
         self._try(f"write to {shown(path)}", lambda: self.writer.set_file(path, value))
         self.journal.done(number, after=_text(self._read(path)))  # the kernel may have rounded it
 
@@ -69,7 +71,7 @@ class Hands:
             raise SurpriseError(f"cannot stop {unit}", "the unit has vanished", "zombiescope plan looks again")
         if state["ActiveState"] not in _UP:
             return f"it was {state['ActiveState']} already"
-        number = self.journal.intend(self.step, "stop_unit", unit=unit, before=state["ActiveState"])
+        number = self.journal.intend(self.step, Write.STOP_UNIT, unit=unit, before=state["ActiveState"])
         ran = self._systemctl("stop", unit)
         if ran:
             raise SurpriseError(f"cannot stop {unit}", ran)
@@ -113,11 +115,11 @@ class Hands:
             missing.append(folder)
             folder = os.path.dirname(folder)
         for folder in reversed(missing):
-            number = self._intend("make_folder", folder, Found("absent"))
+            number = self._intend(Write.MAKE_FOLDER, folder, Found("absent"))
             self._try(f"make the folder {shown(folder)}", lambda folder=folder: self.writer.make_folder(folder))
             self.journal.done(number)
 
-    def _intend(self, do: str, path: bytes, before: Found, **facts: str) -> int:
+    def _intend(self, do: Write, path: bytes, before: Found, **facts: str) -> int:
         return self.journal.intend(self.step, do, path=shown(path), before=before.as_plain(), **facts)
 
     def _placed(self, number: int, path: bytes) -> None:

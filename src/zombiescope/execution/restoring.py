@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from zombiescope.execution.journal import Entry
+from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.undo import Taken
 from zombiescope.facts.cgroups import Hierarchy
@@ -40,7 +40,7 @@ def kept_copies(entries: Iterable[Entry], folder: str) -> list[KeptCopy]:
     back = {str(path) for entry in every if entry["entry"] == "restored" for path in entry.get("files", ())}
     found = []
     for entry in every:
-        if entry["entry"] != "write" or entry["do"] != "delete_files":
+        if entry["entry"] != "write" or entry["do"] != Write.DELETE_FILES:
             continue
         known = entry.get("was") or {}
         for path, copy in (entry.get("kept") or {}).items():

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from zombiescope.execution.grip import Batches, Grip
-from zombiescope.execution.journal import Entry
+from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.cgroups import Hierarchy
@@ -104,7 +104,7 @@ class Rewriting:
             aside = b".zombiescope-" + secrets.token_hex(8).encode()
             number = self._hands.journal.intend(
                 self._hands.step,
-                "rewrite_files",
+                Write.REWRITE_FILES,
                 files=[shown(folder + b"/" + file.name) for file, _ in pairs],
                 inodes=[[file.status.st_ino, os.fstat(copy).st_ino] for file, copy in pairs],
                 aside=shown(folder + b"/" + aside),

@@ -12,12 +12,11 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
-from zombiescope.execution.journal import Entry, Journal
-from zombiescope.execution.journal_lines import DAMAGED
+from zombiescope.execution.journal import Entry, Journal, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
@@ -26,13 +25,17 @@ from zombiescope.host.found import Found, found_of
 from zombiescope.host.page_size import PAGE_BYTES
 
 _UP = ("active", "activating", "reloading")
-_OF_FILES = ("place_link", "remove_link", "place_file", "make_folder")
-_LOWERED = ("set_file_for_a_moment", "set_file")
-_OF_A_BOOT = (*_LOWERED, "stop_unit", "swap_in", "flush")
+_OF_FILES = (Write.PLACE_LINK, Write.REMOVE_LINK, Write.PLACE_FILE, Write.MAKE_FOLDER)
+_LOWERED = (Write.SET_FILE_FOR_A_MOMENT, Write.SET_FILE)
+_OF_A_BOOT = (*_LOWERED, Write.STOP_UNIT, Write.SWAP_IN, Write.FLUSH)
 """Held by the kernel or by systemd: gone with a boot."""
 _STARTED_AGAIN = "the machine was started again since, and that is gone with it"
 
-_LOSES = ("delete_files", "remove_segments")
+_LOSES = (Write.DELETE_FILES, Write.REMOVE_SEGMENTS)
+_LET_GO = (Write.REMOVE_SEGMENTS, Write.DROP_FILES, Write.RECLAIM, Write.TRIGGER)
+"""Nothing of it can be taken back."""
+_PUT_BACK_AT_ONCE = (Write.SET_FILE_FOR_A_MOMENT, Write.SWAP_IN, Write.FLUSH, Write.REWRITE_FILES)
+"""Once they are done there is nothing of ours left: what is there now somebody else has set."""
 
 
 class Taken(NamedTuple):
@@ -86,7 +89,7 @@ def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:
     if is_in_the_middle(entries, boot_id):
         return UndoState.IN_THE_MIDDLE
     is_past = _is_another_boot(entries, boot_id)
-    left = [entry for entry in pending(entries) if _is_open(entry) and entry["do"] != "delete_files"]
+    left = [entry for entry in pending(entries) if _is_open(entry) and entry["do"] != Write.DELETE_FILES]
     if any(not (is_past and entry["do"] in _OF_A_BOOT) for entry in left):
         return UndoState.POSSIBLE
     return UndoState.UNDONE if any(entry["entry"] == "undo-end" for entry in entries) else UndoState.NOTHING
@@ -95,7 +98,7 @@ def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:
 def _is_open(entry: Entry) -> bool:
     if entry["do"] in _PUT_BACK_AT_ONCE:
         return entry["done"] is None
-    return entry["do"] in _HOW
+    return entry["do"] not in _LET_GO
 
 
 def _is_another_boot(entries: list[Entry], boot_id: str | None) -> bool:
@@ -127,7 +130,7 @@ def undo_all(hands: Hands, *, has_systemd: bool, boot_id: str | None = None) -> 
 
 def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> Taken:
     what = describe(entry)
-    how = _HOW.get(entry["do"], _let_go)
+    how = _how(entry["do"])
     if is_past and entry["do"] in _OF_A_BOOT:
         how = _gone_with_the_boot
     elif entry["do"] in _PUT_BACK_AT_ONCE and entry["done"] is not None:
@@ -301,9 +304,11 @@ def _rewrite_files(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", "each file is there, whole, and what was beside it is gone"
 
 
-def _let_go(_: Hands, entry: Entry) -> tuple[str, str]:
-    if entry["do"] == "remove_segments":
-        return "cannot-be-undone", "the journal lists them; what was in them is gone"
+def _segments_gone(_: Hands, __: Entry) -> tuple[str, str]:
+    return "cannot-be-undone", "the journal lists them; what was in them is gone"
+
+
+def _let_go(_: Hands, __: Entry) -> tuple[str, str]:
     return "nothing-to-do", "only cached memory was let go: it is read again when it is needed"
 
 
@@ -312,22 +317,40 @@ def _damaged(_: Hands, __: Entry) -> tuple[str, str]:
 
 
 _How = Callable[[Hands, Entry], tuple[str, str]]
-_HOW: dict[str, _How] = {
-    "place_link": _place_link,
-    "remove_link": _remove_link,
-    "place_file": _place_file,
-    "make_folder": _make_folder,
-    "set_file": _set_value,
-    "set_file_for_a_moment": _set_for_a_moment,
-    "stop_unit": _stop_unit,
-    "swap_in": _swap_in,
-    "flush": _flush,
-    "rewrite_files": _rewrite_files,
-    "delete_files": _delete_files,
-    DAMAGED: _damaged,
-}
-_PUT_BACK_AT_ONCE = ("set_file_for_a_moment", "swap_in", "flush", "rewrite_files")
-"""Once they are done there is nothing of ours left: what is there now somebody else has set."""
+
+
+def _how(do: Write) -> _How:  # noqa: C901, PLR0911, PLR0912 (one line a write)
+    match do:
+        case Write.PLACE_LINK:
+            return _place_link
+        case Write.REMOVE_LINK:
+            return _remove_link
+        case Write.PLACE_FILE:
+            return _place_file
+        case Write.MAKE_FOLDER:
+            return _make_folder
+        case Write.SET_FILE:
+            return _set_value
+        case Write.SET_FILE_FOR_A_MOMENT:
+            return _set_for_a_moment
+        case Write.STOP_UNIT:
+            return _stop_unit
+        case Write.SWAP_IN:
+            return _swap_in
+        case Write.FLUSH:
+            return _flush
+        case Write.REWRITE_FILES:
+            return _rewrite_files
+        case Write.DELETE_FILES:
+            return _delete_files
+        case Write.REMOVE_SEGMENTS:
+            return _segments_gone
+        case Write.DROP_FILES | Write.RECLAIM | Write.TRIGGER:
+            return _let_go
+        case Write.DAMAGED:
+            return _damaged
+        case _:
+            assert_never(do)
 
 
 def is_whole(taken: list[Taken]) -> bool:

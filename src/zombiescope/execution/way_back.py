@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever ends an action before its end: everything is put back, the journal says so, and the error says how to go on."""
+"""Whatever ends an action before its end: everything is put back, the journal says so, and the error says how to go on. After
+SIGKILL or a power cut nobody did: what such an action lowered may be low still, until `undo`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn, TypeVar
 
-from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
-from zombiescope.execution.attention import Attention, InterruptedActionError
-from zombiescope.execution.journal import undo_line
+from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
+from zombiescope.execution.journal import ActionFolder, read_entries, undo_line
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.surprise import SurpriseError
-from zombiescope.execution.undo import is_whole, undo_all
+from zombiescope.execution.surprise import Attention, InterruptedActionError, SurpriseError
+from zombiescope.execution.undo import is_in_the_middle, is_whole, undo_all
 
 _Result = TypeVar("_Result")
 
@@ -70,3 +71,40 @@ class WayBack(NamedTuple):
         if is_whole(taken):
             return ""
         return "; ".join(f"{each.what}: {each.why}" for each in taken if each.outcome == "not-restored" or each.is_lost)
+
+
+_LOOKED_AT = 20
+"""Of the newest: an action of long ago was told many times."""
+
+
+def ended_in_the_middle(state: str, boot_id: str | None) -> list[str]:
+    """Their names, newest first. What cannot be read is not ours to tell."""
+    actions = ActionFolder(state)
+    found = []
+    with suppress(OSError, ObservationError):
+        for name in reversed(actions.names()[-_LOOKED_AT:]):
+            with suppress(OSError, UsageError, KeyError):
+                if is_in_the_middle(read_entries(actions.folder(name)), boot_id):
+                    found.append(name)
+    return found
+
+
+def is_one_at_work(state: str) -> bool:
+    """Somebody holds the lock; asked without taking it, or whoever wants it would be sent away."""
+    try:
+        inode = os.stat(os.path.join(ActionFolder(state).place, "lock")).st_ino
+        with open("/proc/locks", encoding="ascii", errors="replace") as locks:  # noqa: PTH123
+            return any("FLOCK" in line and f":{inode} " in line for line in locks)
+    except OSError:
+        return False
+
+
+def refuse_in_the_middle(state: str, boot_id: str | None) -> None:
+    """What an unfinished action lowered would be taken for what was there before."""
+    names = ended_in_the_middle(state, boot_id)
+    if names:
+        raise ActionUndoneError(
+            "an earlier action ended in the middle",
+            f"{', '.join(names)}: what it changed is neither finished nor put back",
+            f"nothing was changed; first: {undo_line(ActionFolder(state).folder(names[0]))}",
+        )

@@ -34,7 +34,3 @@ class Booted:
     @property
     def zombies_per_day(self) -> float:
         return self.grown * 86400 / self.window_seconds
-
-    @property
-    def births_per_day(self) -> float:
-        return self.births * 86400 / self.window_seconds

@@ -145,7 +145,13 @@ PROBE_SUCCESS = _metric("probe_success", _G, "1 when the probe gave its fact las
 EVENTS_LOST = _metric("events_lost_total", _C, "Births, deaths and releases known to have been missed.")
 BUILD = _metric("build_info", _G, "1; the version of the agent.", "version")
 NODE = _metric(
-    "node_info", _G, "1; the kernel, the memory hierarchy and the image of the node.", "kernel", "hierarchy", "image"
+    "node_info",
+    _G,
+    "1; the kernel, the memory hierarchy and the image of the node, and its cluster where that was told.",
+    "kernel",
+    "hierarchy",
+    "image",
+    "cluster",
 )
 
 METRICS = (

@@ -8,6 +8,7 @@ Cgroup, unit and file names are bytes. Shown: printable UTF-8 as it is, every ot
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _PLAIN = re.compile(rb"[ -\[\]-~]*")
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -90,3 +91,9 @@ def zombies_said(count: int, verb: str = "") -> str:
     if count == 1:
         return {"": "1 zombie", "are": "1 zombie is"}.get(verb, f"1 zombie {verb}s")
     return f"{count:,} zombies {verb}".rstrip()
+
+
+def few(told: Sequence[str], named: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    more = f"; and {len(told) - named} more" if len(told) > named else ""
+    return "; ".join(told[:named]) + more

@@ -19,6 +19,8 @@ class Identity(NamedTuple):
     boot_id: str | None
     uptime_seconds: float | None
     gaps: tuple[Gap, ...] = ()
+    cluster: str = ""
+    """The Kubernetes cluster that it belongs to, as somebody told us; empty where nobody did."""
 
 
 class Shape(NamedTuple):

@@ -8,7 +8,6 @@ zombies, and says so with a gap. A file is listed only when its pages were prove
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -74,13 +73,6 @@ class PagePins(NamedTuple):
     segments_attached: int
     """Detached SysV segments that were attached for a moment, read-only: ipcs shows our process as the last one there."""
     gaps: tuple[Gap, ...] = ()
-
-    def pages_by_parent(self) -> dict[bytes, Counter[PinKind]]:
-        """Pages proved to be zombies', by nearest live parent and kind."""
-        totals: dict[bytes, Counter[PinKind]] = {}
-        for file in self.files:
-            totals.setdefault(file.parent, Counter())[file.pin.kind] += file.pin.pages or 0
-        return totals
 
     def walk(self, live_count: int) -> Walk:
         return Walk(Tier.PAGES, (), live_count, (NO_ZOMBIES, *self.gaps))

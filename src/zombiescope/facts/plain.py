@@ -3,6 +3,7 @@
 
 Where a field may be one of several records, the record's name stands beside it. What comes back is checked: a value that the
 declared type does not allow raises ValueError, whoever wrote it. A record that was once kept as something else has an `of_older`.
+What an experiment told (`Host.experiment`) is kept with the names of the outermost record's fields, or as a gap.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from zombiescope.facts.gap import Gap
+
+_Record = TypeVar("_Record")
 Clean = Callable[[bytes], bytes]
 _SCALARS = (bool, int, float, str)
 
@@ -30,7 +34,8 @@ def to_plain(value: Any, kind: Any, clean: Clean = lambda text: text) -> Any:
         return [to_plain(entry, get_args(kind)[0], clean) for entry in sorted(value)]
     if origin is not None and issubclass(origin, Mapping):
         of_key, of_value = get_args(kind)
-        return [[to_plain(key, of_key, clean), to_plain(entry, of_value, clean)] for key, entry in value.items()]
+        pairs = [[to_plain(key, of_key, clean), to_plain(entry, of_value, clean)] for key, entry in value.items()]
+        return dict(pairs) if of_key is str else pairs
     if _is_record(kind):
         return [to_plain(entry, inner, clean) for entry, inner in zip(value, fields_of(kind), strict=True)]
     return _scalar_to_plain(value, kind, clean)
@@ -58,8 +63,10 @@ def of_plain(value: Any, kind: Any) -> Any:
         return _union_of_plain(value, kind)
     if value is None:
         raise ValueError(f"nothing in the place of {_called(kind)}")
-    if origin in (tuple, frozenset, set) or (origin is not None and issubclass(origin, Mapping)):
+    if origin in (tuple, frozenset, set):
         return _many_of_plain(_list(value, kind), kind, origin)
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping_of_plain(value, kind)
     if _is_record(kind):
         if not isinstance(value, list) and hasattr(kind, "of_older"):
             return kind.of_older(value)
@@ -104,12 +111,38 @@ def _many_of_plain(value: list[Any], kind: Any, origin: Any) -> Any:
     if origin is tuple:
         each = zip(value, _of_each(kind, len(value)), strict=True)
         return tuple([of_plain(entry, inner) for entry, inner in each])
-    if origin in (frozenset, set):
-        return frozenset(of_plain(entry, get_args(kind)[0]) for entry in value)
+    return frozenset(of_plain(entry, get_args(kind)[0]) for entry in value)
+
+
+def _mapping_of_plain(value: Any, kind: Any) -> dict[Any, Any]:
+    """An object where keys are text, or pairs."""
     of_key, of_value = get_args(kind)
-    if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+    pairs = list(map(list, value.items())) if of_key is str and isinstance(value, dict) else _list(value, kind)
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"no pairs in the place of {_called(kind)}")
-    return {of_plain(key, of_key): of_plain(entry, of_value) for key, entry in value}
+    return {of_plain(key, of_key): of_plain(entry, of_value) for key, entry in pairs}
+
+
+def to_outcome(record: Any) -> dict[str, Any]:
+    """What an experiment found, a named tuple or a gap, as a recording keeps it."""
+    if isinstance(record, Gap):
+        return {"gap": list(record)}
+    declared: Any = type(record)
+    each = zip(record._fields, record, fields_of(declared), strict=True)
+    return {name: to_plain(value, kind) for name, value, kind in each}
+
+
+def of_outcome(outcome: Any, kind: type[_Record], garbled: Gap) -> _Record | Gap:
+    """The record again, or the gap that was kept; `garbled` where it is neither: a recording comes from a stranger."""
+    try:
+        if "gap" in outcome:
+            return Gap(*map(str, outcome["gap"]))
+        declared: Any = kind
+        needed = [name for name in declared._fields if name not in declared._field_defaults or name in outcome]
+        kinds = dict(zip(declared._fields, fields_of(declared), strict=True))
+        return kind(**{name: of_plain(outcome[name], kinds[name]) for name in needed})
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return garbled
 
 
 def _list(value: Any, kind: Any) -> list[Any]:

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -137,8 +138,8 @@ def fleet_of(
     labels: Mapping[str, Mapping[str, str]],
     now: float,
 ) -> Fleet:
-    """One node per host name, whatever was sent of it; `recorded`: what its recordings told."""
-    by_node: dict[str, list[dict[str, Any]]] = {}
+    """One node per host name and cluster, whatever was sent of it; `recorded`: what its recordings told."""
+    by_host: dict[tuple[str, str], list[dict[str, Any]]] = {}
     strange = list(documents.refused)
     for each in documents.found:
         kind, _, version = str(each.get("schema", "")).removeprefix(_SCHEMA).partition("/")
@@ -152,11 +153,15 @@ def fleet_of(
         ):
             strange.append(Refused(str(name or "?"), f"a document of {str(each.get('schema'))[:40]!r}"))
             continue
-        by_node.setdefault(name, []).append(each)
+        by_host.setdefault((name, str(_dict(host).get("cluster") or "")), []).append(each)
     gaps = [_refusal(strange)] if strange else []
-    nodes = [_node(name, sent, labels.get(name, {})) for name, sent in sorted(by_node.items())]
+    named = Counter(name for name, _ in by_host)
+    nodes = [
+        _node(f"{cluster}/{name}" if cluster and named[name] > 1 else name, sent, labels.get(name, {}))
+        for (name, cluster), sent in sorted(by_host.items())
+    ]
     nodes += [each._replace(labels={**each.labels, **labels.get(each.name, {})}) for each in recorded]
-    if unmet := sorted(set(labels) - {node.name for node in nodes}):
+    if unmet := sorted(set(labels) - set(named) - {each.name for each in recorded}):
         few = ", ".join(shown_text(name) for name in unmet[:_MOST_NAMED])
         gaps.append(Gap("nodes", f"{len(unmet):,} nodes of the table sent nothing, such as {few}", "ask them too"))
     return Fleet(now, "standard input" if source == "-" else source, tuple(nodes), {}, tuple(gaps))
@@ -217,7 +222,7 @@ def _findings(each: Mapping[str, Any]) -> dict[str, str]:
 
 def _properties(each: Mapping[str, Any]) -> dict[str, str]:
     host, memcg = _dict(each.get("host")), _dict(each.get("memcg"))
-    found = {"kernel": host.get("kernel"), "hierarchy": memcg.get("hierarchy")}
+    found = {"kernel": host.get("kernel"), "hierarchy": memcg.get("hierarchy"), "cluster": host.get("cluster")}
     return {name: str(value) for name, value in found.items() if value}
 
 

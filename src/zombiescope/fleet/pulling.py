@@ -25,7 +25,7 @@ _OF_THE_SCRAPE = frozenset({
 MEMORY_ROW = 'node_cgroups_cgroups{subsys_name="memory"}'
 _OF_THE_ROW = "subsys_name"
 INFORMATION: Mapping[str, Mapping[str, str]] = {
-    ours.NODE.name: {"kernel": "kernel", "hierarchy": "hierarchy", "image": "image"},
+    ours.NODE.name: {name: name for name in ours.NODE.labels},
     "node_uname_info": {"release": "kernel", "machine": "machine"},
     "node_os_info": {"pretty_name": "os"},
     "kube_node_info": {

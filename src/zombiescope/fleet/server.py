@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any server with Prometheus' HTTP API (Prometheus, VictoriaMetrics, Mimir, Thanos): instant and range queries, and nothing else.
 
-It only asks. A redirect is not followed (a token would go along), an answer is bounded in bytes and in time, and whatever is not
-an answer of this API is an error that says so.
+It only asks. Whatever is not an answer of this API is an error that says so.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ from __future__ import annotations
 import http.client
 import json
 import math
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
+from zombiescope.host.web_server import Access, NoReplyError, WebServer
 
 MOST_BYTES = 512 << 20
-_CHUNK = 1 << 20
 _MOST_SHOWN = 200
 _HINT = "curl -s URL/api/v1/query?query=up shows what it answers"
 
@@ -35,29 +33,10 @@ class Line(NamedTuple):
     points: list[tuple[float, float]]
 
 
-class Access(NamedTuple):
-    """How to get in: all of it from files or flags, none of it ever printed."""
-
-    token: str | None = None
-    tenant: str | None = None
-    ca_file: str | None = None
-
-
 class MetricsServer:
     def __init__(self, url: str, access: Access = Access(), timeout_seconds: float = 60.0) -> None:  # noqa: B008 (frozen)
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            why = "it is not http://HOST[:PORT][/PATH]; a password does not belong in an address"
-            raise UsageError(f"cannot use the address {url!r}", why, "--prometheus http://127.0.0.1:9090")
-        try:
-            self._port = parts.port
-        except ValueError as error:
-            raise UsageError(f"cannot use the address {url!r}", str(error), "--prometheus http://HOST:9090") from error
-        self._host, self._is_secure = parts.hostname, parts.scheme == "https"
-        self._path = parts.path.rstrip("/")
-        self._access, self._timeout = access, timeout_seconds
-        where = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        self.name = f"{parts.scheme}://{where}{f':{self._port}' if self._port else ''}{self._path}"
+        self._server = WebServer(url, access, timeout_seconds, example="--prometheus http://127.0.0.1:9090")
+        self.name = self._server.name
         self.gaps: list[Gap] = []
         """What the server said of its own answers: that they are partial, or cut."""
 
@@ -108,58 +87,14 @@ class MetricsServer:
         return answer
 
     def _exchange(self, verb: str, asked: Mapping[str, str]) -> tuple[int, bytes]:
-        ends = time.monotonic() + self._timeout
-        connection = self._connection()
-        try:
-            connection.request("POST", f"{self._path}/api/v1/{verb}", urlencode(asked), self._headers())
-            answer = connection.getresponse()
-            if 300 <= answer.status < 400:
-                where = quiet(str(answer.getheader("Location"))[:_MOST_SHOWN])
-                raise self._error(f"it sends us on to {where}, and a redirect is not followed", answer.status)
-            return answer.status, self._body(answer, ends)
-        except TimeoutError as error:
-            raise self._error(f"it did not answer within {self._timeout:.0f} s") from error
-        except (OSError, http.client.HTTPException) as error:
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise self._error(quiet(why).lower()) from error
-        finally:
-            connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if not self._is_secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        try:
-            import ssl  # noqa: PLC0415 (only for https, and not in every build)
-
-            context = ssl.create_default_context(cafile=self._access.ca_file)
-        except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"cannot ask {self.name}", "this build has no TLS", "use an installed zombiescope"
-            ) from error
-        except OSError as error:
-            raise UsageError(
-                f"cannot read {self._access.ca_file}", str(error.strerror).lower(), "--ca-file FILE"
-            ) from error
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
-
-    def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        if self._access.token is not None:
-            headers["Authorization"] = f"Bearer {self._access.token}"
-        if self._access.tenant is not None:
-            headers["X-Scope-OrgID"] = self._access.tenant
-        return headers
-
-    def _body(self, answer: http.client.HTTPResponse, ends: float) -> bytes:
-        parts, total = [], 0
-        while part := answer.read1(_CHUNK):
-            parts.append(part)
-            total += len(part)
-            if total > MOST_BYTES:
-                raise self._error(f"its answer is larger than {MOST_BYTES >> 20} MiB")
-            if time.monotonic() > ends:
-                raise TimeoutError
-        return b"".join(parts)
+        try:
+            reply = self._server.post(f"/api/v1/{verb}", urlencode(asked), headers, MOST_BYTES)
+        except NoReplyError as error:
+            raise self._error(str(error)) from error
+        if reply.leads_to:
+            raise self._error(f"it sends us on to {reply.leads_to}, and a redirect is not followed", reply.status)
+        return reply.status, reply.body
 
     def _error(self, why: str, status: int | None = None) -> ObservationError:
         hints = {

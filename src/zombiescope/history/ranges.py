@@ -8,13 +8,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
-from zombiescope.facts.names import shown
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import read_log
-from zombiescope.history.reader import has_history
+from zombiescope.history.reader import require_history
 from zombiescope.history.store import DATABASE, LOG
 from zombiescope.history.summaries import pack_summary, unpack_summary
 
@@ -51,14 +49,7 @@ class Ranges:
     def __init__(self, folder: bytes) -> None:
         self._where = os.fsdecode(folder)
         self.gaps: list[Gap] = []
-        what = f"cannot read a history from {shown(folder)}"
-        try:
-            is_kept = has_history(folder)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ObservationError(what, why, "run as root, or as the agent's user") from error
-        if not is_kept:
-            raise ObservationError(what, "there is no history in it", "zombiescope agent --state DIR keeps one")
+        require_history(folder)
         self._log = self._logged()
         self._folded = 0
 

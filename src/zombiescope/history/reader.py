@@ -43,6 +43,19 @@ def has_history(folder: bytes) -> bool:
     return any(name in names for name in FILES)
 
 
+def require_history(folder: bytes) -> None:
+    """Raises ObservationError where none is kept, or it may not be read."""
+    what = f"cannot read a history from {shown(folder)}"
+    try:
+        is_kept = has_history(folder)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ObservationError(what, why, "run as root, or as the agent's user") from error
+    if not is_kept:
+        why = "there is no history in it" if os.path.isdir(folder) else "there is no such folder"
+        raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
+
+
 class Past:
     """Samples one after another, in the order they were written, so that a long time takes no more memory than an hour of it.
     After the last of them `happenings` and `gaps` are whole. `wanted` limits the series."""
@@ -54,15 +67,7 @@ class Past:
         self._since, self._until, self._wanted = since, until, wanted
         self.gaps: list[Gap] = []
         self._happenings: dict[int, Happening] = {}
-        what = f"cannot read a history from {shown(folder)}"
-        try:
-            is_kept = has_history(folder)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ObservationError(what, why, "run as root, or as the agent's user") from error
-        if not is_kept:
-            why = "there is no history in it" if os.path.isdir(self._where) else "there is no such folder"
-            raise ObservationError(what, why, "zombiescope agent --state DIR keeps one")
+        require_history(folder)
 
     @property
     def happenings(self) -> list[Happening]:

@@ -21,8 +21,7 @@ from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, Member, TarError, Type, members
-from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, decode, encode
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, ReplayHost, decode, encode
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 

@@ -13,10 +13,9 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from zombiescope.host.known_names import KnownNames
+from zombiescope.host.known_names import SHORTEST, UID, WORD, KnownNames, is_name, telling
 from zombiescope.host.recording import CARRIED, MEMBER, PACKED, bytes_of
 from zombiescope.host.scrub import is_kernels_own, strings_of
-from zombiescope.host.words import SHORTEST, UID, WORD, is_name, telling
 
 _WORDS = re.compile(UID + rb"|" + WORD)
 _ADDRESSES = re.compile(rb"[0-9A-Fa-f:.]{3,}")

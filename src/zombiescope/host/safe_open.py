@@ -12,7 +12,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection
-from importlib import resources
 
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
@@ -92,6 +91,8 @@ _LIMIT_BYTES = 4 << 20
 
 
 def read_shipped(name: str) -> bytes:
+    from importlib import resources  # noqa: PLC0415 (few read it, and it loads packers and temporary files)
+
     return resources.files("zombiescope").joinpath("data", name).read_bytes()
 
 

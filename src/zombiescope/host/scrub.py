@@ -15,9 +15,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from zombiescope.host.known_names import NOBODY, KnownNames
+from zombiescope.host.known_names import (
+    ID,
+    ID_INSIDE,
+    NOBODY,
+    UID,
+    WORD,
+    KnownNames,
+    is_name,
+    kept_words,
+    may_stay,
+    telling,
+)
 from zombiescope.host.recording import bytes_of, text_of
-from zombiescope.host.words import ID, ID_INSIDE, UID, WORD, is_name, kept_words, may_stay, telling
 
 _KERNELS_OWN = re.compile(
     rb"/proc/(?:cgroups|uptime|meminfo|vmstat|softirqs|pressure/\w+|net/softnet_stat|sysvipc/shm|sys/kernel/(?:dmesg_restrict|random/boot_id))"

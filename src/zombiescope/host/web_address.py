@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JSON answer from an address that a person gave: bounded in bytes and in time, no other scheme than HTTP, no redirects."""
+"""A JSON answer from an address that a person gave: no other scheme than HTTP."""
 
 from __future__ import annotations
 
 import json
-import time
-import urllib.error
-import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.host.web_server import Access, NoReplyError, WebServer
 
 _MOST_BYTES = 64 << 20
 _MOST_SECONDS = 30.0
-_CHUNK = 1 << 20
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """A redirect is an error: it would lead where nobody asked to go."""
+_HINT = "is the address right?"
+_EXAMPLE = "http://127.0.0.1:8265"
 
 
 def is_address(text: str) -> bool:
@@ -26,26 +21,19 @@ def is_address(text: str) -> bool:
 
 
 def fetch_json(address: str) -> Any:
-    what = f"cannot read {address.split('?', maxsplit=1)[0]}"
+    base, _, query = address.partition("?")
+    what = f"cannot read {base}"
     if not is_address(address):
-        raise UsageError(what, "only addresses of http and https can be read", "http://127.0.0.1:8265")
-    opener = urllib.request.build_opener(_NoRedirects)
-    ends, content = time.monotonic() + _MOST_SECONDS, bytearray()
+        raise UsageError(what, "only addresses of http and https can be read", _EXAMPLE)
+    server = WebServer(base, Access(), _MOST_SECONDS, example=_EXAMPLE)
+    slash = "/" if base.endswith("/") or not urlsplit(base).path else ""
     try:
-        with opener.open(address, timeout=_MOST_SECONDS) as answer:
-            while len(content) <= _MOST_BYTES and (part := answer.read1(_CHUNK)):
-                content += part
-                if time.monotonic() > ends:  # the time limit above is that of each piece
-                    raise TimeoutError("it did not answer in full in time")
-    except urllib.error.HTTPError as error:
-        raise ObservationError(what, f"it answered {error.code}", "is the address right?") from error
-    except (OSError, ValueError, urllib.error.URLError) as error:
-        raise ObservationError(what, str(getattr(error, "reason", error)), "is the address right?") from error
-    if len(content) > _MOST_BYTES:
-        raise ObservationError(
-            what, "its answer is longer than 64 MiB", "ask for less: a shorter time, or fewer series"
-        )
+        reply = server.get(f"{slash}?{query}" if query else slash, _MOST_BYTES)
+    except NoReplyError as error:
+        raise ObservationError(what, str(error), _HINT) from error
+    if not reply.is_accepted:
+        raise ObservationError(what, f"it answered {reply.status}", _HINT)
     try:
-        return json.loads(content)
+        return json.loads(reply.body)
     except (ValueError, RecursionError):
-        raise ObservationError(what, "its answer is no JSON", "is the address right?") from None
+        raise ObservationError(what, "its answer is no JSON", _HINT) from None

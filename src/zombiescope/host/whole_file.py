@@ -8,7 +8,6 @@ must be new, then given its name. What stood there under that name is replaced a
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 
@@ -41,7 +40,7 @@ def write_whole_in(
     sync: bool = True,
 ) -> None:
     """`mode` is given at the end, whatever the umask. Without `sync` a crash of the machine may leave an empty file."""
-    beside = f".zombiescope-{secrets.token_hex(8)}"
+    beside = f".zombiescope-{os.urandom(8).hex()}"
     with os.fdopen(os.open(beside, _NEW, 0o600, dir_fd=folder), "wb") as file:
         try:
             file.writelines(pieces)

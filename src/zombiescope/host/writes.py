@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
 from zombiescope.host import removal, rewriting
+from zombiescope.host.children import run_in_child
 from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.found import READ_LIMIT_BYTES, Found, found_at
 from zombiescope.host.own_folder import own_folder_in
@@ -29,7 +30,6 @@ from zombiescope.host.safe_paths import (
     folder_at,
     parent_of,
 )
-from zombiescope.host.short_lived import run_in_child
 from zombiescope.host.whole_file import sync_folder
 
 _BATCH_PAGES = 64

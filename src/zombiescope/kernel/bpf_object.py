@@ -112,6 +112,19 @@ class Blob(NamedTuple):
     instructions: bytes
 
 
+def packaged(name: str) -> bytes:
+    """By the loader of this module, so that it is also found inside a single-file build."""
+    read = getattr(__spec__.loader, "get_data", None)
+    path = os.path.join(os.path.dirname(__file__), "bpf", name)
+    why = "this installation cannot be read"
+    if read is not None:
+        try:
+            return bytes(read(path))
+        except OSError as error:
+            why = f"it is not in the package ({error})"
+    raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope")
+
+
 def parse_blob(name: str, content: bytes) -> Blob:
     header, payload = _split(name, content)
     try:

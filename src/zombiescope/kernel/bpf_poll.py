@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from zombiescope.facts.poll_latency import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
-from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, parse_blob
-from zombiescope.kernel.bpf_walk import packaged
+from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
+from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged, parse_blob
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
 

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from zombiescope.kernel.bpf_object import BpfObject, entries, parse_blob
-from zombiescope.kernel.bpf_walk import packaged
+from zombiescope.kernel.bpf_object import BpfObject, entries, packaged, parse_blob
 
 _NAME = "reclaim_passes.blob"
 _BUCKETS = 32

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives the BPF walk: chunk after chunk, so that no run holds its core for long, and copies out what each one found.
+"""Drives the BPF walks: chunk after chunk, so that no run holds its core for long, and copies out what each one found: memory
+cgroups and their pins, or processes and their open files with what each holds.
 
-A run resumes at the css where the last one stopped. If that was released meanwhile, the walk goes on beyond the sibling
-before it (the kernel keeps them in order of birth); if all went, from their parent, and so on.
+A run over cgroups resumes at the css where the last one stopped. If that was released meanwhile, the walk goes on beyond the
+sibling before it (the kernel keeps them in order of birth); if all went, from their parent, and so on.
 """
 
 from __future__ import annotations
 
 import mmap
-import os
+import socket
 import struct
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from zombiescope.kernel.bpf_object import BlobError, BpfObject, BpfRefusedError, parse_blob
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.zombies import Holder, Holders, PinKind
+from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, packaged, parse_blob
 from zombiescope.kernel.raw import Clock, RawMemcg, RawPin, RawWalk
 
 RECORDS, PINS, ARENA_BYTES = 1024, 4096, (1 << 20) + 256
@@ -126,19 +129,6 @@ class Walker:
         )
 
 
-def packaged(name: str) -> bytes:
-    """By the loader of this module, so that it is also found inside a single-file build."""
-    read = getattr(__spec__.loader, "get_data", None)
-    path = os.path.join(os.path.dirname(__file__), "bpf", name)
-    why = "this installation cannot be read"
-    if read is not None:
-        try:
-            return bytes(read(path))
-        except OSError as error:
-            why = f"it is not in the package ({error})"
-    raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope")
-
-
 class _Progress(NamedTuple):
     memcgs: list[RawMemcg]
     runs: list[int]
@@ -242,3 +232,56 @@ def _walk_writeback(walker: Walker, progress: _Progress) -> list[RawPin]:
     if status is not Status.DONE:
         progress.notes.append("the list of file systems could not be followed to its end")
     return list(found.values())
+
+
+HOLDERS_RUN_LIMIT_NANOSECONDS = 4_000_000
+_MOST_RUNS = 5000
+_HOLDERS_OVERLAP = 16
+_HOLDERS = 4096
+_HOLDER = struct.Struct("<2Q6I16s")
+_HOLDERS_ASKED = struct.Struct("<Q2I")
+_HOLDERS_ANSWERED = struct.Struct("<Q4I")
+_MORE, _DONE = 0, 1
+_KINDS = {1: PinKind.TASK, 2: PinKind.NAMESPACE, 3: PinKind.SOCKET}
+_HOLDERS_BLOB = "holders.blob"
+
+
+def find_holders() -> Holders:
+    """Every process is looked at once. Processes that end meanwhile shift the list, so each run begins a little earlier."""
+    found: dict[tuple[int, PinKind, int, int], Holder] = {}
+    with BpfObject(parse_blob(_HOLDERS_BLOB, packaged(_HOLDERS_BLOB))) as program:
+        state = program.map_memory("bss", _HOLDERS_ASKED.size + _HOLDERS_ANSWERED.size, writable=True)
+        buffer = program.map_memory("holders", _HOLDERS * _HOLDER.size)
+        task = file = 0
+        status = _MORE
+        for _ in range(_MOST_RUNS):
+            _HOLDERS_ASKED.pack_into(state, 0, HOLDERS_RUN_LIMIT_NANOSECONDS, task, file)
+            program.run("walk_tasks")
+            _, status, count, task, file = _HOLDERS_ANSWERED.unpack_from(state, _HOLDERS_ASKED.size)
+            for holder in map(_holder, _HOLDER.iter_unpack(buffer[: count * _HOLDER.size])):
+                found[holder.serial, holder.kind, holder.process, holder.inode] = holder
+            if status != _MORE:
+                break
+            if not file:
+                task = max(task - _HOLDERS_OVERLAP, 0)
+        state.close()
+        buffer.close()
+    holders = tuple(found.values())
+    return Holders(holders) if status == _DONE else Holders(holders, (_CUT_SHORT,))
+
+
+_CUT_SHORT = Gap("zombies[].pins[].holder", "the list of processes could not be followed to its end", "run it again")
+
+
+def _holder(row: tuple[int, int, int, int, int, int, int, int, bytes]) -> Holder:
+    serial, inode, kind, process, parent, family, _, _, name = row
+    known = _KINDS[kind]
+    text = _family(family) if known is PinKind.SOCKET else ""
+    return Holder(serial, known, process, name.partition(b"\0")[0], parent, inode, text)
+
+
+def _family(number: int) -> str:
+    try:
+        return socket.AddressFamily(number).name.removeprefix("AF_").lower()
+    except ValueError:
+        return f"family {number}"

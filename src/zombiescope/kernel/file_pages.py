@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which live memory cgroups the resident pages of many files are charged to.
+"""Which live memory cgroups the resident pages of many files are charged to; and the pages of SysV shared memory that nobody has
+attached, to which the only way is to attach it, read-only, for a moment.
 
-Files are opened read-only without a new access time. The kernel allows that to the owner of a file and to CAP_FOWNER alone,
-and to the same mincore(2) tells the truth; to anyone else it calls every page resident.
+Files are opened read-only without a new access time. The kernel allows that to the owner of a file and to CAP_FOWNER alone, and
+to the same mincore(2) tells the truth; to anyone else it calls every page resident. Of a segment no page is allocated and no
+charge changes; its times of attaching and detaching and its last process do.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections import Counter
@@ -262,3 +265,34 @@ def _once(window: ResidentWindow, resident: list[int], figures: Callable[[], Fig
     up = Figures(during.own - before.own, during.below - before.below)
     down = Figures(during.own - after.own, during.below - after.below)
     return up if up == down and min(up) >= 0 and sum(up) <= len(resident) else None
+
+
+_SHM_RDONLY = 0o10000
+_FAILED = ctypes.c_void_p(-1).value
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+_libc.shmat.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+_libc.shmdt.argtypes = (ctypes.c_void_p,)
+
+
+@contextmanager
+def attached(segment: int) -> Iterator[int]:
+    """The address. Raises OSError where the segment is gone or refused."""
+    address = _libc.shmat(segment, None, _SHM_RDONLY)
+    if address is None or address == _FAILED:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    try:
+        yield int(address)
+    finally:
+        _libc.shmdt(address)
+
+
+def nameless_device() -> str:
+    """Device of the kernel's own tmpfs, where memfds, shared anonymous memory and SysV segments live."""
+    descriptor = os.memfd_create("zombiescope")
+    try:
+        device = os.fstat(descriptor).st_dev
+    finally:
+        os.close(descriptor)
+    return f"{os.major(device)}:{os.minor(device)}"

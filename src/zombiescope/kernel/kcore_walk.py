@@ -14,10 +14,8 @@ from functools import lru_cache
 
 from zombiescope.host.access import Host
 from zombiescope.kernel.btf import BtfError
-from zombiescope.kernel.kcore import KcoreError, KernelMemory, UnreadableError, read_symbols
-from zombiescope.kernel.kcore_files import FileNames
-from zombiescope.kernel.kcore_folios import Folios, Holdings
-from zombiescope.kernel.kcore_layout import Layout
+from zombiescope.kernel.kcore import KcoreError, KernelMemory, Layout, UnreadableError, read_symbols
+from zombiescope.kernel.kcore_folios import FileNames, Folios, Holdings
 from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, CSS_RELEASED, Clock, PinFlag, RawMemcg, RawPin, RawWalk
 
 _LISTS = ("wb.b_dirty", "wb.b_io", "wb.b_more_io", "wb.b_dirty_time", "wb.b_attached")

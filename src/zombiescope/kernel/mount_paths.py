@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a path inside a file system to a path that can be opened here, by /proc/self/mountinfo."""
+"""A mount table as /proc/PID/mountinfo prints it: which file system a path of that process lies on; and from a path inside a file
+system to a path that can be opened here."""
 
 from __future__ import annotations
 
@@ -16,17 +17,20 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 class Mount(NamedTuple):
     device: str
     root: bytes
-    """The directory of the file system that is mounted."""
+    """The folder, or the object, of the file system that is mounted."""
     point: bytes
+    fstype: str = ""
 
 
 def parse_mounts(mountinfo: bytes) -> list[Mount]:
     """In order of mounting; lines that are not as documented are left out."""
     mounts = []
     for line in mountinfo.split(b"\n"):
-        words = line.split(b" ")
+        before, _, after = line.partition(b" - ")
+        words = before.split(b" ")
         if len(words) > 5 and b":" in words[2]:
-            mounts.append(Mount(words[2].decode("ascii", "replace"), _plain(words[3]), _plain(words[4])))
+            device, fstype = words[2].decode("ascii", "replace"), after.partition(b" ")[0].decode("ascii", "replace")
+            mounts.append(Mount(device, _plain(words[3]), _plain(words[4]), fstype))
     return mounts
 
 
@@ -151,3 +155,27 @@ def _enter(link: bytes, kind: int) -> None:
             raise OSError(code, os.strerror(code))
     finally:
         os.close(descriptor)
+
+
+class MountTable:
+    def __init__(self, text: bytes) -> None:
+        self.mounts = [mount for mount in parse_mounts(text) if mount.fstype]
+        self._by_point = {mount.point: mount for mount in self.mounts}  # the last mount on a point covers the others
+
+    def of(self, path: bytes) -> Mount | None:
+        if not path.startswith(b"/"):
+            return None
+        while path not in self._by_point:
+            if path == b"/":
+                return None
+            path = path.rpartition(b"/")[0] or b"/"
+        return self._by_point[path]
+
+    def is_covered(self, mount: Mount) -> bool:
+        return self.of(mount.point) != mount
+
+
+def path_in(mount: Mount, path: bytes) -> bytes:
+    """A path below the mount point, as the file system itself would say it."""
+    below = path[len(mount.point) :] if mount.point != b"/" else path
+    return (mount.root.rstrip(b"/") + b"/" + below.lstrip(b"/")).rstrip(b"/") or b"/"

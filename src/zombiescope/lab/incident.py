@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.lab.hierarchy import write_file
-from zombiescope.lab.neighbour import Neighbour, Pace, sweep
 from zombiescope.lab.places import disk_folder, make_run_folder
 from zombiescope.lab.runs import Run
-from zombiescope.lab.scenes import Scene, scene_of
+from zombiescope.lab.scenes import Neighbour, Pace, Scene, scene_of, sweep
 from zombiescope.lab.truth import Stage
 
 PODS = 24

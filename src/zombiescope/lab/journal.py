@@ -31,7 +31,7 @@ Entry = dict[str, str | int]
 
 
 @dataclass(slots=True)
-class Journal:
+class RunJournal:
     run: str
     folder: str
     lock: int
@@ -59,7 +59,7 @@ class Journal:
                 continue
 
 
-def open_journal(run: str) -> Journal:
+def open_journal(run: str) -> RunJournal:
     mark_self()
     folder = state_folder(run)
     lock = os.open(f"{folder}/{LOCK}", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -67,7 +67,7 @@ def open_journal(run: str) -> Journal:
     lines = os.open(f"{folder}/{JOURNAL}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
     sync_folder(folder)
     sync_folder(os.path.dirname(folder))
-    journal = Journal(run, folder, lock, lines)
+    journal = RunJournal(run, folder, lock, lines)
     journal.intend_process("command", os.getpid())
     return journal
 

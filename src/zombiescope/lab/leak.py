@@ -16,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zombiescope.errors import ActionFailedError, UsageError
-from zombiescope.lab.maker import read_mapped_files
 from zombiescope.lab.pins.catalogue import pin_of
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.runs import Run, account
-from zombiescope.lab.staff import Report, Staff, Work
+from zombiescope.lab.staff import Report, Staff, Work, read_mapped_files
 from zombiescope.lab.truth import Made, Truth
 
 STYLES = ("service", "docker", "ecs")

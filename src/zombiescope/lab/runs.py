@@ -14,7 +14,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.lab import controller
 from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
-from zombiescope.lab.journal import Journal, open_journal
+from zombiescope.lab.journal import RunJournal, open_journal
 from zombiescope.lab.names import LAB, checked_run_name, new_run_name, refusal, require_root
 from zombiescope.lab.pins.catalogue import pin_of
 from zombiescope.lab.pins.pin import Bench, Pin
@@ -34,7 +34,7 @@ class Run:
 
     name: str
     hierarchy: MemoryHierarchy
-    journal: Journal
+    journal: RunJournal
 
     @property
     def subtree(self) -> str:

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an incident is played and who crash-loops there: processes of the lab in its subtree, or a real systemd unit in a slice."""
+"""Where an incident is played and by whom: who crash-loops there (processes of the lab in its subtree, or a real systemd unit in
+a slice), and a neighbour of the zombies, which reads a file through the page cache, on one core, under a limit on the parent
+that holds them. Every page it reads must push another out, and to find one the kernel visits every zombie below the limit."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
+import signal
 import time
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, NoReturn, Protocol
 
 from zombiescope.errors import ActionFailedError
+from zombiescope.host.nothing import open_nothing
 from zombiescope.lab import units
+from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.leak import LeakOrder, leak
 from zombiescope.lab.places import tmpfs_folder
+from zombiescope.lab.processes import die_with_parent
 from zombiescope.lab.runs import Run
 
 AGENT = "unused-agent"
@@ -128,3 +138,180 @@ class RunBelow(Run):
     @property
     def subtree(self) -> str:
         return self._top
+
+
+_BLOCK = 1 << 20
+_YARD = 1 << 16
+FILE_BYTES = 192 << 20
+ROOM_BYTES = 32 << 20
+
+
+class Pace(NamedTuple):
+    megabytes_per_second: float
+    megabytes_per_cpu_second: float
+    worst_seconds: float
+    """The longest read of one MiB."""
+    system_share: float
+    """Of its core, in the kernel."""
+    yardstick: float
+    """Megabytes hashed for a second of CPU meanwhile: how fast the core was, whoever else used the machine."""
+
+    @property
+    def work(self) -> float:
+        """What it got done for the same CPU time, on a core of the same speed."""
+        return self.megabytes_per_cpu_second / self.yardstick
+
+
+class Neighbour(NamedTuple):
+    hierarchy: MemoryHierarchy
+    parent: str
+    """The cgroup with the limit."""
+    file: str
+    core: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/neighbour"
+
+    def prepare(self) -> None:
+        """A file that nobody has cached, and a cgroup to read it in."""
+        with open(self.file, "wb") as made:
+            block = os.urandom(_BLOCK)
+            made.writelines(block for _ in range(FILE_BYTES // _BLOCK))
+            made.flush()
+            os.fsync(made.fileno())
+        self._forget()
+        self.hierarchy.make(self.path)
+
+    def measure(self, seconds: float) -> Pace:
+        """Under a limit that leaves it the same room, whatever the zombies hold."""
+        self._forget()
+        self._limit(self._used() + ROOM_BYTES)
+        try:
+            return self._read_for(seconds)
+        finally:
+            self._limit(None)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Until the block ends, under its limit."""
+        self._forget()
+        self._limit(self._used() + ROOM_BYTES)
+        command, child = os.getpid(), os.fork()
+        if child == 0:
+            self._be_the_reader(command, math.inf, open_nothing())
+        try:
+            yield
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self._limit(None)
+
+    def _forget(self) -> None:
+        descriptor = os.open(self.file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+    def _used(self) -> int:
+        name = "memory.current" if self.hierarchy.is_unified else "memory.usage_in_bytes"
+        with open(self.hierarchy.file(self.parent, name), encoding="ascii") as file:
+            return int(file.read())
+
+    def _limit(self, limit_bytes: int | None) -> None:
+        """On a cgroup of the lab's own: whatever ends us, `lab clean` removes it with its limit."""
+        name, none = ("memory.max", "max") if self.hierarchy.is_unified else ("memory.limit_in_bytes", "-1")
+        value = none if limit_bytes is None else str(limit_bytes)
+        write_file(self.hierarchy.file(self.parent, name), value.encode())
+
+    def _read_for(self, seconds: float) -> Pace:
+        reading, writing = os.pipe()
+        command = os.getpid()
+        child = os.fork()
+        if child == 0:
+            self._be_the_reader(command, seconds, writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as answer:
+            told = answer.read()
+        os.waitpid(child, 0)
+        if not told:
+            raise ActionFailedError(
+                "cannot measure the neighbour", "its process ended without an answer", "zombiescope lab clean"
+            )
+        return Pace(*json.loads(told))
+
+    def _be_the_reader(self, command: int, seconds: float, writing: int) -> NoReturn:
+        code = 1
+        try:
+            die_with_parent(command)
+            os.sched_setaffinity(0, {self.core})
+            self.hierarchy.enter(self.path)
+            os.write(writing, json.dumps(_read(self.file, seconds)).encode())
+            code = 0
+        finally:
+            os._exit(code)
+
+
+def _read(file: str, seconds: float) -> Pace:
+    """A tenth of the time goes to the yardstick, between the reads: a machine that slows down slows both."""
+    buffer, total, worst, cpu = bytearray(_BLOCK), 0, 0.0, 0.0
+    yard = _Yardstick()
+    descriptor = os.open(file, os.O_RDONLY)
+    before, began = os.times(), time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        used = time.process_time()
+        got = os.readv(descriptor, [buffer])
+        worst = max(worst, time.monotonic() - now)
+        total += got
+        if got == 0:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        cpu += time.process_time() - used
+        while yard.cpu_seconds < cpu / 10:
+            yard.lay()
+    after, took = os.times(), time.monotonic() - began
+    megabytes = total / 1e6
+    reading = max(took - yard.seconds, 1e-6)
+    rate, system = megabytes / max(cpu, 0.01), (after.system - before.system) / reading
+    return Pace(megabytes / reading, rate, worst, system, yard.rate)
+
+
+class _Yardstick:
+    """Work that no cgroup has a part in."""
+
+    def __init__(self) -> None:
+        self._block = bytes(_YARD)
+        self._laid = 0
+        self.seconds = self.cpu_seconds = 0.0
+
+    def lay(self) -> None:
+        began, used = time.monotonic(), time.process_time()
+        hashlib.sha256(self._block).digest()
+        self.cpu_seconds += time.process_time() - used
+        self.seconds += time.monotonic() - began
+        self._laid += _YARD
+
+    @property
+    def rate(self) -> float:
+        return self._laid / 1e6 / max(self.cpu_seconds, 1e-6)
+
+
+_FILES = ("memory.stat", "memory.usage_in_bytes", "memory.current", "cgroup.procs")
+
+
+class Swept(NamedTuple):
+    cgroups: int
+    seconds: float
+
+
+def sweep(hierarchy: MemoryHierarchy, top: str) -> Swept:
+    began, cgroups = time.monotonic(), 0
+    for path in hierarchy.deepest_first(top):
+        cgroups += 1
+        for name in _FILES:
+            try:
+                with open(hierarchy.file(path, name), "rb") as file:
+                    file.read()
+            except OSError:
+                continue
+    return Swept(cgroups, time.monotonic() - began)

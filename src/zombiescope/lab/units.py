@@ -106,10 +106,6 @@ def runs_with_units() -> set[str]:
     return {found[1] for name in names if (found := _FILE.fullmatch(name)) and is_run_name(found[1])}
 
 
-def has_units(run: str) -> bool:
-    return any(os.path.exists(f"{FOLDER}/{name}") for name in (agent_of(run), anchor_of(run), slice_of(run)))
-
-
 def stop_agent(run: str) -> None:
     """It must be at rest before its cgroups are removed; the anchor stays, and with it the slice they lie below."""
     if os.path.exists(f"{FOLDER}/{agent_of(run)}"):

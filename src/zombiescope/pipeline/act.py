@@ -10,19 +10,18 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.attention import Attention, InterruptedActionError
 from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies
-from zombiescope.execution.unfinished import ended_in_the_middle, is_one_at_work, refuse_in_the_middle
-from zombiescope.execution.way_back import WayBack
+from zombiescope.execution.surprise import Attention, InterruptedActionError
+from zombiescope.execution.way_back import WayBack, ended_in_the_middle, is_one_at_work, refuse_in_the_middle
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.host.tree import TreeHost
@@ -34,8 +33,7 @@ from zombiescope.probes.readers.machine_health import read_machine_health
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
-from zombiescope.watching.recovery import RecoveryWatch
-from zombiescope.watching.vitals import Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3
@@ -100,7 +98,7 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
             raise ActionUndoneError("nothing to apply", "the plan has no step that can be applied", "zombiescope plan")
         refuse_consents(order.consents, planned.plan, host, planned.levers.hierarchy)
         _break_circuit(folder, planned.plan, host.wall_clock(), again=order.again)
-        subject = Subject(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
+        subject = Treated(planned.plan.makers, order.scope.maker, order.scope.below, order.scope.zombie)
         before = _look_before(host, subject, order, talk)
     journal = _begin(folder, host, planned.plan, order, before, talk.attention.point)
     work = _Work(host, planned, order, Hands(Writer(order.root or b"", talk.attention.point), journal), talk)
@@ -115,7 +113,7 @@ class _Before(NamedTuple):
     """Where no history remembers the time before."""
 
 
-def _look_before(host: Host, subject: Subject, order: Order, talk: Talk) -> _Before:
+def _look_before(host: Host, subject: Treated, order: Order, talk: Talk) -> _Before:
     """For as long as it is watched afterwards, where no history remembers the time before: like is compared with like."""
     if order.before_seconds <= _SHORT_SECONDS or order.root is not None or remembers(order.state, host.wall_clock()):
         return _Before(watch_vitals(host, subject, _SHORT_SECONDS))

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from zombiescope.analysis.activation import timers
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
+from zombiescope.analysis.unit_starts import timers
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
 from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
 from zombiescope.diagnosis.audit_findings import judge_audit
@@ -19,21 +19,18 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.units import Services, UnitFiles
-from zombiescope.facts.workloads import Declared
+from zombiescope.facts.units import Declared, Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
-from zombiescope.host.files import REFUSALS_KEPT, Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import REFUSALS_KEPT, Files, FolderTree
 from zombiescope.host.images.choose import image_budget, open_image
-from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.host.tree import TreeHost
+from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
-from zombiescope.probes.readers.init_program import read_other_init
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.probes.readers.quadlets import with_quadlets
-from zombiescope.probes.readers.unit_files import READS, UNREAD, read_unit_files
+from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files, with_quadlets
 from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED
 from zombiescope.watching.pods import restarting_of
@@ -102,7 +99,7 @@ def audit(
     if target.image is not None:
         with bounded(f"cannot audit the image {shown(target.image)}", image_budget(target.image)):
             return _audit_image(target.image, knowledge, reading, given)
-    host = choose_host(target.root)
+    host = open_host(target.root)
     if not has_files(host):
         hint = "audit the host itself, or its root folder"
         raise ObservationError(f"cannot audit {host.label}", "a recording does not keep unit files", hint)

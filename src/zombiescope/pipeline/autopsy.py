@@ -17,9 +17,8 @@ from zombiescope.analysis.autopsy import (
     names_of,
     with_pods,
 )
-from zombiescope.analysis.census import Population, derive_population
-from zombiescope.analysis.held import explain, files_in_question, is_unexplained, with_file_holders
-from zombiescope.analysis.splitting import split_by_residual
+from zombiescope.analysis.held import explain, files_in_question, is_unexplained, split_by_residual, with_file_holders
+from zombiescope.analysis.scan import Population, derive_population
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
@@ -40,7 +39,7 @@ from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zom
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
 
 
-class Evidence(NamedTuple):
+class Gathered(NamedTuple):
     taken_at: float
     hierarchy: Hierarchy
     census: Census | Gap
@@ -52,7 +51,7 @@ class Evidence(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-def gather(host: Host, progress: Progress = lambda _: None) -> Evidence:
+def gather(host: Host, progress: Progress = lambda _: None) -> Gathered:
     taken_at = host.wall_clock()
     hierarchy = read_memory_hierarchy(host)
     if isinstance(hierarchy, Gap):
@@ -69,7 +68,7 @@ def gather(host: Host, progress: Progress = lambda _: None) -> Evidence:
         walk = split_by_residual(walk, residuals)
     walk, beside, gaps = _look_further(host, hierarchy, walk, residuals, progress)
     told = (*_gaps(census, residuals), *gaps)
-    return Evidence(taken_at, hierarchy, census, walk, population, residuals, beside, told)
+    return Gathered(taken_at, hierarchy, census, walk, population, residuals, beside, told)
 
 
 def _look_further(
@@ -236,11 +235,11 @@ def _gaps_of(every: Autopsy, wanted: Autopsy, choice: Choice) -> list[Gap]:
     return [Gap("zombies[].born_at", f"{ageless:,} zombies whose birth is not known were left out")]
 
 
-def _recalled(host: Host, progress: Progress) -> Evidence:
+def _recalled(host: Host, progress: Progress) -> Gathered:
     """What a recording kept of an autopsy; where it kept none, what its plain files tell, and why there is no more."""
 
     kept = recall(host)
-    if isinstance(kept, Evidence):
+    if isinstance(kept, Gathered):
         return kept
     seen = gather(host, progress)
     if not kept:
@@ -276,7 +275,7 @@ _NAMELESS = b""
 
 
 class _Kept(NamedTuple):
-    """Evidence, with every type where it can be looked up."""
+    """What was gathered, with every type where it can be looked up."""
 
     taken_at: float
     hierarchy: Hierarchy
@@ -289,7 +288,7 @@ class _Kept(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-def keep(evidence: Evidence, clean: Clean, most: int = MOST_TEXT) -> dict[str, Any]:
+def keep(evidence: Gathered, clean: Clean, most: int = MOST_TEXT) -> dict[str, Any]:
     """Plain JSON for a recording."""
     kept = {"evidence": to_plain(_without_names(evidence), _Kept, clean)}
     size = len(json.dumps(kept))
@@ -298,7 +297,7 @@ def keep(evidence: Evidence, clean: Clean, most: int = MOST_TEXT) -> dict[str, A
     return kept
 
 
-def recall(host: Host) -> Evidence | str:
+def recall(host: Host) -> Gathered | str:
     """What a recording kept, or why it kept nothing; without a word where nobody looked."""
     outcome = host.experiment(NAME, dict)
     if not outcome or "evidence" not in outcome:
@@ -310,10 +309,10 @@ def recall(host: Host) -> Evidence | str:
         raise UsageError(f"cannot use {host.label}", why, "make a new one: zombiescope record FILE") from error
     assert isinstance(kept, _Kept)
     taken_at, hierarchy, census, walk, population, residuals, files, pins, gaps = kept
-    return Evidence(taken_at, hierarchy, census, walk, population, residuals, Beside(files, pins), gaps)
+    return Gathered(taken_at, hierarchy, census, walk, population, residuals, Beside(files, pins), gaps)
 
 
-def _without_names(evidence: Evidence) -> _Kept:
+def _without_names(evidence: Gathered) -> _Kept:
     taken_at, hierarchy, census, walk, population, residuals, beside, gaps = evidence
     if isinstance(census, Census):
         census = census._replace(tree=None)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from zombiescope.diagnosis.rules import crash_looping_unit, looping_container
 from zombiescope.errors import UsageError
 from zombiescope.facts.boot import Booted, BootedUnit
 from zombiescope.facts.names import shown
-from zombiescope.host.boot.candidate import PROGRAM, Given, cannot, is_program, is_readable, prepare, workplace
-from zombiescope.host.boot.machine import Heard, boot
+from zombiescope.host.boot import PROGRAM, Given, Heard, boot, cannot, is_program, is_readable, prepare, workplace
 
 _ALLOWANCE_SECONDS = 420.0
 """For the boot itself and for our own commands, under emulation, on a machine that has other work."""
@@ -92,12 +92,14 @@ def _booted(test: BootTest, heard: Heard) -> Booted:
 
 
 def _looping(audit: dict[str, Any]) -> list[tuple[str, str]]:
-    """Named by the findings of the audit inside, each with what was seen."""
+    """Named by the findings of the audit inside, whatever it says of what they leave: that is counted here."""
     found = []
     for finding in audit.get("findings", []):
-        if finding.get("id") in ("crash-looping-unit", "looping-container") and finding.get("verdict") == "present":
+        if finding.get("id") in (crash_looping_unit.FINDING.id, looping_container.FINDING.id):
             for evidence in finding.get("evidence", []):
-                name = str(evidence.get("fact", "")).removeprefix("restarts of ")
+                name, _, what = str(evidence.get("fact", "")).rpartition(".")
+                if what != "restarts":
+                    continue
                 told = re.search(re.escape(name) + r": ([^;]*)", str(finding.get("summary")))
                 found.append((name, told[1] if told else "restarted over and over"))
     return found

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from zombiescope.analysis.census import Population, derive_population
 from zombiescope.analysis.knowledge import DeclaredNeed, KnowledgeBase
-from zombiescope.analysis.slope import slope_per_second
+from zombiescope.analysis.scan import Population, derive_population
+from zombiescope.analysis.trend import slope_per_second
 from zombiescope.config import file_to_read, read_safely, thresholds_in
 from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.case import Case
@@ -33,10 +33,11 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
-from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import environment
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.boot import BootTest, boot_candidate
+from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.scan import observe, recorded_reclaim
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.probes.readers.node import read_identity
@@ -119,7 +120,7 @@ def check(
     boot: BootTest | None = None,
 ) -> Checked:
     """What could not be looked at becomes a reason, never an exception."""
-    host = choose_host(target.root)
+    host = open_host(target.root)
     reasons: list[Reason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []

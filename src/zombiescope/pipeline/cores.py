@@ -10,7 +10,7 @@ from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import ReplayHost
 from zombiescope.probes.readers.cpu_time import PATH
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.watching.cores import DetailedCoresWatch

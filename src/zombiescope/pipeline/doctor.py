@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy
 from zombiescope.analysis.maker import fold_flows
@@ -16,8 +16,8 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import FlowsSeen
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
-from zombiescope.facts.zombies import Tier
+from zombiescope.facts.plain import of_outcome, to_outcome
+from zombiescope.facts.zombies import Remains, Tier
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
@@ -59,8 +59,8 @@ class Examination(Filling):
         self._since = snapshot.taken_at
         census = read_census(self._host, snapshot.hierarchy)
         later = snapshot._replace(census=census, taken_at=self._host.wall_clock())
-        outcome = self._host.experiment(FACT, self._dissect)
-        remains = _NOT_HERE if outcome is None else remains_of(outcome)
+        outcome = self._host.experiment(FACT, lambda: to_outcome(self._dissect()))
+        remains = _NOT_HERE if outcome is None else of_outcome(outcome, Remains, _GARBLED)
         known = () if isinstance(remains, Gap) else (left.maker for left in remains.makers)
         return case._replace(
             observations=(*case.observations, Observation(later, derive_scan(later))),
@@ -68,69 +68,22 @@ class Examination(Filling):
             flows=fold_flows(case.flows, known) if isinstance(case.flows, FlowsSeen) else case.flows,
         )
 
-    def _dissect(self) -> dict[str, Any]:
+    def _dissect(self) -> Remains | Gap:
         from zombiescope.pipeline.autopsy import dissect  # noqa: PLC0415 (a replay does not pay for it)
 
         machine = beside_recording(self._host)
         if not isinstance(machine, LiveHost):
-            return {"gap": list(_NOT_HERE)}
+            return _NOT_HERE
         try:
             found = dissect(machine, state=self._state)
         except ObservationError as error:
-            return {"gap": [FACT, error.why, error.hint]}
+            return Gap(FACT, error.why, error.hint)
         if found.walk.tier in (Tier.PAGES, Tier.RESIDUAL):
             gap = next((gap for gap in found.walk.gaps if gap.fact == "zombies"), None)
             why = gap.reason if gap else "no tier saw the zombies one by one"
-            return {"gap": [FACT, why, gap.hint if gap else "sudo zombiescope autopsy"]}
+            return Gap(FACT, why, gap.hint if gap else "sudo zombiescope autopsy")
         self.dissected = found
-        remains = derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
-        return plain_remains(remains)
-
-
-def plain_remains(remains: Remains) -> dict[str, Any]:
-    return {
-        "at": remains.at,
-        "tier": remains.tier,
-        "zombies": remains.zombies,
-        "makers": [[*maker[:2], dict(maker.by_pin), *maker[3:5], dict(maker.parents)] for maker in remains.makers],
-        "by_pin": dict(remains.by_pin),
-        "actions": {kind: dict(actions) for kind, actions in remains.actions.items()},
-        "examples": [list(example) for example in remains.examples],
-        "parents": dict(remains.parents),
-        "lately": dict(remains.lately),
-    }
-
-
-def remains_of(outcome: dict[str, Any]) -> Remains | Gap:
-    """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*map(str, outcome["gap"]))
-        makers = [
-            MakerRemains(str(maker), int(zombies), _counts(pins), _time(first), _time(last), _counts(parents))
-            for maker, zombies, pins, first, last, parents in outcome["makers"]
-        ]
-        return Remains(
-            float(outcome["at"]),
-            str(outcome["tier"]),
-            int(outcome["zombies"]),
-            tuple(makers),
-            _counts(outcome["by_pin"]),
-            {str(kind): _counts(actions) for kind, actions in outcome["actions"].items()},
-            tuple(PinExample(*map(str, example)) for example in outcome["examples"]),
-            _counts(outcome.get("parents", {})),
-            _counts(outcome.get("lately", {})),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return _GARBLED
-
-
-def _counts(said: dict[str, Any]) -> dict[str, int]:
-    return {str(name): int(count) for name, count in said.items()}
-
-
-def _time(said: object) -> float | None:
-    return None if said is None else float(said)  # type: ignore[arg-type]
+        return derive_remains(found.autopsy.bodies, found.walk.tier.value, self._host.wall_clock(), self._since)
 
 
 class Examined(NamedTuple):

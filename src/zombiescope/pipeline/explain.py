@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offline pages about every finding, kind of pin, metric and gap: words from `data/explain.toml`, numbers and names from the rules,
-thresholds, levers and metrics themselves. And whole pages of the documentation, as they are (`data/*.md`)."""
+"""Offline pages about every finding, kind of pin, metric and gap: words from what findings declare and from `data/explain.toml`,
+numbers and names from thresholds, levers and metrics themselves. And whole pages of documentation, as they are (`data/*.md`)."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from importlib import import_module
 from shlex import quote
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.freeing import COSTS, actions_on, least_harm_first
-from zombiescope.diagnosis.catalogue import RULES
-from zombiescope.diagnosis.chain import PIN_RULES, candidates_of
+from zombiescope.analysis.freeing import actions_on, least_harm_first
+from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts.metric_names import METRICS, PREFIX, REAP_LEFT, REAP_STATE, REAPER_FIGURES, Metric
 from zombiescope.facts.zombies import Pin, PinKind
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.pipeline.mistyped import nearest
-from zombiescope.presenters.plain_words import words_of
 
 KINDS = ("page", "finding", "pin", "metric", "gap")
 DOCUMENTS = {"runbook": "zombiescope doctor", "decision-matrix": "zombiescope explain runbook"}
@@ -48,7 +45,7 @@ class Library:
         gaps = [fact for gap in self._told["gap"] for fact in gap["facts"]]
         return {
             "page": list(DOCUMENTS),
-            "finding": list(_titles()),
+            "finding": list(FINDINGS),
             "pin": [str(kind) for kind in PinKind],
             "metric": [metric.name for metric in _ALL_METRICS],
             "gap": gaps,
@@ -71,19 +68,20 @@ class Library:
         why = "it is not a page, a finding, a kind of pin, a metric or a gap"
         raise UsageError(f"nothing is known about {word!r}", why, hint)
 
-    def _findings(self, word: str) -> Iterator[Page]:
-        title = _titles().get(word)
-        if title is None:
+    @staticmethod
+    def _findings(word: str) -> Iterator[Page]:
+        told = FINDINGS.get(word)
+        if told is None:
             return
-        told, limits = self._told["finding"][word], Thresholds()._asdict()
-        rows = [("what it means", told["what"]), ("why it matters", told["matters"]), ("what to do", told["do"])]
-        if names := told.get("thresholds"):
-            rows.append(("judged by", ", ".join(f"{name} = {_figure(limits[name])}" for name in names)))
-        if causes := candidates_of(word):
-            rows.append(("may come from", ", ".join(causes)))
-        if rule := PIN_RULES.get(word):
-            rows.append(("kinds of pin", ", ".join(sorted(rule.kinds))))
-        yield Page(word, "finding", title, tuple(rows), told["next"])
+        limits = Thresholds()._asdict()
+        rows = [("what it means", told.what), ("why it matters", told.matters), ("what to do", told.do)]
+        if told.judged_by:
+            rows.append(("judged by", ", ".join(f"{name} = {_figure(limits[name])}" for name in told.judged_by)))
+        if told.explained_by:
+            rows.append(("may come from", ", ".join(told.explained_by)))
+        if told.pins:
+            rows.append(("kinds of pin", ", ".join(sorted(told.pins))))
+        yield Page(word, "finding", told.title, tuple(rows), told.next)
 
     def _pins(self, word: str) -> Iterator[Page]:
         name = word.replace("-", "_").replace(" ", "_")
@@ -94,7 +92,7 @@ class Library:
         if more := told.get("also"):
             rows.append(("also", more))
         rows.append(("does not help", told["vain"]))
-        finding = next((rule.id for rule in PIN_RULES.values() if name in rule.kinds), "")
+        finding = next((each.id for each in FINDINGS.values() if name in each.pins), "")
         rows.append(("finding", finding))
         yield Page(name, "pin", told["what"], tuple(rows), "zombiescope autopsy --by pin")
 
@@ -124,21 +122,11 @@ def _metric_page(metric: Metric) -> Page:
     return Page(metric.name, "metric", metric.help, tuple(rows), "zombiescope export rules")
 
 
-def _titles() -> dict[str, str]:
-    """Of every finding, in the order of the catalogue."""
-    found = {}
-    for rule in RULES:
-        module = import_module(rule.__module__)
-        found[str(module.ID)] = str(module.RULE.title if hasattr(module, "RULE") else module.TITLE)
-    return found
-
-
 def _levers(kind: PinKind) -> list[str]:
     """With what each costs; least harm first."""
     named = Pin(kind, b"/x", b"/x", None, None, 1, 1, sampled=False, mapped=0 if kind is not PinKind.SWAP else None)
     return [
-        f"{words_of(action)}; the cost: {COSTS[action]}"
-        for action in least_harm_first(dict.fromkeys(actions_on(named), 1))
+        f"{action.doing}; the cost: {action.cost}" for action in least_harm_first(dict.fromkeys(actions_on(named), 1))
     ]
 
 

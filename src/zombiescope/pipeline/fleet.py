@@ -17,8 +17,9 @@ from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity
 from zombiescope.fleet import documents, pulling
-from zombiescope.fleet.server import Access, MetricsServer
+from zombiescope.fleet.server import MetricsServer
 from zombiescope.host.access import Host
+from zombiescope.host.web_server import Access
 from zombiescope.pipeline.opening import Progress, open_host
 from zombiescope.pipeline.scan import observe
 from zombiescope.probes.readers.node import read_identity

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import NamedTuple
 
 from zombiescope.errors import ActionFailedError, UsageError
-from zombiescope.execution.attention import Attention
 from zombiescope.execution.checks import read_checks
 from zombiescope.execution.journal import (
     FILE,
@@ -15,16 +14,16 @@ from zombiescope.execution.journal import (
     Entry,
     Journal,
     cannot_read,
+    is_path,
     read_entries,
     restore_line,
     undo_line,
 )
-from zombiescope.execution.journal_lines import is_path
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import KeptCopy, kept_copies, restore_all
-from zombiescope.execution.surprise import SurpriseError
+from zombiescope.execution.surprise import Attention, SurpriseError
 from zombiescope.execution.undo import Taken, UndoState, pending, undo_all, undo_state
-from zombiescope.execution.unfinished import is_one_at_work
+from zombiescope.execution.way_back import is_one_at_work
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, unshown
 from zombiescope.facts.node import Identity

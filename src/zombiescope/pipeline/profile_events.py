@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from zombiescope.analysis.kernel_blame import parse_causes
+from zombiescope.analysis.core_saturation import parse_causes
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.finding import Verdict
@@ -23,7 +23,6 @@ from zombiescope.facts.names import shown
 from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import open_regular, read_shipped
-from zombiescope.pipeline.scan import scan
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.watching.nics import FollowedNicsWatch
 
@@ -189,6 +188,8 @@ class _Findings:
 
 
 def _findings() -> dict[str, Severity] | None:
+    from zombiescope.pipeline.scan import scan  # noqa: PLC0415 (an agent that only shows captures does not pay for it)
+
     try:
         found = scan(LiveHost(), with_bytes=False, thresholds=thresholds_for(None, is_live=True)).diagnosis.findings
     except ZombiescopeError:

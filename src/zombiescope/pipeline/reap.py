@@ -19,7 +19,7 @@ from zombiescope.analysis.reaping import (
     Lesson,
     Levers,
     Pass,
-    State,
+    Reaping,
     Tally,
     choose,
     freed,
@@ -31,8 +31,7 @@ from zombiescope.analysis.reaping import (
     wait_seconds,
 )
 from zombiescope.errors import ObservationError
-from zombiescope.execution.eviction import evict
-from zombiescope.execution.reap_log import ReapLog
+from zombiescope.execution.reap import ReapLog, evict
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
@@ -84,7 +83,7 @@ class Reaper:
         zombies = self._count()
         gone = self._learn(now)
         state, why, choice, done = self._decide(zombies, now)
-        self._idle = 0 if state in (State.EVICTED, State.PRESSED) else self._idle + 1
+        self._idle = 0 if state in (Reaping.EVICTED, Reaping.PRESSED) else self._idle + 1
         self._before = done
         cost = time.process_time() - began
         self._add(gone, done, cost)
@@ -95,9 +94,9 @@ class Reaper:
         self._add(self._learn(self._host.monotonic()), (), 0.0, passes=0)
         self._before = ()
 
-    def _wait(self, state: State, cost_seconds: float) -> float:
+    def _wait(self, state: Reaping, cost_seconds: float) -> float:
         """A stock that only lies below the limit is looked at as often as ever: the look is cheap and the leak goes on."""
-        idle = 0 if state is State.FEW else self._idle
+        idle = 0 if state is Reaping.FEW else self._idle
         return wait_seconds(cost_seconds, idle, self._budget)
 
     def _count(self) -> int:
@@ -116,18 +115,18 @@ class Reaper:
         self._lessons = learn(self._lessons, self._before, there, now)
         return freed(self._before, there)
 
-    def _decide(self, zombies: int, now: float) -> tuple[State, str, Choice, tuple[Done, ...]]:
+    def _decide(self, zombies: int, now: float) -> tuple[Reaping, str, Choice, tuple[Done, ...]]:
         health = read_machine_health(self._host)
         harm = self._judge(health)
         if harm and self._harmful >= HARMFUL_PASSES:
-            return State.STOPPED, harm, _NOTHING, ()
+            return Reaping.STOPPED, harm, _NOTHING, ()
         if zombies <= self._budget.leave:
-            return State.FEW, f"up to {self._budget.leave:,} are left alone", _NOTHING, ()
+            return Reaping.FEW, f"up to {self._budget.leave:,} are left alone", _NOTHING, ()
         why = harm or pressed(health, self._budget)
         if why:
-            return State.PRESSED, why, _NOTHING, ()
+            return Reaping.PRESSED, why, _NOTHING, ()
         if self._is_known_barren(zombies, now):
-            return State.RESTING, "nothing could be evicted the last time, and no more have come", self._barren, ()
+            return Reaping.RESTING, "nothing could be evicted the last time, and no more have come", self._barren, ()
         return self._evict(zombies, now)
 
     def _judge(self, health: Health) -> str | None:
@@ -148,22 +147,22 @@ class Reaper:
         count, until = self._barren_at
         return now < until and zombies <= count + max(50, count // 50)
 
-    def _evict(self, zombies: int, now: float) -> tuple[State, str, Choice, tuple[Done, ...]]:
+    def _evict(self, zombies: int, now: float) -> tuple[Reaping, str, Choice, tuple[Done, ...]]:
         bodies = self._bodies()
         most = max(int(self._budget.pages_per_second * self._budget.interval_seconds), 1)
         choice = choose(bodies, self._levers(bodies), self._lessons, now, most)
         if not choice.orders:
             self._barren_at, self._barren = (zombies, now + self._budget.longest_seconds), choice
             total = sum(choice.left.values())
-            return State.NOTHING_EVICTABLE, f"eviction cannot free any of the {total:,} in question", choice, ()
+            return Reaping.NOTHING_EVICTABLE, f"eviction cannot free any of the {total:,} in question", choice, ()
         self._barren_at = None
         hoped = len(frozenset().union(*(order.zombies for order in choice.orders)))
         if self._log is None:
-            return State.WOULD_EVICT, f"{hoped:,} zombies would go; --yes does it", choice, ()
+            return Reaping.WOULD_EVICT, f"{hoped:,} zombies would go; --yes does it", choice, ()
         self._log.write(_journalled(self._host.wall_clock(), choice))
         root: bytes = getattr(self._host, "root", b"")
         done = tuple(evict(order, self._hierarchy.mount_point, root) for order in choice.orders)
-        return State.EVICTED, f"{hoped:,} should go", choice, done
+        return Reaping.EVICTED, f"{hoped:,} should go", choice, done
 
     def _bodies(self) -> tuple[Body, ...]:
         walk = read_zombie_walk(self._host)
@@ -209,7 +208,7 @@ def keep_down(reaper: Reaper, told: Callable[[Pass], None], wait: Callable[[floa
     while True:
         each = reaper.run_pass()
         told(each)
-        if each.state is State.STOPPED or not wait(each.wait_seconds):
+        if each.state is Reaping.STOPPED or not wait(each.wait_seconds):
             return each
 
 

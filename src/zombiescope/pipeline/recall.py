@@ -8,7 +8,6 @@ import os
 import stat
 from typing import NamedTuple
 
-from zombiescope.analysis.cost import memory_mark
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.recall import (
     ALL,
@@ -20,11 +19,11 @@ from zombiescope.analysis.recall import (
     moment_at,
     onset_over,
 )
-from zombiescope.analysis.reclaim_pass import ReclaimPass
+from zombiescope.analysis.scan import ReclaimPass, memory_mark
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import MAKER_PREFIX, RECLAIM_SECONDS, Happening, Sample
+from zombiescope.facts.history import RECLAIM_SECONDS, Happening, Sample
 from zombiescope.facts.node import Shape
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.machine_health import read_memory_bytes
@@ -143,9 +142,3 @@ def _marks(host: Host, shape: Shape, limits: Thresholds) -> list[tuple[str, floa
     if shape.possible_cpus and shape.possible_nodes and isinstance(memory, int):
         marks.append(("memory", memory_mark(memory, limits.memory_share, shape.possible_cpus, shape.possible_nodes)))
     return marks
-
-
-def makers_in(sample: Sample) -> dict[str, float]:
-    return {
-        name.removeprefix(MAKER_PREFIX): value for name, value in sample.values.items() if name.startswith(MAKER_PREFIX)
-    }

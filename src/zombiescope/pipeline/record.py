@@ -20,10 +20,9 @@ from zombiescope.host.leaks import Leak, find_leaks
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.host.recorder import RecordingHost
-from zombiescope.host.recording import Header, bytes_of, text_of
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Header, ReplayHost, bytes_of, text_of
 from zombiescope.host.scrub import Scrubber
-from zombiescope.pipeline.autopsy import NAME, Evidence, gather, keep, recall
+from zombiescope.pipeline.autopsy import NAME, Gathered, gather, keep, recall
 from zombiescope.pipeline.carrying import NOTHING, Carried, Carrying, Words, carry, makers_in_history
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.probes.readers.levers import read_levers
@@ -109,14 +108,14 @@ def _refuse_leaks(leaks: Sequence[Leak], file: str) -> None:
         raise ActionUndoneError(f"cannot record to {file}", why, hint)
 
 
-def _keep_levers(recorder: RecordingHost, case: Case, evidence: Evidence) -> None:
+def _keep_levers(recorder: RecordingHost, case: Case, evidence: Gathered) -> None:
     """So that `plan --root FILE` knows what could be pulled there."""
     hierarchy = case.last.snapshot.hierarchy
     if isinstance(hierarchy, Hierarchy):
         read_levers(recorder, hierarchy, sorted({zombie.parent for zombie in evidence.walk.zombies}))
 
 
-def _evidence(host: Host) -> Evidence | None:
+def _evidence(host: Host) -> Gathered | None:
     """Of this machine by looking; of a recording by what it kept; of a folder there is none."""
     if isinstance(host, LiveHost):
         try:
@@ -124,12 +123,12 @@ def _evidence(host: Host) -> Evidence | None:
         except ObservationError:
             return None
     kept = recall(host)
-    return kept if isinstance(kept, Evidence) else None
+    return kept if isinstance(kept, Gathered) else None
 
 
-def _bodies(evidence: Evidence | str | None) -> list[object]:
+def _bodies(evidence: Gathered | str | None) -> list[object]:
     """What must not change by recording: each zombie, its pages and its pins. Names may: they are scrubbed."""
-    if not isinstance(evidence, Evidence):
+    if not isinstance(evidence, Gathered):
         return []
     return [
         (zombie.id, zombie.serial, zombie.references, zombie.pages, [pin._replace(**_NAMELESS) for pin in zombie.pins])

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass, derive_reclaim_pass
-from zombiescope.analysis.scan import derive_scan
+from zombiescope.analysis.scan import NOT_WATCHED, ReclaimPass, derive_reclaim_pass, derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, NO_RECLAIM, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis, glance
 from zombiescope.diagnosis.thresholds import Thresholds
@@ -16,9 +15,8 @@ from zombiescope.facts.cgroups import Census, Hierarchy, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
-from zombiescope.probes.readers.cgroup_census import read_census, read_live_tree
+from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.empty_directories import read_empty_directories
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep

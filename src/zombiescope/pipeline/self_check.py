@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of us works on this host, by trying it: `self-check`. Each way is opened as its command opens it, and closed at once.
+"""What of us works on this host, by trying it: `self-check`. Each way is opened as its command opens it, and closed at once; so
+are the two places that an agent needs, its state folder and its address.
 
-Reads only: the BPF programs and perf events that are tried go away with their descriptors, the port is closed again, and no folder
-is made. A part that is refused is a gap with the kernel's own reason; the parts know nothing of each other.
+Reads only: the BPF programs and perf events that are tried go away with their descriptors, the port is closed again, and no
+folder is made. A part that is refused is a gap with the kernel's own reason; the parts know nothing of each other.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from zombiescope import __version__
-from zombiescope.errors import IS_ONE_FILE, ZombiescopeError
+from zombiescope.config import listen_address
+from zombiescope.errors import IS_ONE_FILE, UsageError, ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier
 from zombiescope.facts.self_check import Build, Part, SelfCheck
 from zombiescope.facts.zombies import Tier
 from zombiescope.host.access import Host
+from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.zstd import ZstdLibrary
 from zombiescope.pipeline.opening import Progress
-from zombiescope.pipeline.self_places import try_agent, try_history
 from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -38,6 +42,65 @@ from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
 from zombiescope.probes.readers.softirq_latency import LatencyWindow
 from zombiescope.probes.readers.systemd_state import read_systemd_state
 from zombiescope.probes.readers.zombie_walk import try_zombie_walk
+
+_ROOT_FOLDER = "run as root, or choose another folder: zombiescope agent --state DIR"
+
+
+def try_history(folder: str) -> str | Gap:
+    """Whether history could be kept there; a folder that is missing is not made, only the way to it is looked at."""
+    if not folder:
+        return Gap("", "no state folder is configured", "zombiescope agent --state DIR")
+    try:
+        with own_folder(folder + "/.", STATE) as opened:
+            if os.access(".", os.W_OK | os.X_OK, dir_fd=opened, effective_ids=True):
+                return "the folder can be written"
+            return Gap("", f"{folder} may not be written", _ROOT_FOLDER)
+    except FileNotFoundError:
+        return _could_be_made(folder)
+    except OSError as error:
+        return Gap("", f"{folder}: {(error.strerror or str(error)).lower()}", _ROOT_FOLDER)
+
+
+def _could_be_made(folder: str) -> str | Gap:
+    above = os.path.abspath(folder)
+    while not os.path.isdir(above) and above != "/":
+        above = os.path.dirname(above)
+    if os.access(above, os.W_OK | os.X_OK, effective_ids=True) and not _is_read_only(above):
+        return f"an agent would make the folder, in {above}"
+    return Gap("", f"{folder} does not exist, and {above} may not be written", _ROOT_FOLDER)
+
+
+def _is_read_only(folder: str) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def try_agent(listen: str) -> str | Gap | tuple[str, Gap]:
+    """The packages that serve, and whether the address is free at this moment."""
+    for package in ("prometheus_client", "h11"):
+        if find_spec(package) is None:
+            return Gap("", f"{package} is not installed", "pip install 'zombiescope[agent]'")
+    try:
+        where = listen_address(listen)
+    except UsageError as error:
+        return Gap("", error.why, error.hint)
+    if where is None:
+        return Gap("", "no address is configured", "zombiescope agent --listen 127.0.0.1:9753")
+    if isinstance(where, str):
+        return "a socket in the file system"
+    family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(where)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                why = f"{listen} is in use at this moment, perhaps by an agent that runs already"
+                return "the port is taken", Gap("", why, f"curl http://{listen}/healthz, or --listen 127.0.0.1:0")
+            return Gap(
+                "", f"{listen}: {(error.strerror or str(error)).lower()}", "zombiescope agent --listen 127.0.0.1:0"
+            )
+    return "the port is free"
+
 
 _AS_ROOT = "run as root"
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.comparing import ShareChange, share_change
+from zombiescope.analysis.comparing import Row, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
 from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
@@ -19,16 +19,14 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Happening, Mark, Sample
 from zombiescope.facts.names import unshown
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals, vitals_of
-from zombiescope.facts.recovery import Row
+from zombiescope.facts.reclaim import Vitals, vitals_of
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.job_events import read_jobs, read_query
 from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.presenters.receipt_json import verify_body
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.watching.recovery import RecoveryWatch
-from zombiescope.watching.vitals import Subject, watch_vitals
+from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 
 _BEFORE_SECONDS = 6 * 3600.0
 _LEAST_HISTORY_SECONDS = 300.0
@@ -77,7 +75,7 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
         raise ObservationError(f"cannot verify {opened.name}", "its journal has no beginning", "zombiescope actions")
     below = begin.get("below")
     parent = None if below is None else unshown(below)
-    subject = Subject(tuple(begin.get("makers", ())), begin.get("maker"), parent, begin.get("zombie"))
+    subject = Treated(tuple(begin.get("makers", ())), begin.get("maker"), parent, begin.get("zombie"))
     taken_at = host.wall_clock()
     changed_at = float(begin.get("at", taken_at))
     before, gaps = _before(asked.state, changed_at, subject.makers, begin)
@@ -118,7 +116,7 @@ def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Ver
     later, more = _remembered(asked.state, asked.since, taken_at, ())
     watch: RecoveryWatch | None = None
     if later.seconds < asked.window or taken_at - later.end > _LATE_SECONDS:
-        everything = Subject((), None, None)
+        everything = Treated((), None, None)
         watch = RecoveryWatch(host, everything, asked.window)
         try:
             watch_vitals(host, everything, asked.window, progress, watch.look)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
-from zombiescope.analysis.freeing import COSTS, Remedy, cost_of, remedies_on
+from zombiescope.analysis.freeing import Aimed, cost_of, remedies_on
 from zombiescope.analysis.maker import maker_of
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
@@ -38,7 +38,7 @@ def _row(body: Body) -> list[object]:
         *zombie.pages,
         " ".join(pin.kind for pin in zombie.pins),
         " ".join(shown(name) for name in names if name is not None),
-        " | ".join(f"{remedy.action} {remedy.target}" for remedy in body.remedies),
+        " | ".join(f"{remedy.action.key} {remedy.target}" for remedy in body.remedies),
     ]
 
 
@@ -78,8 +78,8 @@ def render_holder(holder: HeldBy | None) -> Json:
     return {"holder": holder.said, "held_by": {name: value for name, value in fields.items() if value is not None}}
 
 
-def render_remedy(remedy: Remedy) -> Json:
-    entry: Json = {"action": remedy.action, "target": remedy.target}
+def render_remedy(remedy: Aimed) -> Json:
+    entry: Json = {"action": remedy.action.key, "target": remedy.target}
     return {**entry, "together": True} if remedy.together else entry
 
 
@@ -164,10 +164,11 @@ def render_totals(autopsy: Autopsy) -> Json:
         "by_pin": dict(totals.by_pin),
         "by_maker": [_maker(share, autopsy) for share in totals.by_maker],
         "freed_by": [
-            {"action": action, "zombies": zombies, "cost": COSTS[action]} for action, zombies in totals.freed_by.items()
+            {"action": action.key, "zombies": zombies, "cost": action.cost}
+            for action, zombies in totals.freed_by.items()
         ],
         "freed_together": [
-            {"actions": list(actions), "zombies": zombies, "cost": cost_of(actions)}
+            {"actions": [each.key for each in actions], "zombies": zombies, "cost": cost_of(actions)}
             for actions, zombies in totals.freed_together.items()
         ],
         "in_vain": [vain._asdict() for vain in totals.useless],

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, PodShare, instances_of, pages_of
-from zombiescope.analysis.freeing import COSTS, cost_of
+from zombiescope.analysis.freeing import cost_of
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, zombies_said
@@ -21,7 +21,7 @@ from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
 from zombiescope.presenters.layout import Block, Command, Prose, again
-from zombiescope.presenters.plain_words import words_of
+from zombiescope.presenters.plain_words import tried_words, words_of
 from zombiescope.presenters.unknown_text import unknown_block
 
 _ROWS = 10
@@ -140,12 +140,12 @@ def _reconciled(walk: Walk, autopsy: Autopsy) -> Text:
 def _overview(autopsy: Autopsy) -> list[RenderableType]:
     totals = autopsy.totals
     pins = [(words_of(kind), count(zombies)) for kind, zombies in totals.by_pin.items()]
-    freed = [(words_of(action), count(zombies), COSTS[action]) for action, zombies in totals.freed_by.items()]
+    freed = [(action.doing, count(zombies), action.cost) for action, zombies in totals.freed_by.items()]
     freed += [
-        (" and ".join(map(words_of, actions)), count(zombies), cost_of(actions))
+        (" and ".join(each.doing for each in actions), count(zombies), cost_of(actions))
         for actions, zombies in totals.freed_together.items()
     ]
-    useless = [(words_of(one.action), count(one.zombies), one.why) for one in totals.useless]
+    useless = [(tried_words(one.action), count(one.zombies), one.why) for one in totals.useless]
     tables = [
         _makers(autopsy),
         _table(("held by", "zombies"), pins),
@@ -294,7 +294,7 @@ def _pinned(pin: Pin) -> str:
 def _freed(body: Body) -> str:
     remedies = body.remedies
     joint = " and " if remedies[0].together else ", or "
-    return joint.join(f"{words_of(remedy.action)} ({remedy.target})" for remedy in remedies[:_PINS])
+    return joint.join(f"{remedy.action.doing} ({remedy.target})" for remedy in remedies[:_PINS])
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: tuple[str, ...] = ("zombies",)) -> Fitting:

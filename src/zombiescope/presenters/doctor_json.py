@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
-from zombiescope.analysis.reclaim_pass import derive_reclaim_pass
+from zombiescope.analysis.scan import derive_reclaim_pass
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.pressure import PressurePoint, PressureSeen, Stalls
+from zombiescope.facts.reclaim import PressurePoint, PressureSeen, Stalls
 from zombiescope.presenters.doctor_report import Report, told_correlation
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan

@@ -16,7 +16,10 @@ def render_doctor_markdown(report: Report) -> str:
     diagnosis, snapshot = report.diagnosis, report.case.last.snapshot
     host = snapshot.identity
     lines = [f"# {plain(diagnosis.verdict)}", ""]
-    lines.append(f"Host {code(host.name or '?')}, kernel {code(host.kernel or '?')}, {rfc3339(snapshot.taken_at)}")
+    where = f" of cluster {code(host.cluster)}" if host.cluster else ""
+    lines.append(
+        f"Host {code(host.name or '?')}{where}, kernel {code(host.kernel or '?')}, {rfc3339(snapshot.taken_at)}"
+    )
     if first := told_first(diagnosis, report.plan):
         lines += ["", f"First: **{plain(first)}**"]
     if diagnosis.chains:

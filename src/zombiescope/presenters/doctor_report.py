@@ -6,52 +6,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.correlation import LEAST_CASES, Correlation
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.engine import LOOK_FROM_THE_HOST, NONE, Diagnosis
+from zombiescope.diagnosis.engine import NONE, Diagnosis
 from zombiescope.diagnosis.finding import Evidence
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Timeline
-from zombiescope.facts.makers import maker_said
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration, size
 from zombiescope.remedies.plan import Plan, Step
 
-_FIRST = {
-    "stop-unit": "stop {whom} and keep it from starting again",
-    "stop-workload": "stop {whom}: zombiescope plan has the commands for your cluster",
-    "stop-container": "keep its runtime from starting the container again, and stop it",
-    "stop-maker": "stop what makes more of them now: {whom}",
-    "look-closer": "look where each can be seen: as root, with BPF or /proc/kcore (zombiescope autopsy says why not here)",
-    "watch-longer": "watch longer, to tell a wave from a leak: zombiescope doctor --seconds 180",
-    "limit-restarts": "limit the restarts of {whom}",
-    "reclaim-parent": "release the cached pages that hold them",
-    "flush": "write everything back, then let one cgroup die",
-    "delete-file": "rewrite the files in memory that hold them, which keeps their data, or delete them",
-    "remove-segment": "remove the System V segments that hold them",
-    "restart-process": "restart the process that holds their memory",
-    "reap-process": "make the parents of the dead processes wait for them",
-    "close-socket": "close the sockets that hold them",
-    "unmount": "release the namespaces that hold them",
-    "swap-in": "bring their memory back from swap",
-    "wait": "wait: the kernel frees them by itself",
-    "reboot": "drain and reboot: nothing else frees them",
-    "remove-directories": "remove the empty directories, and find who makes them",
-    "give-memory": "give more memory, or a higher limit, to what is short of it",
-    "raise-cpu-limit": "raise the CPU limit that is used up",
-    "find-cpu": "find out what uses the CPUs: cgroups are not the cause",
-    "lower-priority": "lower the real-time priority",
-    "move-host": "move to another hypervisor: this one takes the CPUs away",
-    LOOK_FROM_THE_HOST: "look from the host, not from inside a container",
-}
-"""What each remedy means, where no plan says it better."""
 _COUNTED = ("zombies", "cgroups", "restarts", "resets", "lines", "reports", "pages")
 _NO_PLAN = Gap("plan", "no plan was made", "zombiescope plan")
 
 
-def told_remedy(remedy: str) -> str:
+def told_remedy(remedy: Remedy) -> str:
     """What it means where nobody knows yet whom it is about."""
-    return _FIRST[remedy].format(whom="it")
+    return remedy.words.format(whom="it")
 
 
 class Report(NamedTuple):
@@ -87,7 +60,7 @@ def told_first(diagnosis: Diagnosis, plan: Plan | Gap) -> str:
     if step is not None:
         return f"{step.title}{f' (frees {frees(step)})' if frees(step) else ''}: zombiescope apply"
     whom = maker_said(diagnosis.maker)
-    told = _FIRST.get(remedy, remedy)
+    told = Remedy(remedy).words
     if "{whom}" in told:
         return told.format(whom=whom or "each of these units")
     return f"{told} ({whom})" if whom else told

@@ -11,19 +11,22 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
+from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.diagnosis.reclaim_work import DECIDES
+from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown_text
+from zombiescope.facts.names import shown_text, zombies_said
 from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import Column, Fitting
 from zombiescope.presenters.layout import Block, Command, Prose, again
-from zombiescope.presenters.plain_words import FINDINGS, fact_label, link_words
+from zombiescope.presenters.plain_words import fact_label
 from zombiescope.presenters.scan_text import STYLES, handed_on_lines
 from zombiescope.presenters.unknown_text import listed, unknown_block
 from zombiescope.remedies.plan import AskHuman, Plan, Step
@@ -34,8 +37,6 @@ _MOST_CHAINS = 3
 _EXACT = ("stop-workload", "stop-container")
 """Recipes for steps by hand whose first command is all there is to it."""
 _DECIDES = ("zombie-population", "visible-leak", "zombie-growth")
-_NEED_A_TITLE = ("nic-reset", "oom-dumps", "zombie-growth")
-"""Findings whose summary says how often, and not what."""
 _REFUSED = ("permitted", "permission denied", "needs root", "as root", "eperm", "eacces")
 _WHAT_HOLDS = "what holds the zombies is not known: "
 _COUNTED = {Severity.CRITICAL: "critical", Severity.WARNING: "warning"}
@@ -99,9 +100,16 @@ def _counted(diagnosis: Diagnosis) -> Prose:
     return Prose(f"severity {diagnosis.worst} · {len(diagnosis.findings)} checks: {told}", "dim")
 
 
+def _link(case: Case, name: str) -> str:
+    """A link of the chain, with who is behind it and how many there are."""
+    population, declared = case.last.scan.population, FINDINGS[name]
+    stock = "zombies" if isinstance(population, Gap) else zombies_said(population.zombies)
+    return declared.link.format(who=maker_said(maker_of(case, name)) or declared.somebody, stock=stock)
+
+
 def _chains(case: Case, diagnosis: Diagnosis) -> list[str]:
     """From the cause to what hurts."""
-    told = [" -> ".join(link_words(case, name) for name in reversed(chain)) for chain in diagnosis.chains]
+    told = [" -> ".join(_link(case, name) for name in reversed(chain)) for chain in diagnosis.chains]
     more = [f"and {len(told) - _MOST_CHAINS} more (--explain)"] if len(told) > _MOST_CHAINS else []
     return told[:_MOST_CHAINS] + more
 
@@ -116,7 +124,7 @@ def _facts(diagnosis: Diagnosis) -> list[str]:
     ordered = [name for name in reversed(chain) if name in names]
     found = [diagnosis.finding(name) for name in ordered]
     return [
-        f"{each.title}: {each.summary}" if each.id in _NEED_A_TITLE else each.summary
+        f"{each.title}: {each.summary}" if FINDINGS[each.id].needs_title else each.summary
         for each in found
         if each.summary not in diagnosis.verdict
     ]

@@ -34,17 +34,23 @@ def document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
     return {
         "schema": f"zombiescope.{schema}",
         "taken_at": rfc3339(seen.taken_at),
-        "host": {
-            "name": identity.name,
-            "kernel": identity.kernel,
-            "boot_id": identity.boot_id,
-            "uptime_seconds": identity.uptime_seconds,
-        },
+        "host": render_host(identity),
         **body,
         "gaps": [
             {"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in one_per_field([*identity.gaps, *gaps])
         ],
     }
+
+
+def render_host(identity: Identity) -> Json:
+    """`cluster` only where it is known: most hosts are in none."""
+    host: Json = {
+        "name": identity.name,
+        "kernel": identity.kernel,
+        "boot_id": identity.boot_id,
+        "uptime_seconds": identity.uptime_seconds,
+    }
+    return {**host, "cluster": identity.cluster} if identity.cluster else host
 
 
 def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:

@@ -58,7 +58,7 @@ def render_plan_text(plans: Sequence[CohortPlan], source: str) -> list[Renderabl
 def _remedy(plan: CohortPlan) -> str:
     if not plan.remedies:
         return "not known from here: `zombiescope plan` on the first node names it"
-    return ", then ".join(f"{remedy} ({told_remedy(remedy)})" for remedy in plan.remedies[:2])
+    return ", then ".join(told_remedy(remedy) for remedy in plan.remedies[:2])
 
 
 def _wave(wave: Wave) -> str:

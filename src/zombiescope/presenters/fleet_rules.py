@@ -18,6 +18,8 @@ from zombiescope.presenters.prometheus_rules import RUNBOOK, USUAL, Alert, Recor
 
 OF_OUR_NODE = names.NODE.labels
 """Told by our own series of information; every other label must be one that the scrape adds."""
+_OF_OURS_ALONE = tuple(label for label in OF_OUR_NODE if label != "cluster")
+"""A cluster's name is told by most scrapes, too, on every series: only then can a stream be grouped by it."""
 USUAL_LABELS = ("kernel", "image")
 GROWING, SICK, NODES = (
     "fleet:zombiescope_nodes_growing:share",
@@ -171,13 +173,13 @@ def render_fleet_dashboard(asked: Sequence[str] = ()) -> Json:
 
 def render_stream_aggregation(asked: Sequence[str] = (), interval: str = "1m") -> str:
     """For vmagent: what a central server needs of many nodes, worked out before anything is sent."""
-    labels = [label for label in cohort_labels(asked) if label not in OF_OUR_NODE]
+    labels = [label for label in cohort_labels(asked) if label not in _OF_OURS_ALONE]
     numbers = "[count_series, avg, max, 'quantiles(0.5, 0.99)']"
     rules = [
         (names.ZOMBIES.name, labels, numbers),
         (names.GROWTH.name, labels, numbers),
         (names.FINDING.name, ["id", "severity", *labels], "[count_series]"),
-        (names.NODE.name, [*names.NODE.labels, *labels], "[count_series]"),
+        (names.NODE.name, [*_OF_OURS_ALONE, *labels], "[count_series]"),
     ]
     lines = [
         "# Zombiescope: stream aggregation for vmagent 1.86 or later. Instead of every node's series a central server gets,",

@@ -6,6 +6,8 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
+from zombiescope.diagnosis.loops import OF_CONTAINERS
+from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Json, rfc3339
@@ -19,10 +21,10 @@ RULES = {
     "directories": "Empty directories of memory cgroups that nobody removed",
     "expected": "Memory cgroups counted, against the live ones that are expected",
     "growth": "Zombies per hour while the candidate was watched",
-    "looping-unit": "A service is restarted over and over",
-    "looping-container": "Containers of a workload, or a container, are restarted over and over",
-    "unneeded-agent": "A service is enabled that has nothing to serve",
-    "image-risk": "A service that nothing needs may be restarted for ever",
+    "looping-unit": crash_looping_unit.FINDING.title,
+    "looping-container": OF_CONTAINERS,
+    "unneeded-agent": unneeded_agent.FINDING.title,
+    "image-risk": image_risk.FINDING.title,
     "loop-risk": "A service that may be restarted for ever, and nobody could say whether it is needed",
     "audit": "The services could be looked at",
     "boot-loop": "A service was restarted over and over within minutes of the first boot",

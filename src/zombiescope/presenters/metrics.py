@@ -102,7 +102,8 @@ def _one(metric: Metric, value: float) -> Family:
     return Family(metric, (((), value),))
 
 
-def _node(moment: Moment) -> tuple[str, str, str]:
-    hierarchy = moment.snapshot.hierarchy
+def _node(moment: Moment) -> tuple[str, str, str, str]:
+    """An empty label is none: of a node that is in no cluster the series is what it was."""
+    identity, hierarchy = moment.snapshot.identity, moment.snapshot.hierarchy
     version = hierarchy.version if isinstance(hierarchy, Hierarchy) else "unknown"
-    return moment.snapshot.identity.kernel or "unknown", version, moment.image
+    return identity.kernel or "unknown", version, moment.image, identity.cluster

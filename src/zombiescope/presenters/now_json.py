@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zombiescope.analysis.cost import KernelCost
 from zombiescope.analysis.day import Day, Line
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.nic_resets import derive_resets
+from zombiescope.analysis.scan import KernelCost
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict

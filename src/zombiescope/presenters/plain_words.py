@@ -1,56 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What findings, gaps and evidence are called in a sentence: a person never has to read an id or a JSON path."""
+"""What gaps, pins and evidence are called in a sentence: a person never has to read an id or a JSON path."""
 
 from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
-from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.spoken import maker_of
-from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
-from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import remedy_of
 
-
-class FindingWords(NamedTuple):
-    link: str
-    """As a link of the chain, from the cause to what hurts; {who} is who made it."""
-    thing: str
-    """As a thing that was, or could not be, ruled out."""
-
-
-FINDINGS = {
-    "nic-reset": FindingWords("the network card is reset", "network card resets"),
-    "starved-softirq": FindingWords("network work waits for its core", "network work that waits for its core"),
-    "saturated-core": FindingWords("one core is stuck in the kernel", "a core stuck in the kernel"),
-    "costly-sweep": FindingWords("reading all cgroup statistics becomes slow", "slow cgroup statistics"),
-    "costly-reclaim-walk": FindingWords("every reclaim walks over the zombies", "reclaim that walks over zombies"),
-    "reclaim-pressure": FindingWords("reclaim takes CPU time and tasks wait for memory", "waits for memory"),
-    "cpu-throttling": FindingWords("cgroups wait for their CPU quota", "throttling by a CPU quota"),
-    "zombie-population": FindingWords("{stock} pile up in the kernel", "zombies"),
-    "zombie-growth": FindingWords("zombies of {who} outnumber those that the kernel releases", "a slow leak"),
-    "visible-leak": FindingWords("empty cgroup directories are never removed", "directories that are never removed"),
-    "pinned-page-cache": FindingWords("cached file pages keep the dead cgroups", "zombies held by page cache"),
-    "pinned-shared-memory": FindingWords("shared memory keeps the dead cgroups", "zombies held by shared memory"),
-    "pinned-swap": FindingWords("pages in swap keep the dead cgroups", "zombies held by swap"),
-    "pinned-writeback": FindingWords("unwritten file data keeps the dead cgroups", "zombies held by writeback"),
-    "pinned-other": FindingWords("other references keep the dead cgroups", "zombies held by something else"),
-    "crash-looping-unit": FindingWords("{who} is restarted over and over", "a unit in a restart loop"),
-    "looping-container": FindingWords(
-        "{who} restarts something over and over", "a restart loop inside a unit or a pod"
-    ),
-    "unneeded-agent": FindingWords("{who} is enabled, although nothing needs it", "an agent that nothing needs"),
-    "image-risk": FindingWords("every host made from this image gets it", "an agent in the image that may loop"),
-    "cpu-steal": FindingWords("the hypervisor takes the CPUs away", "CPU time taken by the hypervisor"),
-    "cpu-shortage": FindingWords("user programs keep all cores busy", "too few CPUs for the programs"),
-    "real-time-hog": FindingWords("a real-time task keeps a core to itself", "a real-time task that keeps a core"),
-    "oom-dumps": FindingWords("the kernel runs out of memory and kills", "out-of-memory kills"),
-    "memory-shortage": FindingWords("there is too little memory for the work", "a shortage of memory"),
-}
 _GAPS: tuple[tuple[str, str], ...] = (
     ("recorder", "profiles recorded all the time"),
+    ("probe.*", "a number that the agent follows"),
     ("cost.reclaim_pass_seconds", "the time of one reclaim pass"),
     ("cost.sweep*", "the time of one statistics sweep"),
     ("cost*", "the cost in kernel memory"),
@@ -133,19 +93,6 @@ _GAPS: tuple[tuple[str, str], ...] = (
 _FILES = "files: "
 """Before the file that could not be read."""
 _KEYS = {
-    "drop_file": "dropping the file's cache",
-    "reclaim_parent": "reclaim at the parent",
-    "flush": "writing everything back",
-    "delete_file": "rewriting or deleting the file",
-    "remove_segment": "removing the segment",
-    "restart_process": "restarting the process",
-    "reap_process": "waiting for the dead process",
-    "close_socket": "closing the socket",
-    "unmount": "unmounting",
-    "swap_in": "bringing it back from swap",
-    "wait": "waiting",
-    "reboot": "a reboot",
-    "drop_caches": "drop_caches",
     "sysv_shm": "System V shared memory",
     "shared_anon": "shared anonymous memory",
     "anon": "anonymous memory",
@@ -159,8 +106,14 @@ _KEY = re.compile(r"\[([^\]]*)\]")
 
 
 def words_of(key: str) -> str:
-    """A kind of pin or an action, as a person says it."""
+    """A kind of pin, as a person says it."""
     return _KEYS.get(str(key), str(key).replace("_", " "))
+
+
+def tried_words(key: str) -> str:
+    """What is often tried and does not help: a remedy, or a file of the kernel by its own name."""
+    remedy = remedy_of(key)
+    return remedy.doing if remedy else key
 
 
 def gap_subject(fact: str) -> str:
@@ -174,17 +127,6 @@ def gap_subject(fact: str) -> str:
             if fnmatchcase(name, pattern.replace("[", "[[]")):
                 return words
     return fact.replace("_", " ").replace("[]", "")
-
-
-def link_words(case: Case, name: str) -> str:
-    """A link of the chain, with who is behind it and how many there are."""
-    population = case.last.scan.population
-    stock = "zombies" if isinstance(population, Gap) else zombies_said(population.zombies)
-    whom = maker_said(maker_of(case, name))
-    return FINDINGS[name].link.format(who=whom or _SOMEBODY.get(name, "something"), stock=stock)
-
-
-_SOMEBODY = {"zombie-growth": "an unknown maker", "crash-looping-unit": "a unit", "unneeded-agent": "an agent"}
 
 
 def fact_label(fact: str) -> str:

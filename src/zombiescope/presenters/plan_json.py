@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Dated, Json, document
-from zombiescope.remedies.plan import KINDS, Change, Expected, NamedFile, PlaceFile, Plan, Step
+from zombiescope.remedies.plan import Change, Expected, NamedFile, PlaceFile, Plan, Step, kind_of
 
 _NOT_OF_ZOMBIES = Gap(
     "steps[].expected",
@@ -82,7 +82,7 @@ def _expected(expected: Expected) -> Json:
 def render_change(change: Change) -> Json:
     if isinstance(change, PlaceFile):  # a file's content keeps its lines
         return {"kind": "place_file", "path": shown(change.path), "content": change.content.decode("utf-8", "replace")}
-    return {"kind": KINDS[type(change)], **{name: _plain(value) for name, value in change._asdict().items()}}
+    return {"kind": kind_of(change), **{name: _plain(value) for name, value in change._asdict().items()}}
 
 
 def _plain(value: object) -> object:

@@ -9,26 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import counted, shown, zombies_said
+from zombiescope.facts.names import counted, zombies_said
 from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import size
 from zombiescope.presenters.layout import Block, Command, Prose, again
 from zombiescope.presenters.unknown_text import unknown_block
-from zombiescope.remedies.plan import (
-    AskHuman,
-    DeleteFiles,
-    DropFiles,
-    PlaceFile,
-    PlaceLink,
-    Plan,
-    RemoveLinks,
-    RemoveSegments,
-    RewriteFiles,
-    Risk,
-    Step,
-    Undo,
-)
+from zombiescope.remedies.plan import Plan, Risk, Step, Undo, details, few_names
 
 _STYLES = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _UNDO = {
@@ -36,7 +23,6 @@ _UNDO = {
     Undo.RESTART: "undone by starting it again",
     Undo.NONE: "cannot be undone",
 }
-_NAMED = 3
 _BESIDE = 13
 
 
@@ -124,7 +110,7 @@ def render_steps(plan: Plan) -> list[RenderableType]:
 
 def consent_lines(step: Step) -> list[str]:
     """What a person is asked to agree to: how many, an example, what it frees, what it risks."""
-    rows = [("why", step.why), *details(step)]
+    rows = [("why", step.why), *details(step.change)]
     if step.expected is not None:
         rows.append(("frees", _frees(step)))
     return [f"{step.title} (risk {step.risk}, {_UNDO[step.undo]})", *(f"    {label:<9}{text}" for label, text in rows)]
@@ -142,33 +128,14 @@ def _title(step: Step) -> Block:
 
 def _lines(step: Step) -> Iterable[tuple[str, str]]:
     yield "why", step.why
-    yield from details(step)
+    yield from details(step.change)
     if step.expected is not None:
         yield "frees", _frees(step)
     if step.instead_of:
-        yield "instead", f"of {_few(list(step.instead_of))}, which is not needed then"
+        yield "instead", f"of {few_names(step.instead_of)}, which is not needed then"
     if step.needs_consent:
         yield "consent", f"--consent {quoted(step.name)}"
     yield "check", step.check
-
-
-def details(step: Step) -> Iterable[tuple[str, str]]:
-    match step.change:
-        case PlaceLink(path=path, target=target):
-            yield "link", f"{shown(path)} -> {shown(target)}"
-        case RemoveLinks(paths=paths):
-            yield "links", _few([shown(path) for path in paths])
-        case PlaceFile(path=path, content=content):
-            yield "file", shown(path)
-            yield from (("", line) for line in content.decode("utf-8", "replace").splitlines())
-        case DropFiles(files=files) | RewriteFiles(files=files) | DeleteFiles(files=files):
-            yield "files", _few([shown(file.path) for file in files])
-        case RemoveSegments(ids=ids):
-            yield "segments", _few([f"shmid {number}" for number in ids])
-        case AskHuman(commands=commands):
-            yield from (("type" if not number else "", command) for number, command in enumerate(commands))
-        case _:
-            return
 
 
 def _frees(step: Step) -> str:
@@ -176,17 +143,11 @@ def _frees(step: Step) -> str:
     assert expected is not None
     if expected.zombies_freed is None:
         return f"at most {zombies_said(expected.up_to)}; {expected.why_unknown}"
+    beside = f"; {expected.why_unknown}" if expected.why_unknown else ""
     if not expected.up_to:
-        return "none by itself: something else holds the same zombies"
+        return f"none by itself: something else holds the same zombies{beside}"
     much = f", {size(expected.bytes_freed)}" if expected.bytes_freed != 0 else ""
-    more = expected.up_to - expected.zombies_freed
-    perhaps = f"; up to {more:,} more: {expected.why_unknown}" if more > 0 and expected.why_unknown else ""
-    return f"{zombies_said(expected.zombies_freed)}{much}{perhaps}"
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more (--json lists all)" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return f"{zombies_said(expected.zombies_freed)}{much}{beside}"
 
 
 def _beside(label: str, text: str) -> Block:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts import metric_names as names
-from zombiescope.facts.poll_latency import GROWING
+from zombiescope.facts.softirq import GROWING
 
 RUNBOOK = "docs/guides/runbook.md"
 NODE_EXPORTER_FLAGS = (

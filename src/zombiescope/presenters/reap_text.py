@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, State, Tally
+from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, Reaping, Tally
 from zombiescope.facts import metric_names as names
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, zombies_said
@@ -29,26 +29,26 @@ def why_left(reason: str) -> str:
 
 
 _STATES = {
-    State.FEW: "nothing to do",
-    State.RESTING: "resting",
-    State.PRESSED: "waiting: the host is under pressure",
-    State.EVICTED: "evicted",
-    State.WOULD_EVICT: "dry run, nothing was changed",
-    State.NOTHING_EVICTABLE: "nothing can be evicted",
-    State.STOPPED: "stopped: it did harm",
+    Reaping.FEW: "nothing to do",
+    Reaping.RESTING: "resting",
+    Reaping.PRESSED: "waiting: the host is under pressure",
+    Reaping.EVICTED: "evicted",
+    Reaping.WOULD_EVICT: "dry run, nothing was changed",
+    Reaping.NOTHING_EVICTABLE: "nothing can be evicted",
+    Reaping.STOPPED: "stopped: it did harm",
 }
 
 
-def render_pass(state: State, why: str, zombies: int, freed: int) -> str:
+def render_pass(state: Reaping, why: str, zombies: int, freed: int) -> str:
     went = f"; the pass before freed {freed:,}" if freed else ""
     return f"{_STATES[state]}: {zombies_said(zombies)} on this host; {why}{went}"
 
 
-def reap_next(state: State) -> Command:
+def reap_next(state: Reaping) -> Command:
     match state:
-        case State.WOULD_EVICT:
+        case Reaping.WOULD_EVICT:
             return Command("to do it", "zombiescope reap --yes")
-        case State.EVICTED:
+        case Reaping.EVICTED:
             return Command("to keep the number down", "zombiescope reap --watch --yes")
         case _:
             return Command("to see what holds them", "zombiescope autopsy")

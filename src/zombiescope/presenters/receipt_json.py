@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from zombiescope.analysis.comparing import ShareChange
+from zombiescope.analysis.comparing import Measure, Row, ShareChange
 from zombiescope.diagnosis.outcome import Outcome
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import Vitals
-from zombiescope.facts.recovery import Measure, Row
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
 from zombiescope.remedies.plan import Plan, Step

@@ -10,10 +10,9 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.analysis.comparing import ShareChange
+from zombiescope.analysis.comparing import Measure, Row, ShareChange
 from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.names import zombies_said
-from zombiescope.facts.recovery import Measure, Row
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
 from zombiescope.presenters.layout import Block, Command, Prose

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.growth import Growth
-from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
-from zombiescope.analysis.scan import ParentShare, Scan
+from zombiescope.analysis.scan import NOT_WATCHED, ParentShare, ReclaimPass, Scan
 from zombiescope.diagnosis.case import NO_HISTORY, Observation
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals, Snapshot

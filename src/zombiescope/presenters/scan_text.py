@@ -6,9 +6,16 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.analysis import cost
-from zombiescope.analysis.reclaim_pass import NOT_WATCHED, ReclaimPass
-from zombiescope.analysis.scan import ParentShare, Scan
+from zombiescope.analysis.scan import (
+    NOT_WATCHED,
+    PERCPU_BYTES,
+    PERCPU_BYTES_PER_NODE,
+    SLAB_BYTES,
+    SLAB_BYTES_PER_EXTRA_NODE,
+    ParentShare,
+    ReclaimPass,
+    Scan,
+)
 from zombiescope.diagnosis.case import Observation
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
@@ -144,9 +151,9 @@ def _explanation(observation: Observation) -> list[str]:
     if not isinstance(scan.kernel_cost, Gap):
         known = scan.kernel_cost
         lines.append(
-            f"kernel memory {known.total_bytes:,} bytes = {known.zombies:,} zombies x ({cost.SLAB_BYTES:,} slab "
-            f"+ {cost.SLAB_BYTES_PER_EXTRA_NODE:,} x {known.nodes - 1} further nodes + {known.cpus} possible CPUs x "
-            f"({cost.PERCPU_BYTES:,} + {cost.PERCPU_BYTES_PER_NODE} x {known.nodes} nodes)); pinned pages not included"
+            f"kernel memory {known.total_bytes:,} bytes = {known.zombies:,} zombies x ({SLAB_BYTES:,} slab "
+            f"+ {SLAB_BYTES_PER_EXTRA_NODE:,} x {known.nodes - 1} further nodes + {known.cpus} possible CPUs x "
+            f"({PERCPU_BYTES:,} + {PERCPU_BYTES_PER_NODE} x {known.nodes} nodes)); pinned pages not included"
         )
     if not isinstance(scan.sweep, Gap) and scan.sweep.slowest_file:
         lines.append(f"slowest file of the sweep: {scan.sweep.slowest_file} in {duration(scan.sweep.slowest_seconds)}")

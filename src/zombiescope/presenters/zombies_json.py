@@ -8,16 +8,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, pages_of
-from zombiescope.analysis.freeing import Action, least_harm_first, needs_of, ways_out
-from zombiescope.analysis.useless import Useless, derive_useless, state_of
+from zombiescope.analysis.freeing import Useless, derive_useless, least_harm_first, needs_of, state_of, ways_out
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
 from zombiescope.presenters.autopsy_json import render_holder, render_totals
 from zombiescope.presenters.columns import render_column, render_numbers
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.figures import duration, size
+from zombiescope.presenters.plain_words import tried_words
 
 PIN_WORDS = {
     PinKind.PAGE_CACHE: "page cache",
@@ -34,20 +35,6 @@ PIN_WORDS = {
     PinKind.NAMESPACE: "namespace",
     PinKind.UNEVICTABLE: "locked memory",
     PinKind.OTHER: "something else",
-}
-ACTION_WORDS = {
-    Action.WAIT: "wait: the kernel frees it by itself",
-    Action.FLUSH: "write everything back, then let one cgroup die",
-    Action.REAP_PROCESS: "wait for the dead process",
-    Action.DROP_FILE: "drop the file's cache",
-    Action.RECLAIM_PARENT: "reclaim below the parent",
-    Action.SWAP_IN: "bring it back from swap",
-    Action.CLOSE_SOCKET: "close the socket",
-    Action.UNMOUNT: "unmount what holds it",
-    Action.RESTART_PROCESS: "restart the process that holds it",
-    Action.DELETE_FILE: "delete the file",
-    Action.REMOVE_SEGMENT: "remove the segment",
-    Action.REBOOT: "reboot: no lever of ours reaches it",
 }
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
 _STORIES = 256
@@ -80,7 +67,7 @@ def render_zombies(seen: Seen, limit: int = 0) -> Json:
         "columns": _columns(bodies, page),
         "words": {
             "pins": {kind.value: words for kind, words in PIN_WORDS.items()},
-            "actions": {action.value: words for action, words in ACTION_WORDS.items()},
+            "actions": {each.key: each.alone for each in LEVERS},
         },
         "totals": render_totals(seen.autopsy),
     }
@@ -173,7 +160,7 @@ class _Freed:
     """What frees a zombie, in few words. Of tens of thousands only a handful differ in it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[frozenset[Action], ...], str] = {}
+        self._known: dict[tuple[frozenset[Remedy], ...], str] = {}
 
     def of(self, body: Body) -> str:
         needs = tuple(actions for pin in body.pins for actions in needs_of(pin))
@@ -181,7 +168,7 @@ class _Freed:
         if found is None:
             ways = ways_out(needs)
             actions = ways.together or tuple(least_harm_first(dict.fromkeys(ways.alone, 1)))[:1]
-            found = self._known[needs] = " + ".join(actions)
+            found = self._known[needs] = " + ".join(each.key for each in actions)
         return found
 
 
@@ -218,14 +205,16 @@ def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]
         "holders": _holders(zombie.pins),
         "freed_by": [
             {
-                "action": remedy.action,
+                "action": remedy.action.key,
                 "target": remedy.target,
-                "words": f"{ACTION_WORDS[remedy.action]} ({remedy.target})",
+                "words": f"{remedy.action.alone} ({remedy.target})",
                 "together": remedy.together,
             }
             for remedy in body.remedies
         ],
-        "in_vain": [{"what": vain.action, "why": vain.why} for vain in _useless(zombie)],
+        "in_vain": [
+            {"what": vain.action, "words": tried_words(vain.action), "why": vain.why} for vain in _useless(zombie)
+        ],
         "how": how,
         "command": f"sudo zombiescope plan --zombie {zombie.id}",
         "siblings": max(siblings.get(body.maker, 1) - 1, 0),

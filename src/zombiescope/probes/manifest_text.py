@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from zombiescope.facts.names import shown, shown_text
-from zombiescope.facts.workloads import Starter, Workload
+from zombiescope.facts.units import Starter, Workload
 
 MANIFEST_BYTES = 1 << 20
 MOST_WORKLOADS = 2_000

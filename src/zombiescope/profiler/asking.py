@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,7 +13,8 @@ from zombiescope.facts.names import shown
 from zombiescope.profiler.files import store
 from zombiescope.profiler.files.reading import Choices, read_capture, within_bounds
 from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
-from zombiescope.profiler.formats.protobuf import write_otlp, write_pprof
+from zombiescope.profiler.formats.otlp import write_otlp
+from zombiescope.profiler.formats.protobuf import write_pprof
 from zombiescope.profiler.formats.text import write_collapsed
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture, Selection
 from zombiescope.profiler.stacks.flame_graph import (
@@ -61,7 +62,7 @@ class Opened:
 @dataclass(frozen=True, slots=True)
 class Compared:
     graph: FlameGraph
-    frames: list[Key]
+    frames: Sequence[Key]
 
 
 def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Opened:
@@ -72,12 +73,12 @@ def open_capture(folder: bytes, name: str, choices: Choices | None = None) -> Op
 
 
 def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seconds: float) -> HeatMap:
-    with _refused(opened):
+    with refused(opened):
         return heat_map(opened.capture, selection, rows=rows, column_seconds=column_seconds)
 
 
 def ask_flame_graph(opened: Opened, selection: Selection, narrowest: float = NARROWEST) -> Compared:
-    with _refused(opened):
+    with refused(opened):
         graph = flame_graph(opened.capture, opened.shape, selection, narrowest)
         return Compared(graph, frames_of(opened.capture))
 
@@ -85,7 +86,7 @@ def ask_flame_graph(opened: Opened, selection: Selection, narrowest: float = NAR
 def ask_difference(
     before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float = NARROWEST
 ) -> Compared:
-    with _refused(after[0]):
+    with refused(after[0]):
         (first, earlier), (second, later) = before, after
         if first.capture is second.capture:
             return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
@@ -97,17 +98,17 @@ def ask_difference(
 
 
 def ask_moments(opened: Opened) -> list[Explained]:
-    with _refused(opened):
+    with refused(opened):
         return [explain(opened.capture, opened.shape, moment) for moment in find_moments(opened.capture)]
 
 
 def write_elsewhere(opened: Opened, selection: Selection, form: str) -> Iterator[bytes]:
-    with _refused(opened):
+    with refused(opened):
         yield from WRITERS[form](opened.capture, selection)
 
 
 @contextmanager
-def _refused(opened: Opened) -> Iterator[None]:
+def refused(opened: Opened) -> Iterator[None]:
     """A question that this capture cannot answer is an error with a way on, not a bug. None takes more than its file allows."""
     what = f"cannot answer from the capture {opened.name}"
     try:

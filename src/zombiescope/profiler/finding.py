@@ -15,8 +15,12 @@ from zombiescope.profiler.files import store
 from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import look_at
 from zombiescope.profiler.files.summing import Summing, peaks_in
+from zombiescope.profiler.files.symbol_files import map_file
+from zombiescope.profiler.formats.capture_file import read_names
 from zombiescope.profiler.formats.summary_document import Json, Reason, read_document, reasons_in
-from zombiescope.profiler.stacks.searching import Hit, Known, Question, refine, search
+from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.stacks.searching import Hit, Known, Question, look_for, matches, search, settled
+from zombiescope.profiler.stacks.stretches import Seen, best_stretch, usual_cores
 from zombiescope.profiler.stacks.summary import CauseOf
 
 _LOOKED_INTO = 16
@@ -30,12 +34,24 @@ class Found(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
+class _Ring(NamedTuple):
+    folder: bytes
+    paths: dict[str, bytes]
+    """By the name of the capture."""
+
+    def has_function(self, name: str, glob: str) -> bool:
+        try:
+            return any(matches(each, glob) for each in read_names(map_file(self.paths[name])))
+        except (OSError, BrokenCapture):
+            return False
+
+
 def find_in_folder(
     folder: bytes, question: Question, cause_of: CauseOf, progress: Callable[[int, int], None] = lambda _, __: None
 ) -> Found:
     entries = [each for each in store.entries(folder) if each.about is not None]
-    ring: list[Known] = []
-    paths: dict[str, bytes] = {}
+    known_ones: list[Known] = []
+    ring = _Ring(folder, {})
     reasons: dict[str, tuple[Reason, ...]] = {}
     unread = 0
     for number, each in enumerate(entries):
@@ -45,27 +61,33 @@ def find_in_folder(
         if document is None or seen is None:
             unread += 1
             continue
-        paths[each.name], reasons[each.name] = each.path, reasons_in(document)
-        ring.append(known(each.name, seen.span.begin, document))
-    hits = search(ring, question)
+        ring.paths[each.name], reasons[each.name] = each.path, reasons_in(document)
+        known_ones.append(known(each.name, seen.span.begin, document))
+    hits = search(known_ones, question, lambda name: ring.has_function(name, question.function))
     gaps = [Gap("captures", f"{unread} of {len(entries)} captures could not be read")] if unread else []
-    return Found(_looked_into(folder, hits, paths, question, cause_of), reasons, len(entries), tuple(gaps))
+    return Found(_looked_into(ring, hits, question, cause_of), reasons, len(entries), tuple(gaps))
 
 
-def _looked_into(
-    folder: bytes, hits: list[Hit], paths: dict[str, bytes], question: Question, cause_of: CauseOf
-) -> list[Hit]:
+def _looked_into(ring: _Ring, hits: list[Hit], question: Question, cause_of: CauseOf) -> list[Hit]:
+    """The best by their summaries, counted sample by sample: what is asked for may be several names, or several things at once."""
     if not question.asked():
         return hits
-    best = []
+    looked_at: list[tuple[Hit, Seen]] = []
+    gone = 0
     for hit in hits[:_LOOKED_INTO]:
         try:
-            opened = open_capture(folder, os.fsdecode(paths[hit.name]))
+            opened = open_capture(ring.folder, os.fsdecode(ring.paths[hit.name]))
         except ZombiescopeError:
+            gone += 1
             continue  # the ring has removed it meanwhile
-        best.append(refine(opened.capture, opened.shape, hit, question, cause_of))
-    best = [hit for hit in best if hit.score >= 0]
-    return [*sorted(best, key=lambda hit: -hit.score), *hits[_LOOKED_INTO:]]
+        seen = look_for(opened.capture, opened.shape, question, cause_of)
+        if seen is not None:
+            looked_at.append((hit, seen))
+    others = hits[_LOOKED_INTO:]
+    without = len(ring.paths) - gone - len(looked_at) - len(others)
+    usual = usual_cores([seen for _, seen in looked_at], len(others), without)
+    best = [settled(hit, best_stretch(seen, usual)) for hit, seen in looked_at]
+    return [*sorted(best, key=lambda hit: -hit.score), *others]
 
 
 def _summed_up(path: bytes, cause_of: CauseOf) -> Json | None:

@@ -11,6 +11,7 @@ from zombiescope.profiler import asking as pipeline
 from zombiescope.profiler.drawing.colours import HEAT, HEAT_ON_DARK
 from zombiescope.profiler.drawing.documents import render_capture, render_flame, render_heat_map, render_moments
 from zombiescope.profiler.stacks.capture import Selection
+from zombiescope.profiler.stacks.flame_graph import widest_first
 
 Query = Mapping[str, str]
 USUAL_SIDE = "usual"
@@ -64,7 +65,7 @@ class ProfileApi:
             begin, _, end = query["before"].partition("..")
             earlier = chosen._replace(begin=_seconds(begin), end=_seconds(end))
             found = pipeline.ask_difference((self._opened, earlier), (self._opened, chosen))
-        return render_flame(found.graph, found.frames, self._opened.name, self._opened.capture)
+        return render_flame(widest_first(found.graph), found.frames, self._opened.name, self._opened.capture)
 
     def _found(self) -> dict[str, Any]:
         if self._moments is None:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
-from zombiescope.analysis.freeing import Action, actions_on, is_in_swap_cache
+from zombiescope.analysis.freeing import actions_on, is_in_swap_cache
 from zombiescope.facts.names import raw
+from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Expected
 
-_HARM = {action: number for number, action in enumerate(Action)}
-_WITHOUT_TARGET = (Action.FLUSH, Action.SWAP_IN, Action.REBOOT, Action.WAIT)
+_HARM = {action: number for number, action in enumerate(LEVERS)}
+_WITHOUT_TARGET = (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT)
 _UNSURE_ALLOWED = 0.1
 _NEVER_DELETED = (b"/run/", b"/sys/", b"/proc/", b"/dev/pts/")
 
@@ -27,7 +28,7 @@ _NEVER_DELETED = (b"/run/", b"/sys/", b"/proc/", b"/dev/pts/")
 class Lever(NamedTuple):
     """One thing that can be done, to one target."""
 
-    action: Action
+    action: Remedy
     target: bytes = b""
     inode: int | None = None
     device: str | None = None
@@ -50,7 +51,7 @@ class Choices(NamedTuple):
     """Zombies that need a lever."""
     pages: Counter[Lever]
 
-    def of(self, action: Action) -> list[Lever]:
+    def of(self, action: Remedy) -> list[Lever]:
         """Most zombies first."""
         return [lever for lever, _ in self.wanted.most_common() if lever.action is action]
 
@@ -83,14 +84,14 @@ def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
     return frozenset(_lever(action, pin, parent) for action in actions_on(pin))
 
 
-def _lever(action: Action, pin: Pin, parent: bytes) -> Lever:
+def _lever(action: Remedy, pin: Pin, parent: bytes) -> Lever:
     if action in _WITHOUT_TARGET:
         return Lever(action)
-    if action is Action.RECLAIM_PARENT:
+    if action is Remedy.RECLAIM_PARENT:
         return Lever(action, parent)
-    if action is Action.REMOVE_SEGMENT:
+    if action is Remedy.REMOVE_SEGMENT:
         return Lever(action, b"", pin.inode)
-    if action in (Action.DROP_FILE, Action.DELETE_FILE) and pin.path is not None:
+    if action in (Remedy.DROP_FILE, Remedy.DELETE_FILE) and pin.path is not None:
         return Lever(action, pin.path, pin.inode, None if pin.fstype in OWN_NUMBERS else pin.device)
     name = pin.path if pin.path is not None else pin.path_in_fs
     if pin.holder is not None:
@@ -109,9 +110,9 @@ def may_be_deleted(path: bytes) -> bool:
 
 def _least_harm(pins: Sequence[frozenset[Lever]]) -> frozenset[Lever]:
     chosen = {min(levers, key=least_harm_first) for levers in pins if levers}
-    reclaims = {lever for lever in chosen if lever.action is Action.RECLAIM_PARENT}
+    reclaims = {lever for lever in chosen if lever.action is Remedy.RECLAIM_PARENT}
     if reclaims:
-        chosen = {lever for lever in chosen if lever.action is not Action.DROP_FILE}
+        chosen = {lever for lever in chosen if lever.action is not Remedy.DROP_FILE}
     return frozenset(chosen)
 
 
@@ -178,7 +179,8 @@ class Reckoning:
 
     def goes_with(self, pods: frozenset[str]) -> Expected:
         """What the end of these pods frees: whose every pin is a file that goes with them. Nothing is pulled. A page of the disk's
-        own about such a file may go with it or stay: who has one beside is counted among those that can go."""
+        own about such a file outlives it (ext4 forgets a freed block, and its page stays in the cache until reclaim takes it): who
+        has one beside stays, and how many those are is said."""
         held_by_files = [held for held in self._left if any(goes_with_pods(pin, pods) for pin in held.body.pins)]
         perhaps = [
             held
@@ -189,14 +191,11 @@ class Reckoning:
         sure = [held for held in going if not any(pin.sampled for pin in held.body.pins)]
         if len(going) - len(sure) > _UNSURE_ALLOWED * len(going):
             why = "more files hold them than were looked at one by one, and not all may go with the pods"
-            return Expected(None, None, len(perhaps), why)
+            return Expected(None, None, len(going), why)
         pages = sum(pages_of(held.body.zombie) for held in sure)
-        why = (
-            "pages of the disk's own hold them too, which go with the files or stay"
-            if len(perhaps) > len(going)
-            else ""
-        )
-        return Expected(len(sure), pages * self._page_bytes, len(perhaps), why)
+        stay = len(perhaps) - len(going)
+        why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
+        return Expected(len(sure), pages * self._page_bytes, len(going), why)
 
     def _going(self, pulled: set[Lever]) -> list[Held]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]

@@ -6,8 +6,12 @@ A change is one of a handful of primitives; `execution` knows how each is done. 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
+
+from zombiescope.facts.names import shown
 
 KEPT_BYTES, KEPT_BYTES_IN_ALL = 64 << 10, 16 << 20
 """Of a deleted file that large a copy is kept, and of all files of a step together so much."""
@@ -137,22 +141,40 @@ Change = (
     | RemoveSegments | Flush | SwapIn | DropCaches | AskHuman
 )  # fmt: skip
 
-KINDS: dict[type[Change], str] = {
-    StopUnit: "stop_unit",
-    PlaceLink: "place_link",
-    RemoveLinks: "remove_links",
-    PlaceFile: "place_file",
-    SetFile: "set_file",
-    Reclaim: "reclaim",
-    DropFiles: "drop_files",
-    RewriteFiles: "rewrite_files",
-    DeleteFiles: "delete_files",
-    RemoveSegments: "remove_segments",
-    Flush: "flush",
-    SwapIn: "swap_in",
-    DropCaches: "drop_caches",
-    AskHuman: "ask_human",
-}
+
+def kind_of(change: Change) -> str:
+    """As documents call it: `stop_unit` for a StopUnit."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(change).__name__).lower()
+
+
+_NAMED = 3
+
+
+def few_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more (--json lists all)" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def details(change: Change) -> Iterator[tuple[str, str]]:
+    """What a person wants to read of a change beside the title of its step, each line under a label."""
+    match change:
+        case PlaceLink(path=path, target=target):
+            yield "link", f"{shown(path)} -> {shown(target)}"
+        case RemoveLinks(paths=paths):
+            yield "links", few_names([shown(path) for path in paths])
+        case PlaceFile(path=path, content=content):
+            yield "file", shown(path)
+            yield from (("", line) for line in content.decode("utf-8", "replace").splitlines())
+        case DropFiles(files=files) | RewriteFiles(files=files) | DeleteFiles(files=files):
+            yield "files", few_names([shown(file.path) for file in files])
+        case RemoveSegments(ids=ids):
+            yield "segments", few_names([f"shmid {number}" for number in ids])
+        case AskHuman(commands=commands):
+            yield from (("type" if not number else "", command) for number, command in enumerate(commands))
+        case StopUnit() | SetFile() | Reclaim() | Flush() | SwapIn() | DropCaches():
+            return  # its title says it all
+        case _:
+            assert_never(change)
 
 
 class Expected(NamedTuple):
@@ -164,7 +186,7 @@ class Expected(NamedTuple):
     up_to: int
     """No more zombies than these can go."""
     why_unknown: str = ""
-    """Why it cannot be known, or why more may go than is known."""
+    """Why it cannot be known; where it is known, what stays beside and why."""
 
 
 class Step(NamedTuple):

@@ -114,11 +114,7 @@ def _expected(reckoning: Reckoning, draft: Draft) -> Expected:
 
 def _drafts(situation: Situation) -> Iterator[tuple[str, Draft]]:
     """In the order of the catalogue, but first what is against those who leave zombies: who only loops louder can wait."""
-    found = [
-        (recipe.__module__.rpartition(".")[2].replace("_", "-"), draft)
-        for recipe in RECIPES
-        for draft in recipe(situation)
-    ]
+    found = [(name, draft) for name, recipe in RECIPES.items() for draft in recipe.propose(situation)]
     growing = [maker for maker, _ in situation.activity.growing]
     guilty = [*growing, *(maker for maker, _ in Counter(situation.left).most_common() if maker not in growing)]
 

@@ -11,27 +11,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zombiescope.analysis.cohorts import Comparison, Labels
+from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.fleet_health import Sickness
+from zombiescope.facts.remedies import Remedy
 
 SHARES = (0.05, 0.25, 1.0)
 """After the first node: of the cohort, healed when the wave is through."""
-REMEDIES = {
-    "unneeded-agent": "stop-unit",
-    "crash-looping-unit": "stop-unit",
-    "looping-container": "stop-workload",
-    "image-risk": "limit-restarts",
-    "zombie-growth": "stop-maker",
-    "visible-leak": "remove-directories",
-    "pinned-page-cache": "reclaim-parent",
-    "pinned-shared-memory": "delete-file",
-    "pinned-swap": "swap-in",
-    "pinned-writeback": "flush",
-    "cpu-throttling": "raise-cpu-limit",
-    "memory-shortage": "give-memory",
-    "cpu-steal": "move-host",
-    "real-time-hog": "lower-priority",
-}
-"""What usually helps against each finding; what is done is decided on the node, by its own plan."""
 _ORIGINS = ("unneeded-agent", "crash-looping-unit", "looping-container", "image-risk", "zombie-growth")
 
 
@@ -48,9 +33,10 @@ class CohortPlan(NamedTuple):
     waves: tuple[Wave, ...]
 
     @property
-    def remedies(self) -> tuple[str, ...]:
-        """Against what was found, the origin first; empty where no finding has one."""
-        return tuple(dict.fromkeys(REMEDIES[name] for name, _ in self.findings if name in REMEDIES))
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What usually helps against what was found, the origin first; what is done is decided on the node, by its own plan."""
+        usual = (each for name, _ in self.findings if name in FINDINGS for each in FINDINGS[name].remedies[:1])
+        return tuple(dict.fromkeys(each for each in usual if not each.changes_nothing))
 
     @property
     def nodes(self) -> int:

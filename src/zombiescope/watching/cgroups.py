@@ -11,7 +11,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier, Lifecycle
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import Host
-from zombiescope.probes.proc_cgroups import read_controller_row
+from zombiescope.probes.cgroups import read_controller_row
 from zombiescope.probes.readers.cgroup_census import ToldLook, read_told_look
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
@@ -33,7 +33,7 @@ class Tick(NamedTuple):
     """Where the look has its numbers from; None where it is a gap."""
 
 
-class Walked(NamedTuple):
+class Counted(NamedTuple):
     """The directories as they were counted while none came or went, and how often that was used since."""
 
     births: int
@@ -56,7 +56,7 @@ class Follower:
         self.image: str = read_node_image(host)
         tiers = ALL_TIERS if events == "auto" else (EventTier(events),)
         self.ledger: Ledger | Gap = open_ledger(host, hierarchy, tiers)
-        self._walked: Walked | None = None
+        self._walked: Counted | None = None
 
     def tick(self) -> Tick:
         at, start = self.host.wall_clock(), self.host.monotonic()
@@ -78,7 +78,7 @@ class Follower:
             return ToldLook(Look(max(row.cgroups, live), live), CountSource.PROC_CGROUPS)
         told = read_told_look(self.host, self.hierarchy)
         is_still = moved is not None and moved == self.ledger.moved()
-        self._walked = Walked(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
+        self._walked = Counted(*moved, told.look.live, 0) if moved and is_still and not isinstance(told, Gap) else None
         return told
 
     def close(self) -> None:

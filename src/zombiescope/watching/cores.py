@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the cores: who had no time but for the kernel. The agent, `top` and `verify` keep the stretches of the last minutes;
-`doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones."""
+`doctor` and `cores` look ten times per second, keep a strip per core, and sample who burnt the saturated ones. The history
+keeps the share of kernel time of each core over ten seconds (`CoreHeat`)."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zombiescope.analysis.core_saturation import SaturationWatch, seconds_between, time_between
+from zombiescope.analysis.core_saturation import (
+    SaturationWatch,
+    derive_blame,
+    parse_causes,
+    seconds_between,
+    time_between,
+)
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.cores import (
     NOT_SAMPLED,
@@ -18,16 +25,57 @@ from zombiescope.facts.cores import (
     CoreTime,
     CoreUse,
     CoreWindow,
-    KernelSample,
     KernelSamples,
     Stretch,
 )
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import CORE_SATURATED
+from zombiescope.facts.plain import of_outcome, to_outcome
+from zombiescope.facts.series import CORE_PREFIX
 from zombiescope.host.access import Host
+from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
-from zombiescope.watching.core_heat import CoreHeat
 from zombiescope.watching.watch import Events, Quiet, Teller
+
+MOST_ROWS = 16
+_SECONDS = 9.5
+
+
+class CoreHeat:
+    """The share of kernel time of each core over ten seconds, in percent. Where there are many, several stand in one row, and the
+    highest among them is kept: a saturated core does not drown in an average."""
+
+    def __init__(self) -> None:
+        self._before: CoreLook | None = None
+        self.shares: dict[str, float] = {}
+        """By series, of the last ten seconds; empty until they are over."""
+
+    def take(self, look: CoreLook) -> None:
+        before = self._before
+        if before is None:
+            self._before = look
+            return
+        elapsed = seconds_between(before, look)
+        if elapsed is None:
+            self._before, self.shares = look, {}
+        elif elapsed >= _SECONDS:
+            self._before, self.shares = look, _shares(before, look, elapsed)
+
+
+def _shares(before: CoreLook, look: CoreLook, elapsed: float) -> dict[str, float]:
+    rows: dict[str, float] = {}
+    width = -(-(max(look.cores, default=0) + 1) // MOST_ROWS)
+    for core, ticks in look.cores.items():
+        then = before.cores.get(core)
+        time = time_between(then, ticks, elapsed) if then else None
+        if time is None:
+            continue
+        first = core // width * width
+        name = CORE_PREFIX + (str(core) if width == 1 else f"{first}-{first + width - 1}")
+        share = float(min(round(100 * time.kernel / elapsed), 100))
+        rows[name] = max(rows.get(name, 0.0), share)
+    return rows
+
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.case import Case
@@ -40,6 +88,7 @@ _MOST_EVENTS_A_MINUTE = 30
 _LOOKS_A_DRAIN = 5
 _CAUSES = "kernel_causes.toml"
 _EXPERIMENT = "kernel_stacks"
+_GARBLED = Gap(NOT_SAMPLED.fact, "the recorded call chains are not in a form we know", "record the host again")
 _NOT_KEPT = Gap(NOT_SAMPLED.fact, "the recording holds no call chains", "zombiescope cores on the host itself")
 
 
@@ -159,15 +208,11 @@ class DetailedCoresWatch(CoresWatch):
     def _blame(self, stretches: tuple[Stretch, ...]) -> Blame | Gap:
         if not self._with_blame or not stretches:
             return NOT_SAMPLED if not self._with_blame else Blame(0, 0, 0, ())
-        outcome = self._host.experiment(_EXPERIMENT, lambda: _plain(self._named(stretches)))
-        if outcome is None:
-            return _NOT_KEPT
-        if "gap" in outcome:
-            return Gap(*outcome["gap"])
-        from zombiescope.analysis.kernel_blame import derive_blame, parse_causes  # noqa: PLC0415 (only when needed)
-        from zombiescope.host.safe_open import read_shipped  # noqa: PLC0415
-
-        return derive_blame(_samples_of(outcome), list(stretches), parse_causes(read_shipped(_CAUSES)))
+        outcome = self._host.experiment(_EXPERIMENT, lambda: to_outcome(self._named(stretches)))
+        taken = _NOT_KEPT if outcome is None else of_outcome(outcome, KernelSamples, _GARBLED)
+        if isinstance(taken, Gap):
+            return taken
+        return derive_blame(taken, list(stretches), parse_causes(read_shipped(_CAUSES)))
 
     def _named(self, stretches: tuple[Stretch, ...]) -> KernelSamples | Gap:
         if self._stacks is None or isinstance(self._stacks, Gap):
@@ -232,24 +277,3 @@ def _use(core: int, windows: list[CoreWindow]) -> CoreUse:
     for window in windows:
         total = total.plus(window.time)
     return CoreUse(core, total, tuple(windows))
-
-
-def _plain(taken: KernelSamples | Gap) -> dict[str, Any]:
-    """As a recording keeps it."""
-    if isinstance(taken, Gap):
-        return {"gap": list(taken)}
-    return {
-        "rate_hz": taken.rate_hz,
-        "lost": taken.lost,
-        "samples": [[each.at, each.core, each.thread, list(each.frames)] for each in taken.samples],
-        "threads": [list(each) for each in taken.threads],
-    }
-
-
-def _samples_of(plain: dict[str, Any]) -> KernelSamples:
-    return KernelSamples(
-        plain["rate_hz"],
-        plain["lost"],
-        tuple(KernelSample(at, core, thread, tuple(frames)) for at, core, thread, frames in plain["samples"]),
-        tuple((thread, name) for thread, name in plain["threads"]),
-    )

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from zombiescope.analysis.ledger import Accounts
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, FlowsSeen, Lifecycle, MakerFlow
+from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
@@ -43,17 +42,17 @@ class FlowsWatch(Quiet):
             self._take(self._ledger.read())
 
     def seen(self) -> FlowsSeen | Gap:
-        outcome = self._host.experiment(FACT, self._outcome)
-        return _NOT_HERE if outcome is None else _checked(outcome)
+        outcome = self._host.experiment(FACT, lambda: to_outcome(self._outcome()))
+        return _NOT_HERE if outcome is None else of_outcome(outcome, FlowsSeen, _GARBLED)
 
     def close(self) -> None:
         if not isinstance(self._ledger, Gap):
             self._ledger.close()
 
-    def _outcome(self) -> dict[str, Any]:
+    def _outcome(self) -> FlowsSeen | Gap:
         ledger = self._ledger
         if isinstance(ledger, Gap):
-            return {"gap": list(ledger)}
+            return ledger
         self.look()
         self._name_pods()
         seconds, counts = self._host.monotonic() - self._start, dict(self._accounts.counts)
@@ -68,9 +67,7 @@ class FlowsWatch(Quiet):
         ]
         self.close()
         flows.sort(key=lambda flow: (-(flow.left or 0), -flow.deaths, flow.maker))
-        ranked = [list(flow) for flow in flows[:_MOST_MAKERS]]
-        at = self._host.wall_clock()
-        return {"at": at, "seconds": seconds, "tier": str(ledger.tier), "makers": ranked, "lost": self._lost}
+        return FlowsSeen(self._host.wall_clock(), seconds, str(ledger.tier), tuple(flows[:_MOST_MAKERS]), self._lost)
 
     def _name_pods(self) -> None:
         """Births come before a pod's logs: what was booked by its uid is its workload's."""
@@ -86,24 +83,3 @@ class FlowsWatch(Quiet):
 def _released(then: Counts, later: Counts) -> int:
     """Of those that had died when the window ended: whoever died after it was released after it, too."""
     return max(later.releases - (later.deaths - then.deaths), then.releases)
-
-
-def _checked(outcome: dict[str, Any]) -> FlowsSeen | Gap:
-    """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*map(str, outcome["gap"]))
-        makers = tuple(
-            MakerFlow(str(maker), int(births), int(deaths), None if releases is None else int(releases))
-            for maker, births, deaths, releases in outcome["makers"]
-        )
-        lost = outcome.get("lost")
-        return FlowsSeen(
-            float(outcome["at"]),
-            float(outcome["seconds"]),
-            str(outcome["tier"]),
-            makers,
-            None if lost is None else int(lost),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return _GARBLED

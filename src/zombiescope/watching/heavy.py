@@ -12,6 +12,7 @@ from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, HierarchyVers
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.plain import of_plain, to_plain
 from zombiescope.host.access import Host
+from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
 from zombiescope.watching.cgroups import Backlog, read_backlog
 
 _LONG_SWEEP_SECONDS = 0.2
@@ -58,9 +59,7 @@ def walked_of(plain: Any) -> Walked:
 
 
 def look_heavily(host: Host, hierarchy: Hierarchy) -> Any:
-    from zombiescope.probes.readers.cgroup_census import read_live_tree  # noqa: PLC0415 (only the child needs them)
-    from zombiescope.probes.readers.empty_directories import read_empty_directories  # noqa: PLC0415
-    from zombiescope.probes.readers.memcg_residual import read_residuals  # noqa: PLC0415
+    from zombiescope.probes.readers.memcg_residual import read_residuals  # noqa: PLC0415 (only the child needs them)
     from zombiescope.probes.readers.stat_sweep import read_stat_sweep  # noqa: PLC0415
 
     seconds: dict[str, float] = {}
@@ -113,8 +112,6 @@ def _restarts(host: Host) -> Restarts | Gap:
 
 def _parents(host: Host, hierarchy: Hierarchy) -> Mapping[bytes, int] | None:
     """Those with zombies, which v2 alone tells."""
-    from zombiescope.probes.readers.cgroup_census import read_census  # noqa: PLC0415
-
     if hierarchy.version is HierarchyVersion.V1:
         return None
     census = read_census(host, hierarchy)

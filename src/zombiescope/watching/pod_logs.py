@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zombiescope.analysis.container_loops import may_loop
+from zombiescope.analysis.looping import may_loop
 from zombiescope.analysis.maker import container_id_of, pod_uid_of
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import unshown
 from zombiescope.facts.pods import Container
 from zombiescope.host.access import Host
-from zombiescope.host.files import Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import Files, FolderTree
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.pods import (
     PODS,

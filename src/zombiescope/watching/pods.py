@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.container_loops import loops_of
+from zombiescope.analysis.looping import loops_of
 from zombiescope.analysis.pod_owner import by_names, is_static, node_in
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import Reading
@@ -16,11 +16,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.plain import of_plain, to_plain
 from zombiescope.facts.pods import Container, KnownPods, Pod, PodLoop, PodsSeen, known_pods
-from zombiescope.facts.units import RestartingContainer
-from zombiescope.facts.workloads import Running
+from zombiescope.facts.units import RestartingContainer, Running
 from zombiescope.host.access import Host, beside_recording
-from zombiescope.host.files import Files
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.pods import (
     PODS,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from zombiescope.analysis.poll_latency import (
+from zombiescope.analysis.softirq import (
     SHORT_BUCKETS,
     CoreStep,
     PollStep,
@@ -33,8 +33,7 @@ from zombiescope.facts.metric_names import (
     POLL_WAIT_POWERS,
     Metric,
 )
-from zombiescope.facts.poll_latency import Buckets, PollLook, PollTail
-from zombiescope.facts.softirq import CoreLatency, Times
+from zombiescope.facts.softirq import Buckets, CoreLatency, PollLook, PollTail, Times
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.poll_latency import Following, open_poll_latency
 from zombiescope.watching.watch import Events, Teller

@@ -8,25 +8,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.maker import Makers, fold_unit
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
-from zombiescope.facts.units import LiveUnit
-from zombiescope.facts.workloads import Running
+from zombiescope.facts.units import LiveUnit, Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
-from zombiescope.probes.unit_text import is_unit_name
+from zombiescope.probes.unit_layout import is_unit_name
 from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.audit import Audit
+    from zombiescope.diagnosis.audit import Audit, UnitAudit
     from zombiescope.facts.units import UnitFiles
 
 LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
@@ -203,12 +203,12 @@ class ServicesWatch(Quiet):
             self._births.look_if_due()
 
     def seen(self) -> ServicesSeen | Gap:
-        outcome = self._host.experiment(FACT, self._outcome)
-        return _NOT_HERE if outcome is None else _checked(outcome)
+        outcome = self._host.experiment(FACT, lambda: to_outcome(self._outcome()))
+        return _NOT_HERE if outcome is None else of_outcome(outcome, ServicesSeen, _GARBLED)
 
-    def _outcome(self) -> dict[str, Any]:
+    def _outcome(self) -> ServicesSeen | Gap:
         if not self._is_this_host:
-            return {"gap": list(_ELSEWHERE)}
+            return _ELSEWHERE
         seconds = self._host.monotonic() - self._start
         births = self._births.births if isinstance(self._births, BirthsWatch) else None
         live = live_between(self._beside, self._before, births)
@@ -222,36 +222,29 @@ class ServicesWatch(Quiet):
             delay = unit.policy.delay_seconds if unit else None
             every = _every(loop.name, live, seconds, delay)
             need = unit.need.value if unit else "unknown"
-            loops.append([loop.name, loop.kind, loop.restarts, loop.why, loop.source, every, need])
-        unneeded = [
-            [
-                unit.name,
-                unit.enabled,
-                unit.why,
-                unit.path,
-                unit.may_loop,
-                unit.from_vendor,
-                unit.policy.restarts_per_day,
-            ]
-            for unit in audit.unneeded
-        ]
-        return {
-            "at": self._host.wall_clock(),
-            "seconds": seconds,
-            "starting": len(audit.starting),
-            "loops": loops,
-            "unneeded": unneeded,
-            "was_systemd_asked": live.units is not None,
-            "were_files_read": bool(audit.units),
-            "timers": _timers(files),
-        }
+            loops.append(ServiceLoop(loop.name, loop.kind, loop.restarts, loop.why, loop.source, every, need))
+        return ServicesSeen(
+            self._host.wall_clock(),
+            seconds,
+            len(audit.starting),
+            tuple(loops),
+            tuple(_unneeded(unit) for unit in audit.unneeded),
+            live.units is not None,
+            bool(audit.units),
+            _timers(files),
+        )
 
 
-def _timers(files: UnitFiles) -> list[list[str]]:
-    from zombiescope.analysis.activation import timers  # noqa: PLC0415 (a replay does not pay for it)
+def _unneeded(unit: UnitAudit) -> UnneededService:
+    may = unit.may_loop, unit.from_vendor
+    return UnneededService(unit.name, unit.enabled, unit.why, unit.path, *may, unit.policy.restarts_per_day)
+
+
+def _timers(files: UnitFiles) -> tuple[tuple[str, str], ...]:
+    from zombiescope.analysis.unit_starts import timers  # noqa: PLC0415 (a replay does not pay for it)
 
     found = [(fold_unit(timer.command.encode()).decode(), timer.name) for timer in timers(files) if timer.command]
-    return [list(pair) for pair in sorted(set(found))]
+    return tuple(sorted(set(found)))
 
 
 def _every(name: str, live: Live, seconds: float, delay: float | None) -> float | None:
@@ -263,33 +256,3 @@ def _every(name: str, live: Live, seconds: float, delay: float | None) -> float 
     if in_hour >= 30:
         return _HOUR / in_hour
     return delay
-
-
-def _checked(outcome: dict[str, Any]) -> ServicesSeen | Gap:
-    try:
-        if "gap" in outcome:
-            return Gap(*map(str, outcome["gap"]))
-        loops = [
-            ServiceLoop(str(name), str(kind), int(restarts), str(why), str(source), _number(every), str(need))
-            for name, kind, restarts, why, source, every, need in outcome["loops"]
-        ]
-        unneeded = [
-            UnneededService(str(name), str(word), str(why), str(path), bool(may_loop), bool(vendor), _number(rate))
-            for name, word, why, path, may_loop, vendor, rate in outcome["unneeded"]
-        ]
-        return ServicesSeen(
-            float(outcome["at"]),
-            float(outcome["seconds"]),
-            int(outcome["starting"]),
-            tuple(loops),
-            tuple(unneeded),
-            bool(outcome["was_systemd_asked"]),
-            bool(outcome["were_files_read"]),
-            tuple((str(service), str(timer)) for service, timer in outcome.get("timers", ())),
-        )
-    except (KeyError, TypeError, ValueError):
-        return _GARBLED
-
-
-def _number(said: object) -> float | None:
-    return None if said is None else float(said)  # type: ignore[arg-type]

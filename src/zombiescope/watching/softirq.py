@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from zombiescope.analysis.softirq_wait import derive_softirq, step_between
+from zombiescope.analysis.softirq import derive_softirq, step_between
 from zombiescope.diagnosis.case import NO_SOFTIRQ
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import MetricSample, Reading

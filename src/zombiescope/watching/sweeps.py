@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from zombiescope.analysis.sweeping import SweepBursts
+from zombiescope.analysis.sweeping import SweepBursts, derive_sweepers
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import SWEEPERS
@@ -51,8 +51,6 @@ class SweepsWatch(Quiet):
         return self._known if isinstance(self._known, Gap) else None
 
     def seen(self) -> SweepersSeen | Gap:
-        from zombiescope.analysis.zombie_cost import derive_sweepers  # noqa: PLC0415 (the agent tells of events alone)
-
         before, after, now = self._first, read_sweepers(self._host), self._host.wall_clock()
         if isinstance(before, Gap):
             return before

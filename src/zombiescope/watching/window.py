@@ -14,7 +14,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import ReplayHost
 from zombiescope.probes.readers.cpu_time import PATH
 from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
 from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
@@ -22,7 +22,7 @@ from zombiescope.watching.cores import LOOKS_PER_SECOND, DetailedCoresWatch
 from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.nics import NicsWatch, place_nics
 from zombiescope.watching.pods import PodsWatch
-from zombiescope.watching.pressure import WholePressureWatch
+from zombiescope.watching.reclaim import WholePressureWatch
 from zombiescope.watching.services import Auditing, ServicesWatch
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 from zombiescope.watching.sweeps import SweepsWatch

@@ -108,19 +108,32 @@ _LEAST, _MOST = 16, 1024
 _MAKE_ONE = "head -c 32 /dev/urandom | base64 > FILE && chmod 600 FILE"
 
 
-def read_token(path: str) -> str:
+class TokenRule(NamedTuple):
+    least: int
+    most: int
+    hint: str
+
+
+OURS = TokenRule(_LEAST, _MOST, _MAKE_ONE)
+THEIRS = TokenRule(1, 8192, "write the token that the server gave you into a file of your own: chmod 600 FILE")
+"""Of another server: however it makes them."""
+
+
+def read_token(path: str, rule: TokenRule = OURS) -> str:
     """Raises UsageError: a server that was to be closed must not begin open."""
     what = f"cannot use the token file {shown(os.fsencode(path))}"
     try:
         descriptor, status = open_regular(path, follow=True)
     except OSError as error:
-        raise UsageError(what, (error.strerror or str(error)).lower(), _MAKE_ONE) from error
+        raise UsageError(what, (error.strerror or str(error)).lower(), rule.hint) from error
     with os.fdopen(descriptor, "rb") as file:
         why = why_foreign(status, (0, os.geteuid()), stat.S_IRWXO | stat.S_IWGRP)
         if why:
-            raise UsageError(what, why, _MAKE_ONE)
-        content = file.read(_MOST + 2)
+            raise UsageError(what, why, rule.hint)
+        content = file.read(rule.most + 2)
     token = content.strip()
-    if not _LEAST <= len(token) <= _MOST or not all(0x21 <= byte <= 0x7E for byte in token):
-        raise UsageError(what, f"it must hold {_LEAST} to {_MOST} printable characters and nothing else", _MAKE_ONE)
+    if not rule.least <= len(token) <= rule.most or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise UsageError(
+            what, f"it must hold {rule.least} to {rule.most} printable characters and nothing else", rule.hint
+        )
     return token.decode("ascii")

@@ -65,7 +65,7 @@ def _asked(path: str) -> Callable[[bytes, Mapping[str, str]], Json]:
 
         return range_of
     if path == "cores":
-        from zombiescope.pipeline.page_cores import cores  # noqa: PLC0415
+        from zombiescope.pipeline.page_time import cores  # noqa: PLC0415
 
         return cores
     from zombiescope.pipeline import page_events  # noqa: PLC0415

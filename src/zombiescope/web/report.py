@@ -12,6 +12,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_markdown import render_doctor_markdown
 from zombiescope.presenters.doctor_report import Report
+from zombiescope.presenters.document import render_host
 from zombiescope.presenters.now_json import Now, render_now
 from zombiescope.presenters.timeline_json import render_follows, render_timeline
 from zombiescope.web.one_file import one_file
@@ -43,10 +44,7 @@ def _about(report: Report, inside: list[str]) -> Json:
         "version": __version__,
         "label": snapshot.source,
         "host": {
-            "name": identity.name,
-            "kernel": identity.kernel,
-            "boot_id": identity.boot_id,
-            "uptime_seconds": identity.uptime_seconds,
+            **render_host(identity),
             "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
             "cpus": snapshot.shape.possible_cpus,
         },

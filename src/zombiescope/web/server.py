@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import ShortLived
 from zombiescope.web.guards import Guards
 from zombiescope.web.http import PACK_FROM, Exchange, RefusedError, Request, Response, load_h11, packed, plain
 

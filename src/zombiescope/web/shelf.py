@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from zombiescope.errors import ZombiescopeError
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import ShortLived
 from zombiescope.web.http import packed
 
 _MOST_BYTES = 16 << 20

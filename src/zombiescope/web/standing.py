@@ -13,8 +13,9 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.plain import to_plain
 from zombiescope.facts.services import ServicesSeen
-from zombiescope.pipeline.doctor import plain_remains
+from zombiescope.facts.zombies import Remains
 from zombiescope.pipeline.page_look import Subject, documents, look, stories
+from zombiescope.presenters.document import render_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web.remembered import Remembered, memory_of, question
@@ -72,10 +73,7 @@ def _about(subject: Subject) -> Json:
         "version": __version__,
         "label": host.label,
         "host": {
-            "name": identity.name,
-            "kernel": identity.kernel,
-            "boot_id": identity.boot_id,
-            "uptime_seconds": identity.uptime_seconds,
+            **render_host(identity),
             "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
             "cpus": shape.possible_cpus,
         },
@@ -101,7 +99,7 @@ def look_and_lay_out(subject: Subject) -> bytes:
         "how": now["how"],
         "remedy": now["remedy"],
         "remedy_gaps": [gap for gap in now["gaps"] if gap["fact"] == "remedy"],
-        "remains": None if isinstance(case.remains, Gap) else plain_remains(case.remains),
+        "remains": None if isinstance(case.remains, Gap) else to_plain(case.remains, Remains),
         "services": None if isinstance(case.services, Gap) else to_plain(case.services, ServicesSeen),
     }
     return laid_out(found, stories(looked), about)

@@ -30,9 +30,8 @@ from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoresSeen, CoreTime, CoreUse
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Shape
-from zombiescope.facts.pressure import ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
-from zombiescope.facts.remains import MakerRemains, PinExample, Remains
+from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, ThrottledGroup
+from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 
 HOUR, DAY = 3_600.0, 86_400.0
 NO_BPF = Gap("flows", "BPF is refused, and tracefs is not mounted", "run it as root on the host")

@@ -12,7 +12,7 @@ from tests.build import ScriptedHost
 from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
-from zombiescope.analysis.looping_units import MOST_UNITS
+from zombiescope.analysis.looping import MOST_UNITS
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import HistogramSample, MetricSample, ProbeRun, Reading, UnitRestarts
@@ -99,6 +99,16 @@ def tick(n: int, zombies: int, flows: tuple[Flow, ...] = (), live: int = 20) -> 
 def text_of(judged: Judged) -> str:
     families = render_families(judged.moment, judged.scan, judged.diagnosis, judged.growth)
     return Exposition(lambda: families).render()[1].decode()
+
+
+def test_a_node_in_a_cluster_says_so_and_any_other_series_stays_what_it_was() -> None:
+    following = follower()
+    state = State(following, Thresholds(), "ami-1")
+    state.take_tick(tick(1, 10))
+    assert 'zombiescope_node_info{cluster="",hierarchy="v1",image="ami-1",kernel="6.18"} 1.0' in text_of(state.judge())
+    following.identity = following.identity._replace(cluster="prod-eu-1")
+    state.take_tick(tick(2, 10))
+    assert 'zombiescope_node_info{cluster="prod-eu-1",hierarchy="v1"' in text_of(state.judge())
 
 
 def growth_of(state: State) -> Any:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from zombiescope.analysis.autopsy import derive_autopsy, instances_of
-from zombiescope.analysis.census import Population
-from zombiescope.analysis.freeing import Action, Remedy
+from zombiescope.analysis.freeing import Aimed
+from zombiescope.analysis.scan import Population
 from zombiescope.facts.cgroups import CountSource, MemoryUse, Residuals
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 
 
@@ -41,7 +42,7 @@ def test_totals_and_agreement() -> None:
     assert (found.totals.zombies, found.totals.pages, dict(found.totals.by_pin)) == (2, 3, {PinKind.TMPFS: 2})
     assert {share.maker: share.zombies for share in found.totals.by_maker} == {"unit:x.service": 1, "path:/a/y*": 1}
     assert sum(share.share for share in found.totals.by_maker) == 1
-    assert dict(found.totals.freed_by) == {Action.DELETE_FILE: 2}
+    assert dict(found.totals.freed_by) == {Remedy.DELETE_FILE: 2}
     check = found.reconciliation
     assert (check.walk, check.counted_minus_live, check.walk_pages, check.residual_pages, check.agree) == (
         2,
@@ -56,8 +57,8 @@ def test_totals_and_agreement() -> None:
 def test_the_totals_do_not_free_by_deletion_what_a_program_still_uses() -> None:
     used = tmpfs()._replace(holder=HeldBy(7))
     found = derive_autopsy(walk(zombie(1, b"/a/x", used), zombie(2, b"/a/y", tmpfs())), None, None).totals
-    assert dict(found.freed_by) == {Action.DELETE_FILE: 1}
-    assert dict(found.freed_together) == {(Action.RESTART_PROCESS, Action.DELETE_FILE): 1}
+    assert dict(found.freed_by) == {Remedy.DELETE_FILE: 1}
+    assert dict(found.freed_together) == {(Remedy.RESTART_PROCESS, Remedy.DELETE_FILE): 1}
 
 
 def test_a_mismatch_is_never_hidden() -> None:
@@ -77,14 +78,14 @@ def test_a_parent_of_dead_children_is_freed_by_what_frees_them() -> None:
     parent = zombie(2, b"/a/p/q", child, children=1, parent_id=1, level=3)
     leaf = zombie(3, b"/a/p/q/r", tmpfs(), parent_id=2, level=4)
     found = derive_autopsy(walk(grandparent, parent, leaf), None, None)
-    assert [body.remedies for body in found.bodies] == [(Remedy(Action.DELETE_FILE, "/dev/shm/f"),)] * 3
+    assert [body.remedies for body in found.bodies] == [(Aimed(Remedy.DELETE_FILE, "/dev/shm/f"),)] * 3
     assert found.totals.by_pin == {PinKind.CHILD: 2, PinKind.TMPFS: 1}
 
 
 def test_a_child_that_was_not_seen_is_waited_for() -> None:
     child = Pin(PinKind.CHILD, None, None, None, None, None, None, sampled=False)
     (body,) = derive_autopsy(walk(zombie(1, b"/a/p", child, children=1)), None, None).bodies
-    assert [remedy.action for remedy in body.remedies] == [Action.WAIT]
+    assert [remedy.action for remedy in body.remedies] == [Remedy.WAIT]
 
 
 def test_pages_of_v2_parents_that_cannot_be_split_are_not_compared() -> None:

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zombiescope.analysis.comparing import compare_blocks, compare_counts, compare_shares, rate_range, share_change
-from zombiescope.facts.recovery import Change
+from zombiescope.analysis.comparing import (
+    Change,
+    compare_blocks,
+    compare_counts,
+    compare_shares,
+    rate_range,
+    share_change,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from zombiescope.analysis.recall import derive_recall, moment_at, onset_over
 from zombiescope.analysis.trend import Point
 from zombiescope.diagnosis.case import NO_HISTORY, Case
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.zombie_growth import judge_zombie_growth
+from zombiescope.diagnosis.rules import zombie_growth
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.history import Sample
 from zombiescope.facts.lifecycle import Counts, Flow, Histogram
@@ -57,7 +57,7 @@ def test_accounts_and_labels_are_bounded_and_lose_nothing() -> None:
 
 def verdict_of(total: list[Point], makers: dict[str, list[Point]]) -> tuple[Verdict, Severity, str]:
     growth = derive_growth(total, {maker: Track(points) for maker, points in makers.items()})
-    finding = judge_zombie_growth(Case((), Thresholds(), growth or NO_HISTORY))
+    finding = zombie_growth.judge(Case((), Thresholds(), growth or NO_HISTORY))
     return finding.verdict, finding.severity, finding.summary
 
 

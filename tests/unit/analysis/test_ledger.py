@@ -9,7 +9,7 @@ import pytest
 
 from zombiescope.analysis import maker as maker_module
 from zombiescope.analysis.ledger import OTHER, Accounts
-from zombiescope.analysis.looping_units import UnitStarts
+from zombiescope.analysis.looping import UnitStarts
 from zombiescope.analysis.maker import Makers
 from zombiescope.facts.lifecycle import Counts, Flow
 

@@ -73,6 +73,56 @@ def test_known_paths(path: str, maker: str) -> None:
     assert Makers().of(path.encode()) == maker
 
 
+POD_V1, POD_SLICE = f"pod{UID}", f"kubepods-burstable-pod{UNDER}.slice"
+IN_SLICE = f"/kubepods.slice/kubepods-burstable.slice/{POD_SLICE}"
+LAYOUTS = {
+    # runtime, driver: what it makes, its maker
+    ("docker", "cgroupfs"): (f"/docker/{ID}", "container:docker"),
+    ("docker", "systemd"): (f"/system.slice/docker-{ID}.scope", "container:docker"),
+    ("docker in a pod", "cgroupfs"): (f"/kubepods/burstable/{POD_V1}/{ID}/docker/{ID}", f"pod:{UID}"),
+    ("docker below kubelet", "cgroupfs"): (f"/kubepods/burstable/{POD_V1}/{ID}", f"pod:{UID}"),
+    ("docker below kubelet", "systemd"): (f"{IN_SLICE}/docker-{ID}.scope", f"pod:{UID}"),
+    ("podman", "cgroupfs"): (f"/libpod_parent/libpod-{ID}", "container:podman"),
+    ("podman", "systemd"): (f"/machine.slice/libpod-{ID}.scope/container", "container:podman"),
+    ("podman pod", "systemd"): (f"/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope", "container:podman"),
+    ("containerd", "cgroupfs"): (f"/k8s.io/{ID}", "container:containerd"),
+    ("containerd", "systemd"): (f"/system.slice/nerdctl-{ID}.scope", "container:containerd"),
+    ("containerd below kubelet", "cgroupfs"): (f"/kubepods/burstable/{POD_V1}/{ID}", f"pod:{UID}"),
+    ("containerd below kubelet", "systemd"): (f"{IN_SLICE}/cri-containerd-{ID}.scope", f"pod:{UID}"),
+    ("CRI-O", "cgroupfs"): (f"/kubepods/burstable/{POD_V1}/crio-{ID}", f"pod:{UID}"),
+    ("CRI-O", "systemd"): (f"{IN_SLICE}/crio-{ID}.scope/container", f"pod:{UID}"),
+    ("CRI-O's monitor", "systemd"): (f"{IN_SLICE}/crio-conmon-{ID}.scope", f"pod:{UID}"),
+    ("k3s", "cgroupfs"): (f"/kubepods/besteffort/{POD_V1}/{ID}", f"pod:{UID}"),
+    ("k3s", "systemd"): (
+        f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UNDER}.slice",
+        f"pod:{UID}",
+    ),
+    ("k3s without root", "cgroupfs"): (
+        f"/user.slice/user-1000.slice/user@1000.service/user.slice/k3s-rootless.scope/kubepods/{POD_V1}/{ID}",
+        f"pod:{UID}",
+    ),
+    ("kind", "cgroupfs"): (f"/docker/{ID}/kubelet/kubepods/burstable/{POD_V1}/{ID}", f"pod:{UID}"),
+    ("kind", "systemd"): (
+        f"/system.slice/docker-{ID}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UNDER}.slice",
+        f"pod:{UID}",
+    ),
+    ("nspawn", "machined"): (
+        "/machine.slice/machine-web.scope/payload/system.slice/a.service",
+        "unit:machine-web.scope",
+    ),
+    ("nspawn", "service"): (
+        "/machine.slice/systemd-nspawn@web.service/payload/system.slice/a.service",
+        "unit:systemd-nspawn@.service",
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=" ".join)
+def test_every_runtime_with_both_drivers(layout: tuple[str, str]) -> None:
+    path, maker = LAYOUTS[layout]
+    assert maker_of(path.encode()) == maker
+
+
 def test_hostile_names_stay_printable_and_are_not_taken_for_units() -> None:
     assert maker_of(b"/a\nb.service") == r"path:/a\x0ab.service"
     assert maker_of(b"/x\xff/<b>") == r"path:/x\xff/<b>"

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from tests.build import census, snapshot
 
-from zombiescope.analysis.census import derive_population
-from zombiescope.analysis.cost import KernelCost, derive_kernel_cost
-from zombiescope.analysis.scan import ParentShare, derive_scan
+from zombiescope.analysis.scan import KernelCost, ParentShare, derive_kernel_cost, derive_population, derive_scan
 from zombiescope.facts.cgroups import Look, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Shape

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.trees import CONFIG, ECS_DEB, ECS_RPM, KUBELET, SYSTEM, TARGETS, WANTED, enabled, plant
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.gate import judge_gate, judge_population
 from zombiescope.diagnosis.limits import Limits
@@ -77,10 +77,9 @@ def test_text_leads_with_the_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
     words = " ".join(out.split())
     assert out.startswith(f"the folder {tmp_path}: an agent with nothing to serve is enabled: ecs.service (")
     assert (
-        "and may be restarted for ever (critical): ecs.service: Restart=on-failure with 5 delays of 10 s (50 s) do not fit"
-        in words
+        "and that may loop (critical): ecs.service: Restart=on-failure with 5 delays of 10 s (50 s) do not fit" in words
     )
-    assert "8,640 restarts per day, and as many memory cgroups" in words
+    assert "8,640 restarts per day, each with a memory cgroup of its own" in words
 
 
 def test_escapes_in_names_never_reach_a_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

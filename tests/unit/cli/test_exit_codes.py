@@ -19,7 +19,7 @@ from zombiescope.cli.catalogue import COMMANDS
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import vitals_of
+from zombiescope.facts.reclaim import vitals_of
 from zombiescope.pipeline.verify import Verified
 
 Capture = pytest.CaptureFixture[str]

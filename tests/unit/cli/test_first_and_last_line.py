@@ -26,14 +26,14 @@ from tests.unit.execution.test_restoring import DELETE, MASK, deleted
 from tests.unit.machines.shape import NEXT, check_last, check_shape, check_typed
 from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
-from zombiescope.analysis.reaping import Choice, Pass, State, Tally
+from zombiescope.analysis.reaping import Choice, Pass, Reaping, Tally
 from zombiescope.cli.answer import TextAnswer
 from zombiescope.cli.main import commands
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.fleet import SeriesSeen
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import vitals_of
 from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reclaim import vitals_of
 from zombiescope.host.tree import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
@@ -120,6 +120,7 @@ profile heatmap --captures {captures} --svg {new}.svg --png {new}.png
 profile flame --captures {captures}
 profile flame --captures {captures} --svg {new}.svg
 profile diff latest@0..1 latest@1..2 --captures {captures}
+profile push --ring --to http://127.0.0.1:9 --as otlp --captures {new}
 profile find --captures {captures}
 profile find --ring --captures {captures}
 profile find --cause reclaim --captures {captures}
@@ -256,7 +257,7 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, Places("", "")))
     choice = Choice((Order(Lever.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
     one = Pass(
-        1.0, Identity(None, None, None, None), State.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)
+        1.0, Identity(None, None, None, None), Reaping.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)
     )
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("zombiescope.pipeline.reap.Reaper", lambda *_: SimpleNamespace(run_pass=lambda: one))

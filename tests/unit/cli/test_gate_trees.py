@@ -16,7 +16,7 @@ import pytest
 from tests.unit.trees import CONFIG, SYSTEM, TARGETS, WANTED, enabled, plant
 
 from zombiescope.cli.main import main
-from zombiescope.host.folder import FolderTree
+from zombiescope.host.files import FolderTree
 
 FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 SSH = enabled("ssh.service", WANTED)

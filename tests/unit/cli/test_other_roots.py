@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from zombiescope.cli.commands.reap import reap
 from zombiescope.cli.commands.top import top
 from zombiescope.errors import UsageError
-from zombiescope.execution.eviction import evict
+from zombiescope.execution.reap import evict
 from zombiescope.facts.reaping import Lever, Order
 
 

@@ -14,7 +14,8 @@ from tests.scenarios.labels import read_labels
 from tests.scenarios.speed import all_times, machine
 from tests.unit.diagnosis.test_rules import gapped
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.maker import maker_said
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.finding import Verdict
@@ -24,7 +25,6 @@ from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.prometheus_rules import render_rules

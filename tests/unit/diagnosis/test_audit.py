@@ -24,9 +24,13 @@ from tests.unit.trees import (
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit, judge_services
 from zombiescope.diagnosis.audit_findings import judge_audit
+from zombiescope.diagnosis.gate import judge_units
+from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
 from zombiescope.errors import UsageError
 from zombiescope.facts.units import LiveUnit, RestartingContainer, Services
 from zombiescope.host.safe_open import read_shipped
+from zombiescope.presenters.gate_json import RULES
 from zombiescope.probes.readers.unit_files import read_unit_files
 
 KNOWN = parse_knowledge(read_shipped("agents.toml"), "the knowledge base")
@@ -177,6 +181,39 @@ def test_loops_of_a_live_host(tmp_path: Path) -> None:
     ]
     findings = {finding.id: finding.verdict for finding in judge_audit(found, 0.0)}
     assert findings == {"crash-looping-unit": "present", "looping-container": "present", "unneeded-agent": "unknown"}
+
+
+def test_a_loop_is_judged_alike_by_audit_doctor_and_gate(tmp_path: Path) -> None:
+    """By what it left; children that come and go inside a unit are no loop unless they leave something."""
+    live = {
+        "crash.service": LiveUnit("crash.service", "activating", "auto-restart", restarts=400),
+        "inside.service": LiveUnit("inside.service", "active", "running", restarts=0),
+    }
+    inner = {"inside.service": 9}
+    for zombies, crash, inside, gate in (
+        (None, "warning", "unknown", ["WARNING", "UNKNOWN"]),
+        ({}, "warning", "ok", ["WARNING"]),
+        ({"crash.service": 3_000, "inside.service": 2_000}, "critical", "critical", ["CRITICAL", "CRITICAL"]),
+    ):
+        found = audit(tmp_path / crash / inside, {}, live=live, inner_restarts=inner, zombies=zombies)
+        findings = {finding.id: finding for finding in judge_audit(found, 0.0)}
+        unit_loop, inner_loop = findings["crash-looping-unit"], findings["looping-container"]
+        assert (unit_loop.severity, inner_loop.severity) == (crash, inside)
+        reasons = [each for each in judge_units(found, Limits()) if each.rule.startswith("looping")]
+        assert [each.verdict for each in reasons] == gate
+        assert unit_loop.title == crash_looping_unit.FINDING.title == RULES["looping-unit"]
+        assert unit_loop.remedies == ("limit-restarts", "stop-unit"), "nobody knows whether it is needed"
+
+
+def test_what_nothing_needs_is_judged_alike_by_audit_and_gate(tmp_path: Path) -> None:
+    found = audit(tmp_path, {**enabled("ecs.service", ECS_DEB), **DOCKER, **KUBELET})
+    findings = {finding.id: finding for finding in judge_audit(found, 0.0)}
+    reasons = {each.rule: each for each in judge_units(found, Limits())}
+    for declared in (unneeded_agent.FINDING, image_risk.FINDING):
+        assert findings[declared.id].title == declared.title == RULES[declared.id]
+        assert findings[declared.id].remedies == declared.remedies
+        assert findings[declared.id].severity == "critical"
+    assert reasons["image-risk"].verdict == "CRITICAL"
 
 
 def test_a_journal_counts_when_the_state_does_not_show_it(tmp_path: Path) -> None:

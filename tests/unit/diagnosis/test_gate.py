@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.census import Population
-from zombiescope.analysis.slope import slope_per_second
+from zombiescope.analysis.scan import Population
+from zombiescope.analysis.trend import slope_per_second
 from zombiescope.diagnosis.gate import (
     GateVerdict,
     Growth,

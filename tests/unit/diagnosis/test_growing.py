@@ -18,7 +18,7 @@ from zombiescope.diagnosis.growing import (
     growing_of,
     makers_that_grow,
 )
-from zombiescope.diagnosis.rules.zombie_growth import judge_zombie_growth
+from zombiescope.diagnosis.rules import zombie_growth
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 
@@ -63,7 +63,7 @@ def test_growth_stands_in_the_first_line_whatever_else_is_wrong() -> None:
 
 def test_a_short_window_is_a_warning_at_most_however_fast_it_grows() -> None:
     seen = case(9_012, grown=9_000, flows=flows(("unit:a.service", 9_000, 9_000, 0)), left={})
-    finding = judge_zombie_growth(seen)
+    finding = zombie_growth.judge(seen)
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
     assert "too short to tell a wave from a leak: watch longer with zombiescope doctor --seconds 180" in finding.summary
 
@@ -84,7 +84,7 @@ def test_a_handful_counts_where_hardly_one_is_released(
     now = growing_of(seen)
     assert (now.makers if now else ()) == ((("unit:a.service", left),) if left else ())
     if now:
-        finding = judge_zombie_growth(seen)
+        finding = zombie_growth.judge(seen)
         assert finding.severity is Severity.WARNING
         assert "too short to tell a wave from a leak" in finding.summary
 

@@ -7,7 +7,7 @@ import pytest
 from tests.build import case, snapshot
 
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.nic_reset import judge_nic_reset
+from zombiescope.diagnosis.rules import nic_reset
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogSource
@@ -35,7 +35,7 @@ def counters(last: tuple[DeviceCounters, ...] = QUIET) -> NicCounters:
 
 
 def judged(**facts: Any) -> Finding:
-    return judge_nic_reset(case(snapshot())._replace(**facts))
+    return nic_reset.judge(case(snapshot())._replace(**facts))
 
 
 def test_a_starved_poll_is_critical_and_says_queue_core_and_delay() -> None:

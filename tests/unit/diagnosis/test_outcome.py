@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from zombiescope.diagnosis.outcome import judge_outcome
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 
 BEFORE = Vitals(0.0, 5.0, 120, 98, 100, 3, 0.1, 0.0, 0.0)
 AFTER = Vitals(9.0, 60.0, 22, 2, 2, 0, 0.1, 0.0, 0.0)

@@ -11,11 +11,10 @@ from tests.scenarios.facts import case, pressure, reclaim
 
 from zombiescope.analysis.pressure import derive_throttled, point_between, pressure_of
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
-from zombiescope.diagnosis.rules.reclaim_pressure import judge_reclaim_pressure
+from zombiescope.diagnosis.rules import cpu_throttling, reclaim_pressure
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureLook, PressureSeen, Throttle, ThrottledGroup
+from zombiescope.facts.reclaim import PressureLook, PressureSeen, Throttle, ThrottledGroup
 
 GAP = Gap("x", "refused")
 
@@ -58,7 +57,7 @@ def test_stalls_by_cgroup_are_on_the_same_axis() -> None:
     assert seen.group_stall(b"/a", "memory.some") == pytest.approx(0.375)
     assert seen.group_stall(b"/b", "memory.some") == pytest.approx(0.1)
     assert seen.group_stall(b"/new", "memory.some") is None
-    finding = judge_reclaim_pressure(case(pressure=seen, reclaim=reclaim()))
+    finding = reclaim_pressure.judge(case(pressure=seen, reclaim=reclaim()))
     told = {item.fact: item.value for item in finding.evidence if "].memory.some" in item.fact}
     assert told == {"stalled[/a].memory.some": 0.375, "stalled[/b].memory.some": 0.1}
 
@@ -113,7 +112,7 @@ def test_quotas_between_two_looks() -> None:
     ],
 )
 def test_reclaim_pressure(facts: dict[str, Any], verdict: Verdict, severity: Severity) -> None:
-    finding = judge_reclaim_pressure(case(**facts))
+    finding = reclaim_pressure.judge(case(**facts))
     assert (finding.verdict, finding.severity) == (verdict, severity)
     assert finding.summary
 
@@ -132,14 +131,14 @@ HALF = ThrottledGroup(b"/kubepods/p\n1", 100, 50, 4.2)
     ],
 )
 def test_throttling(groups: tuple[ThrottledGroup, ...], verdict: Verdict, severity: Severity) -> None:
-    finding = judge_cpu_throttling(case(pressure=pressure(*groups)))
+    finding = cpu_throttling.judge(case(pressure=pressure(*groups)))
     assert (finding.verdict, finding.severity) == (verdict, severity)
 
 
 def test_throttling_names_the_cgroup_and_a_gap_is_unknown() -> None:
-    finding = judge_cpu_throttling(case(pressure=pressure(HALF, HALF._replace(path=b"/b"))))
+    finding = cpu_throttling.judge(case(pressure=pressure(HALF, HALF._replace(path=b"/b"))))
     assert finding.summary == (
         r"/kubepods/p\x0a1 ran out of its quota in 50 of 100 periods and waited 4.2 s, and 1 more"
     )
-    assert judge_cpu_throttling(case(pressure=GAP)).verdict is Verdict.UNKNOWN
-    assert judge_cpu_throttling(case(pressure=pressure()._replace(throttled=GAP))).verdict is Verdict.UNKNOWN
+    assert cpu_throttling.judge(case(pressure=GAP)).verdict is Verdict.UNKNOWN
+    assert cpu_throttling.judge(case(pressure=pressure()._replace(throttled=GAP))).verdict is Verdict.UNKNOWN

@@ -15,7 +15,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import RULES
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.memory_shortage import judge_memory_shortage
+from zombiescope.diagnosis.rules import memory_shortage
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.services import RealTimeTask
 
@@ -146,12 +146,12 @@ BY_HARM = frozenset({"small-harm"})
 @pytest.mark.parametrize("name", BUILT)
 def test_a_missing_fact_may_give_unknown_and_never_another_verdict(name: str) -> None:
     whole = BUILT[name]()
-    full = {rule: rule(whole).verdict for rule in RULES}
+    full = {rule.FINDING.id: rule.judge(whole).verdict for rule in RULES}
     for seen in gapped(whole):
         for rule in RULES:
-            if name in BY_HARM and rule is not judge_memory_shortage:
+            if name in BY_HARM and rule.FINDING.id != memory_shortage.FINDING.id:
                 continue  # without the harm it is judged by its number alone
-            assert rule(seen).verdict in (full[rule], Verdict.UNKNOWN), rule.__name__
+            assert rule.judge(seen).verdict in (full[rule.FINDING.id], Verdict.UNKNOWN), rule.FINDING.id
         diagnose(seen)
 
 
@@ -163,6 +163,6 @@ def test_every_fact_of_a_window_is_some_rules() -> None:
         lost = [
             rule
             for rule in RULES
-            if rule(seen).verdict is Verdict.UNKNOWN and rule(whole).verdict is not Verdict.UNKNOWN
+            if rule.judge(seen).verdict is Verdict.UNKNOWN and rule.judge(whole).verdict is not Verdict.UNKNOWN
         ]
         assert lost, field

@@ -6,7 +6,7 @@ from tests.build import case, snapshot
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.saturated_core import judge_saturated_core
+from zombiescope.diagnosis.rules import saturated_core
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, Share, Stretch
 from zombiescope.facts.gap import Gap
@@ -19,13 +19,13 @@ def seen(*stretches: Stretch) -> Case:
 
 
 def test_a_window_that_saw_nothing_says_how_long_it_was() -> None:
-    finding = judge_saturated_core(seen())
+    finding = saturated_core.judge(seen())
     assert finding.verdict is Verdict.ABSENT
     assert finding.summary == "not seen in 10 s on 2 cores"
 
 
 def test_a_short_stretch_is_told_and_is_no_finding() -> None:
-    finding = judge_saturated_core(seen(Stretch(1, BEGAN, 0.7, CoreMode.SYSTEM, 0.9)))
+    finding = saturated_core.judge(seen(Stretch(1, BEGAN, 0.7, CoreMode.SYSTEM, 0.9)))
     assert finding.verdict is Verdict.ABSENT
     assert finding.summary.endswith("(longest 0.7 s, on core 1)")
 
@@ -34,7 +34,7 @@ def test_a_short_stretch_is_told_and_is_no_finding() -> None:
     ("seconds", "severity"), [(1.0, Severity.WARNING), (4.9, Severity.WARNING), (5.0, Severity.CRITICAL)]
 )
 def test_severity_by_the_longest(seconds: float, severity: Severity) -> None:
-    finding = judge_saturated_core(
+    finding = saturated_core.judge(
         seen(Stretch(0, BEGAN, 0.6, CoreMode.IRQ, 0.8), Stretch(1, BEGAN + 1, seconds, CoreMode.SYSTEM, 0.97))
     )
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, severity)
@@ -52,7 +52,7 @@ def test_severity_by_the_longest(seconds: float, severity: Severity) -> None:
     [(CoreMode.STEAL, "taken by the hypervisor"), (CoreMode.SOFTIRQ, "in softirqs"), (CoreMode.IRQ, "in interrupts")],
 )
 def test_who_held_it(mode: CoreMode, words: str) -> None:
-    finding = judge_saturated_core(seen(Stretch(0, BEGAN, 2, mode, 1, is_cut=True)))
+    finding = saturated_core.judge(seen(Stretch(0, BEGAN, 2, mode, 1, is_cut=True)))
     assert finding.summary == f"core 0 was at least 2.0 s {words} without a break"
 
 
@@ -61,7 +61,7 @@ def test_who_burnt_it_is_evidence_where_it_was_sampled() -> None:
     burnt = Blamed(1, BEGAN, 190, (Share("mem_cgroup_iter", 0.4),), (Share("reclaim", 0.93),), (Share("kubelet", 1.0),))
     told = seen(stretch).cores
     assert isinstance(told, CoresSeen)
-    finding = judge_saturated_core(seen()._replace(cores=told._replace(blame=Blame(99, 190, 0, (burnt,)))))
+    finding = saturated_core.judge(seen()._replace(cores=told._replace(blame=Blame(99, 190, 0, (burnt,)))))
     assert finding.summary.endswith("; for kubelet (100%), reclaim 93%")
     facts = {item.fact: (item.value, item.source) for item in finding.evidence}
     assert facts["core[1].cause"] == ("reclaim 93%", "perf_event_open")
@@ -69,6 +69,6 @@ def test_who_burnt_it_is_evidence_where_it_was_sampled() -> None:
 
 
 def test_cores_that_could_not_be_watched_are_unknown() -> None:
-    finding = judge_saturated_core(case(snapshot())._replace(cores=Gap("cores", "/proc/stat: no such file")))
+    finding = saturated_core.judge(case(snapshot())._replace(cores=Gap("cores", "/proc/stat: no such file")))
     assert (finding.verdict, finding.summary) == (Verdict.UNKNOWN, "/proc/stat: no such file")
-    assert judge_saturated_core(case(snapshot())).verdict is Verdict.UNKNOWN
+    assert saturated_core.judge(case(snapshot())).verdict is Verdict.UNKNOWN

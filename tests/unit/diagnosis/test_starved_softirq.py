@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 from tests.build import case, snapshot
 
-from zombiescope.analysis.softirq_wait import derive_softirq, step_between
+from zombiescope.analysis.softirq import derive_softirq, step_between
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
@@ -31,7 +31,7 @@ def seen_by(looks: list[SoftirqLook], latencies: tuple[CoreLatency, ...] | Gap) 
 
 
 def judged(seen: SoftirqSeen | Gap) -> Finding:
-    return judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+    return starved_softirq.judge(case(snapshot())._replace(softirq=seen))
 
 
 def latency(core: int, seconds: float, *, is_open: bool = False) -> CoreLatency:
@@ -107,7 +107,7 @@ def test_hist_triggers_can_say_that_it_starved_and_never_that_it_did_not() -> No
 
 def test_a_gap_is_unknown() -> None:
     assert judged(Gap("softirq", "no such view")).summary == "no such view"
-    assert judge_starved_softirq(case(snapshot())).verdict is Verdict.UNKNOWN
+    assert starved_softirq.judge(case(snapshot())).verdict is Verdict.UNKNOWN
     unseen = Gap("softirq.waited_seconds", "hidden")
     blind = seen_by([look._replace(ksoftirqd=unseen) for look in QUIET], (latency(0, 1e-5),))
     assert blind.waited_seconds == unseen

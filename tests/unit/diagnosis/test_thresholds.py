@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from zombiescope.analysis import zombie_cost
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis import growing, outcome, thresholds
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource

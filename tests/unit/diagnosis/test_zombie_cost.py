@@ -8,10 +8,10 @@ from tests.build import case, snapshot
 from tests.scenarios.facts import case as built
 from tests.scenarios.facts import cores, stretch
 
-from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_sweepers, derive_works
+from zombiescope.analysis.sweeping import derive_sweepers
+from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.costly_reclaim_walk import judge_costly_reclaim_walk
-from zombiescope.diagnosis.rules.costly_sweep import judge_costly_sweep
+from zombiescope.diagnosis.rules import costly_reclaim_walk, costly_sweep
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.cores import CoreMode
@@ -57,7 +57,7 @@ def test_who_pays(sweep: Sweep | Gap, seen: ReclaimSeen | Gap, payer: Payer) -> 
 def test_a_slow_sweep_is_present_with_its_slowest_file_and_its_sweepers() -> None:
     kubelet = Sweeper("kubelet", 1, 0.05, 0.60)
     seen = SweepersSeen(1_700_000_010.0, 10.0, (kubelet, Sweeper("containerd", 1, 0.0, 0.0)))
-    finding = judge_costly_sweep(case(snapshot(68_440, 240, sweep=SLOW))._replace(sweepers=seen))
+    finding = costly_sweep.judge(case(snapshot(68_440, 240, sweep=SLOW))._replace(sweepers=seen))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
     assert "memory.numa_stat (1.9 s)" in finding.summary
     values = {item.fact: item.value for item in finding.evidence}
@@ -66,38 +66,38 @@ def test_a_slow_sweep_is_present_with_its_slowest_file_and_its_sweepers() -> Non
 
 
 def test_a_fast_sweep_is_absent_and_an_unread_one_unknown() -> None:
-    assert judge_costly_sweep(case(snapshot(20_000, sweep=FAST))).verdict is Verdict.ABSENT
+    assert costly_sweep.judge(case(snapshot(20_000, sweep=FAST))).verdict is Verdict.ABSENT
     many = Sweep(1.2, 24_000, 200, "/m/memory.stat", 0.0002)
-    assert judge_costly_sweep(case(snapshot(20_000, sweep=many))).verdict is Verdict.ABSENT, (
+    assert costly_sweep.judge(case(snapshot(20_000, sweep=many))).verdict is Verdict.ABSENT, (
         "many cgroups are not slow ones"
     )
-    assert judge_costly_sweep(case(snapshot(20_000, sweep=GAP))).verdict is Verdict.UNKNOWN
+    assert costly_sweep.judge(case(snapshot(20_000, sweep=GAP))).verdict is Verdict.UNKNOWN
 
 
 def test_a_walk_is_long_on_a_core_for_hardly_a_page() -> None:
-    finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=WALK))
+    finding = costly_reclaim_walk.judge(case(snapshot(19_800))._replace(reclaim=WALK))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.WARNING)
     assert finding.summary == (
         "reclaim (limit) ran 16 times, 250 ms of CPU each (longest 400 ms), took 40% of a core and gave back 0 pages, over "
         "19,800 zombies: 12.6 us per zombie and call, for 0 pages"
     )
     long = reclaim(2, 0, 6.1, 3.2)
-    assert judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=long)).severity is Severity.CRITICAL
+    assert costly_reclaim_walk.judge(case(snapshot(19_800))._replace(reclaim=long)).severity is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(("seen", "words"), [(WORK, "gave back 400,000 pages"), (QUIET, "no task had to reclaim")])
 def test_honest_reclaim_and_none_are_not_seen_in_so_many_seconds(seen: ReclaimSeen, words: str) -> None:
-    finding = judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=seen))
+    finding = costly_reclaim_walk.judge(case(snapshot(19_800))._replace(reclaim=seen))
     assert finding.verdict is Verdict.ABSENT
     assert finding.summary.startswith("not seen in 10 s")
     assert words in finding.summary
 
 
 def test_a_walk_without_zombies_is_not_theirs_and_without_a_count_unknown() -> None:
-    assert judge_costly_reclaim_walk(case(snapshot(5))._replace(reclaim=WALK)).verdict is Verdict.ABSENT
+    assert costly_reclaim_walk.judge(case(snapshot(5))._replace(reclaim=WALK)).verdict is Verdict.ABSENT
     uncounted = case(snapshot(census=Gap("memcg.counted", "no row")))._replace(reclaim=WALK)
-    assert judge_costly_reclaim_walk(uncounted).verdict is Verdict.UNKNOWN
-    assert judge_costly_reclaim_walk(case(snapshot(19_800))._replace(reclaim=GAP)).verdict is Verdict.UNKNOWN
+    assert costly_reclaim_walk.judge(uncounted).verdict is Verdict.UNKNOWN
+    assert costly_reclaim_walk.judge(case(snapshot(19_800))._replace(reclaim=GAP)).verdict is Verdict.UNKNOWN
 
 
 def test_sweepers_are_added_up_by_name_and_a_number_used_again_counts_from_nought() -> None:
@@ -128,7 +128,7 @@ QUIET_MACHINE = {  # the same bench on a quiet one: calls, pages and seconds on 
 def test_who_reclaims_unknown_it_is_a_walk_only_where_pages_cannot_have_taken_the_time(
     seen: ReclaimSeen, zombies: int, verdict: Verdict
 ) -> None:
-    finding = judge_costly_reclaim_walk(case(snapshot(zombies))._replace(reclaim=seen))
+    finding = costly_reclaim_walk.judge(case(snapshot(zombies))._replace(reclaim=seen))
     assert finding.verdict is verdict
     if verdict is Verdict.UNKNOWN:
         assert "it may walk over them" in finding.summary
@@ -220,9 +220,9 @@ def test_reclaim_that_somebody_asked_for_has_no_limit_to_go_by() -> None:
 
 def test_many_short_calls_that_hold_a_core_without_a_break_are_critical() -> None:
     walk = built(4_000, reclaim=reclaim(1_900, 250_000, 4.1, 0.021))
-    assert judge_costly_reclaim_walk(walk).severity is Severity.WARNING, "41 % of a core, in pieces"
+    assert costly_reclaim_walk.judge(walk).severity is Severity.WARNING, "41 % of a core, in pieces"
     held = walk._replace(cores=cores(stretch(4.4), system=4.4))
-    assert judge_costly_reclaim_walk(held).severity is Severity.CRITICAL
+    assert costly_reclaim_walk.judge(held).severity is Severity.CRITICAL
     for other in (stretch(9.5), stretch(4.4, CoreMode.STEAL), stretch(0.4)):
         seen = walk._replace(cores=cores(other, system=4.4))
-        assert judge_costly_reclaim_walk(seen).severity is Severity.WARNING, "it is not what held the core"
+        assert costly_reclaim_walk.judge(seen).severity is Severity.WARNING, "it is not what held the core"

@@ -20,6 +20,7 @@ from zombiescope.pipeline import past_actions
 FILE = {"path": "/etc/x", "before": {"kind": "absent"}, "content": ""}
 GOOD: dict[str, Any] = {"do": "set_file_for_a_moment", "path": "/sys/knob", "before": "before", "value": "0"}
 DAMAGED: list[dict[str, Any]] = [
+    {"do": "of-a-later-release", "path": "/etc/x"},
     {"do": "place_file"},
     {"do": "place_file", **FILE, "path": 5},
     {"do": "place_file", **FILE, "path": "a\\x00b"},

@@ -14,13 +14,14 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.unit.execution.machine import ETC, build, picture, seen, step, workshop
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, ZombiescopeError
-from zombiescope.execution.attention import ENDING, Attention
 from zombiescope.execution.journal import Entry, read_entries
+from zombiescope.execution.surprise import ENDING, Attention
 from zombiescope.execution.undo import pending, undo_all
 from zombiescope.execution.way_back import WayBack
 from zombiescope.host.writes import Writer
@@ -136,7 +137,7 @@ def entries_of(state: Path) -> list[Entry]:
 
 
 def test_the_plan_has_every_primitive_and_meets_every_change_of_the_writer(template: Path, tmp_path: Path) -> None:
-    assert {type(each.change) for each in STEPS} == set(plan.KINDS) - {plan.AskHuman}
+    assert {type(each.change) for each in STEPS} == set(get_args(plan.Change)) - {plan.AskHuman}
     met = {point.split()[0].partition(":")[2] for point in points_of(template, tmp_path) if point.startswith("after:")}
     looks = {"look", "read_value", "settle", "folder", "hold", "names_aside", "nameless"}
     undo_only = {"remove_folder", "put_back", "clear_beside", "restore_file"}

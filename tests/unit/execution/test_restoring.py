@@ -13,6 +13,7 @@ from tests.nobody import as_nobody
 from tests.unit.execution.machine import ETC, HIERARCHY, build, picture, seen, step, workshop
 
 from zombiescope.cli.main import main
+from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.restoring import kept_copies, restore_all
 from zombiescope.execution.undo import UndoState, undo_all, undo_state
@@ -76,7 +77,7 @@ def test_a_copy_that_is_gone_or_elsewhere_is_no_copy(tmp_path: Path) -> None:
 def test_a_deletion_that_was_only_announced_has_lost_nothing(tmp_path: Path) -> None:
     root = build(tmp_path / "root")
     hands, _ = workshop(root, tmp_path / "state")
-    hands.journal.intend(1, "delete_files", files=["/dev/shm/5"], kept={}, aside="/dev/shm/.zombiescope-0")
+    hands.journal.intend(1, Write.DELETE_FILES, files=["/dev/shm/5"], kept={}, aside="/dev/shm/.zombiescope-0")
     assert outcomes(undo_all(hands, has_systemd=True)) == ["restored"]
 
 

@@ -13,12 +13,11 @@ import pytest
 from tests.unit.execution.machine import ETC, FileMachine, build, step, workshop
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.attention import Attention
-from zombiescope.execution.journal import read_entries
+from zombiescope.execution.journal import Write, read_entries
 from zombiescope.execution.moves import Hands
+from zombiescope.execution.surprise import Attention
 from zombiescope.execution.undo import Taken, is_in_the_middle, undo_all
-from zombiescope.execution.unfinished import ended_in_the_middle, refuse_in_the_middle
-from zombiescope.execution.way_back import WayBack
+from zombiescope.execution.way_back import WayBack, ended_in_the_middle, refuse_in_the_middle
 from zombiescope.host.programs import Ran
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import ReclaimWay, Undo
@@ -158,7 +157,7 @@ def test_a_rounded_value_is_ours_also_after_a_kill(tmp_path: Path, pages: int, o
     root = build(tmp_path / "root")
     hands, _ = workshop(root, tmp_path / "state")
     ours = b64encode(b"%d" % (2 * mmap.PAGESIZE + 1)).decode()
-    hands.journal.intend(1, "set_file", path="/sys/knob", before=b64encode(b"before").decode(), value=ours)
+    hands.journal.intend(1, Write.SET_FILE, path="/sys/knob", before=b64encode(b"before").decode(), value=ours)
     (root / "sys/knob").write_text(str(pages * mmap.PAGESIZE))
     assert [each.outcome for each in undo_all(hands, has_systemd=True)] == [outcome]
 

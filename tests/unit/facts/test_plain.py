@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.plain import of_plain, to_plain
+from zombiescope.facts.plain import of_outcome, of_plain, to_outcome, to_plain
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 
 
@@ -103,3 +103,64 @@ _GAP = {"Gap": ["zombies", "refused", ""]}
 def test_what_no_record_gives_is_refused(damaged: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         of_plain(damaged, Both)
+
+
+class Told(NamedTuple):
+    at: float
+    pairs: tuple[tuple[str, int], ...]
+    counts: Mapping[str, Mapping[str, int]]
+    lost: int | None = None
+    more: Mapping[str, int] = {}
+
+
+_GARBLED = Gap("told", "not in a form we know")
+_TOLD = Told(1.5, (("a", 1), ("b", 2)), {"x": {"y": 3}, "z": {}}, None, {"k": 4})
+
+
+def test_an_outcome_has_the_names_of_its_record_and_comes_back() -> None:
+    outcome = json.loads(json.dumps(to_outcome(_TOLD)))
+    assert outcome == {
+        "at": 1.5,
+        "pairs": [["a", 1], ["b", 2]],
+        "counts": {"x": {"y": 3}, "z": {}},
+        "lost": None,
+        "more": {"k": 4},
+    }
+    assert of_outcome(outcome, Told, _GARBLED) == _TOLD
+
+
+def test_an_outcome_from_before_a_field_was_added_is_read() -> None:
+    assert of_outcome({"at": 2, "pairs": [], "counts": {}}, Told, _GARBLED) == Told(2.0, (), {})
+
+
+def test_a_mapping_kept_as_pairs_is_read() -> None:
+    assert of_outcome({"at": 2.0, "pairs": [], "counts": [["x", [["y", 3]]]]}, Told, _GARBLED) == Told(
+        2.0, (), {"x": {"y": 3}}
+    )
+
+
+def test_a_gap_is_kept_as_a_gap() -> None:
+    gap = Gap("told", "refused", "as root")
+    assert of_outcome(to_outcome(gap), Told, _GARBLED) == gap
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"gap": 3},
+        {"gap": ["a", "b", "c", "d", "e"]},
+        {"at": 1.0, "pairs": []},
+        {"at": "1", "pairs": [], "counts": {}},
+        {"at": 1.0, "pairs": [["a"]], "counts": {}},
+        {"at": 1.0, "pairs": [["a", "1"]], "counts": {}},
+        {"at": 1.0, "pairs": [], "counts": {"x": 3}},
+        {"at": 1.0, "pairs": [], "counts": [["x"]]},
+        {"at": 1.0, "pairs": [], "counts": {}, "lost": "none"},
+    ],
+)
+def test_a_strangers_outcome_is_garbled_never_a_traceback(damaged: Any) -> None:
+    assert of_outcome(damaged, Told, _GARBLED) == _GARBLED

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from zombiescope.cli.answer import JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.commands.fleet import fleet
-from zombiescope.diagnosis.catalogue import RULES
+from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.fleet_health import judge_nodes
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.errors import ZombiescopeError
@@ -25,7 +25,7 @@ from zombiescope.presenters.doctor_report import told_remedy
 from zombiescope.presenters.fleet_json import render_csv
 from zombiescope.presenters.fleet_plan import render_ansible, render_kubernetes
 from zombiescope.presenters.fleet_text import render_nodes_text
-from zombiescope.remedies.rollout import REMEDIES, CohortPlan, waves_of
+from zombiescope.remedies.rollout import CohortPlan, waves_of
 
 RECORDED = Path(__file__).resolve().parents[2] / "machines/recorded"
 
@@ -62,6 +62,21 @@ def test_a_node_is_put_together_from_what_it_sent(tmp_path: Path) -> None:
     assert (first["node"], first["zombies"], first["findings"]) == ("a", 20_000, ["nic-reset"])
     assert (second["node"], second["severity"]) == ("b", "ok")
     assert first["labels"]["kernel"] == "6.1"
+
+
+def test_nodes_of_two_clusters_stay_two_and_each_cluster_is_a_property(tmp_path: Path) -> None:
+    sent = [scan("n1", 20_000), scan("n1", 3), scan("n2", 5)]
+    for each, cluster in zip(sent, ("east", "west", "west"), strict=True):
+        each["host"]["cluster"] = cluster
+    (tmp_path / "zones.csv").write_text("node,zone\nn1,a\nn2,a\n")
+    found = run("nodes", "--from", send(tmp_path, *sent), "--labels", str(tmp_path / "zones.csv"), "--json").document
+    nodes = found["nodes"]
+    assert not [gap for gap in found["gaps"] if "sent nothing" in gap["reason"]]
+    assert {(each["node"], each["labels"]["cluster"], each["zombies"]) for each in nodes} == {
+        ("east/n1", "east", 20_000),
+        ("west/n1", "west", 3),
+        ("n2", "west", 5),
+    }
 
 
 def test_a_node_without_a_number_is_unknown_and_never_healthy(tmp_path: Path) -> None:
@@ -131,12 +146,12 @@ def test_every_number_of_a_node_is_in_text_and_table() -> None:
 
 
 def test_every_remedy_of_a_rollout_is_one_that_the_doctor_names() -> None:
-    assert all(told_remedy(remedy) for remedy in REMEDIES.values())
-    known = {rule.__module__.rpartition(".")[2].replace("_", "-") for rule in RULES}
-    assert {name for name in REMEDIES if not name.startswith("pinned-")} <= known
+    every = CohortPlan((), tuple((name, 1) for name in (*FINDINGS, "one-of-a-newer-agent")), waves_of(["a"]))
+    assert all(told_remedy(remedy) for remedy in every.remedies)
+    assert not {"look-closer", "find-cpu", "watch-longer"} & set(every.remedies), "a rollout changes something"
     plan = CohortPlan((), (("unneeded-agent", 4), ("crash-looping-unit", 4), ("zombie-growth", 2)), waves_of(["a"]))
     assert plan.remedies == ("stop-unit", "stop-maker")
-    assert "Remedy: stop-unit" in render_ansible((plan,), 60)
+    assert "Remedy: stop it and keep it from starting again, then" in render_ansible((plan,), 60)
 
 
 def test_nothing_sent_is_no_healthy_fleet(tmp_path: Path) -> None:

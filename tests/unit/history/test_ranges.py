@@ -16,7 +16,7 @@ from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog
 from zombiescope.history.ranges import Ranges
 from zombiescope.history.summaries import pack_summary, unpack_summary
-from zombiescope.pipeline import page_cores, page_events, page_time
+from zombiescope.pipeline import page_events, page_time
 
 HOUR = 3600.0
 BEGIN = 470_000 * HOUR
@@ -115,7 +115,7 @@ def test_events_cores_and_two_ranges_side_by_side(folder: bytes) -> None:
         1,
         0,
     )
-    cores = page_cores.cores(folder, query)
+    cores = page_time.cores(folder, query)
     assert [row["core"] for row in cores["cores"]] == [1, 0], "the worst first"
     assert (cores["cores"][0]["saturated_seconds"], len(cores["stretches"])) == (15.0, 3)
     two = {"a": f"{BEGIN + 2 * HOUR}..{BEGIN + 3 * HOUR}", "b": f"{BEGIN}..{BEGIN + HOUR}"}

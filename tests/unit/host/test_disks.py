@@ -128,6 +128,6 @@ def test_several_ext4_without_libguestfs_are_not_guessed_at(tmp_path: Path, monk
 
 
 def test_a_registry_takes_skopeo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zombiescope.host.images.registry.shutil.which", lambda _name: None)
+    monkeypatch.setattr("zombiescope.host.images.choose.shutil.which", lambda _name: None)
     with pytest.raises(ObservationError, match="skopeo, which pulls it, is not installed"):
         open_image(b"docker://registry.example/vale:2", frozenset(), lambda _done, _total: None)

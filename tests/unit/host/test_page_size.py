@@ -16,8 +16,7 @@ from zombiescope.cli.main import main
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES, page_bytes_of
 from zombiescope.host.recorder import RecordingHost
-from zombiescope.host.recording import MEMBER, Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import MEMBER, Answer, ReplayHost
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.record import record
 

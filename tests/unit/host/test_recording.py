@@ -21,8 +21,7 @@ from zombiescope.errors import ActionUndoneError, UsageError
 from zombiescope.host import bundle
 from zombiescope.host.live import choose_host
 from zombiescope.host.recorder import RecordingHost
-from zombiescope.host.recording import MEMBER, Answer, Header, decode, encode
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import MEMBER, Answer, Header, ReplayHost, decode, encode
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.record import record

@@ -15,11 +15,10 @@ from tools.write_own_words import own_words
 from zombiescope.analysis.maker import maker_of
 from zombiescope.errors import ActionUndoneError
 from zombiescope.host.bundle import open_bundle, pack
-from zombiescope.host.known_names import KnownNames, read_known_names
+from zombiescope.host.known_names import KnownNames, kept_words, may_stay, read_known_names, telling
 from zombiescope.host.leaks import find_leaks
 from zombiescope.host.recording import Answer, Header, text_of
 from zombiescope.host.scrub import Scrubber, is_kernels_own
-from zombiescope.host.words import kept_words, may_stay, telling
 from zombiescope.pipeline.record import record
 from zombiescope.pipeline.scan import scan
 

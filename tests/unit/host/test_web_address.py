@@ -36,6 +36,27 @@ def told(text: bytes) -> Callable[[socket.socket], None]:
     return lambda connection: connection.sendall(text)
 
 
+@pytest.mark.parametrize(
+    ("after", "asked"),
+    [("", b"GET /api HTTP"), ("/jobs/", b"GET /api/jobs/ HTTP"), ("?a=b%20c", b"GET /api?a=b%20c HTTP")],
+)
+def test_the_path_and_the_question_are_asked_as_they_are(after: str, asked: bytes) -> None:
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                heard.append(connection.recv(65536))
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n[]")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert fetch_json(f"http://127.0.0.1:{server.getsockname()[1]}/api{after}") == []
+        thread.join(10)
+    assert heard[0].startswith(asked)
+
+
 def test_json_is_read() -> None:
     with answering(told(b"HTTP/1.0 200 OK\r\n\r\n" + b'{"jobs": [1]}')) as address:
         assert fetch_json(address) == {"jobs": [1]}
@@ -51,7 +72,7 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
             connection.sendall(b" ")
 
     with answering(drip) as address:
-        with pytest.raises(ObservationError, match="in time"):
+        with pytest.raises(ObservationError, match="did not answer within"):
             fetch_json(address)
         ended.set()
 
@@ -60,7 +81,7 @@ def test_an_answer_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(web_address, "_MOST_BYTES", 1000)
     with (
         answering(told(b"HTTP/1.0 200 OK\r\n\r\n" + b" " * 5000)) as address,
-        pytest.raises(ObservationError, match="longer"),
+        pytest.raises(ObservationError, match="larger"),
     ):
         fetch_json(address)
 

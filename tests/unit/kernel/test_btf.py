@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.kernel.btf_maker import BtfMaker
 
 from zombiescope.kernel.btf import Btf, BtfError
-from zombiescope.kernel.kcore_layout import Layout
+from zombiescope.kernel.kcore import Layout
 
 
 def made() -> bytes:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.mount_paths import Mount, MountPaths, parse_mounts
+from zombiescope.kernel.mount_paths import Mount, MountPaths, MountTable, parse_mounts, path_in
 
 _TABLE = b"""\
 20 1 254:0 / / rw - ext4 /dev/vda rw
@@ -25,7 +26,7 @@ def found(device: str, path: bytes) -> bytes | None:
 
 def test_octal_escapes_are_read_and_garbage_is_left_out() -> None:
     mounts = parse_mounts(_TABLE)
-    assert mounts[2] == Mount("254:1", b"/data/sub", b"/srv/a b")
+    assert mounts[2] == Mount("254:1", b"/data/sub", b"/srv/a b", "ext4")
     assert len(mounts) == 5
 
 
@@ -58,3 +59,48 @@ def test_a_file_system_that_is_not_mounted_here_has_no_path() -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_table(table: bytes) -> None:
     MountPaths(parse_mounts(table)).folder("254:0", b"/x")
+
+
+TABLE = MountTable(
+    rb"""1 0 8:1 / / rw - ext4 /dev/sda1 rw
+2 1 0:5 / /dev rw - devtmpfs dev rw
+3 2 0:6 / /dev/shm rw shared:3 - tmpfs tmpfs rw
+4 2 0:7 / /dev/shm rw - tmpfs tmpfs rw
+5 1 0:8 /part /mnt/with\040space rw - tmpfs tmpfs rw
+6 1 0:4 cgroup:[4026532000] /run/ns rw - nsfs nsfs rw
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "device"),
+    [(b"/", "8:1"), (b"/etc/x", "8:1"), (b"/dev/shm", "0:7"), (b"/dev/shm/a/b", "0:7"), (b"/dev/shmx", "0:5")],
+)
+def test_a_path_lies_on_the_nearest_mount(path: bytes, device: str) -> None:
+    mount = TABLE.of(path)
+    assert mount is not None and mount.device == device
+
+
+def test_a_later_mount_on_the_same_point_covers_the_earlier() -> None:
+    covered = {mount.device for mount in TABLE.mounts if TABLE.is_covered(mount)}
+    assert covered == {"0:6"}
+
+
+def test_what_is_mounted_may_be_a_part_or_no_folder_at_all() -> None:
+    part, namespace = TABLE.mounts[4], TABLE.mounts[5]
+    assert part == Mount("0:8", b"/part", b"/mnt/with space", "tmpfs")
+    assert path_in(part, b"/mnt/with space/a") == b"/part/a"
+    assert path_in(TABLE.mounts[0], b"/a/b") == b"/a/b"
+    assert namespace.root == b"cgroup:[4026532000]" and namespace.fstype == "nsfs"
+
+
+def test_a_path_outside_every_mount_lies_nowhere() -> None:
+    assert MountTable(b"").of(b"/a") is None
+    assert MountTable(b"").of(b"") is None
+    assert TABLE.of(b"relative") is None
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_table(text: bytes) -> None:
+    table = MountTable(text + b"\n1 0 8:1 / / rw - ext4 /dev/sda1 rw")
+    assert table.of(b"/x") is not None

@@ -13,7 +13,7 @@ import click
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from zombiescope.cli.answer import TextAnswer
+from zombiescope.cli.answer import Next, TextAnswer
 from zombiescope.cli.catalogue import COMMANDS
 from zombiescope.cli.main import Quiet, commands
 from zombiescope.presenters.cores_text import Row
@@ -66,7 +66,7 @@ def _pieces(text: str) -> list[str]:
 def check_last(parts: Sequence[RenderableType], what: object) -> None:
     """A command line that we take, whole at every width."""
     last = parts[-1]
-    assert isinstance(last, Command), (what, str(last))
+    assert isinstance(last, Command | Next), (what, str(last))
     assert NEXT.match(last.command), (what, last.command)
     for width in WIDTHS:
         told = shlex.split(drawn([last], width).removeprefix(_why(last, width)).replace("\\\n", ""))
@@ -74,7 +74,7 @@ def check_last(parts: Sequence[RenderableType], what: object) -> None:
     check_typed(last.command)
 
 
-def _why(last: Command, width: int) -> str:
+def _why(last: Command | Next, width: int) -> str:
     """Of what was drawn, that which stands before the command."""
     text = drawn([last], width)
     end = re.search(r"(?:sudo\s+(?:\\\n\s*)?)?zombiescope\s", text)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from tests.unit.machines.answers import Answers, goldens, kept, recordings, replayed
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.plain_words import words_of
+from zombiescope.presenters.plain_words import tried_words
 
 _ORDER = ("OK", "UNKNOWN", "WARNING", "CRITICAL")
 _STOCK = ("zombies", "ratio", "expected", "sweep", "harm", "directories")
@@ -197,7 +197,7 @@ def what_frees_a_zombie_is_the_same_in_its_row_and_in_the_totals(said: Answers) 
     assert alone["delete_file"] == freed.get("delete_file", 0)
     for taken, number in together.items():
         assert any(
-            f"{' and '.join(map(words_of, row['actions']))} {number:,} " in said.said("autopsy")
+            f"{' and '.join(map(tried_words, row['actions']))} {number:,} " in said.said("autopsy")
             for row in totals["freed_together"]
         ), taken
 

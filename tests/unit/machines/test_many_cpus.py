@@ -17,7 +17,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import ProbeRun, Reading
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.metric_names import MOST_SERIES
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import ReplayHost
 from zombiescope.pipeline.cores import watch_cores
 from zombiescope.pipeline.doctor import examine
 from zombiescope.presenters.cores_json import render_cores

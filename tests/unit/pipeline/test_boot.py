@@ -13,9 +13,8 @@ from zombiescope.cli.main import main
 from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.boot import Booted, BootedUnit
-from zombiescope.host.boot import candidate as candidates
-from zombiescope.host.boot.candidate import Candidate, newest_kernel
-from zombiescope.host.boot.machine import Heard
+from zombiescope.host import boot as candidates
+from zombiescope.host.boot import Candidate, Heard, newest_kernel
 from zombiescope.pipeline import boot as booting
 
 LOOP = BootedUnit("ecs.service", 6, 6, 6, "6 automatic restarts in the last hour")
@@ -97,7 +96,7 @@ def check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, dict[
 def test_a_loop_inside_is_heard(heard: list[Heard], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     finding = {
         "id": "crash-looping-unit", "verdict": "present", "summary": "ecs.service: 6 automatic restarts in the window",
-        "evidence": [{"fact": "restarts of ecs.service", "value": 6}],
+        "evidence": [{"fact": "ecs.service.restarts", "value": 6}, {"fact": "ecs.service.need", "value": "unneeded"}],
     }  # fmt: skip
     unit = {"name": "ecs.service", "restarts": 6, "births": 6, "zombies": 6}
     heard.append(Heard(b"", told(document(), document(units=[unit], findings=[finding]), document()), 90.0, True))

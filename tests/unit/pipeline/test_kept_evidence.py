@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.build import ScriptedHost, v1_machine
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import (
     Census,
@@ -39,7 +39,7 @@ from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
 from zombiescope.host.scrub import Scrubber
-from zombiescope.pipeline.autopsy import NAME, Evidence, dissect, keep, recall
+from zombiescope.pipeline.autopsy import NAME, Gathered, dissect, keep, recall
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.record import record
 from zombiescope.presenters.autopsy_text import render_autopsy_text
@@ -58,7 +58,7 @@ def _zombie(number: int, *pins: Pin) -> Zombie:
     )
 
 
-def _evidence() -> Evidence:
+def _evidence() -> Gathered:
     census = Census(CountSource.PROC_CGROUPS, (Look(5, 2),), LiveTree((b"/", b"/s3cret"), (b"/s3cret",)), None)
     walk = Walk(Tier.BPF, (_zombie(7, FILE), _zombie(8, TASK), _zombie(9, HELD)), 2, (NONE,), 1, 900, 900)
     tasks = DeletedTasks((DeletedTask(b"/gone", None, 12, b"s3cret", "Z", 1),))
@@ -67,7 +67,7 @@ def _evidence() -> Evidence:
     residuals = Residuals({b"/alice.slice": MemoryUse(0, 8192, 0, None, 0)}, frozenset())
     hierarchy = Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", is_hybrid=False, partial_view="")
     population = Population(5, 2, CountSource.PROC_CGROUPS)
-    return Evidence(1000.0, hierarchy, census, walk, population, residuals, beside, ())
+    return Gathered(1000.0, hierarchy, census, walk, population, residuals, beside, ())
 
 
 def _replayed(outcome: dict[str, Any], folder: Path) -> bytes:
@@ -145,5 +145,5 @@ def test_a_recording_of_a_recording_keeps_it_too(tmp_path: Path) -> None:
     path = str(tmp_path / "second.tar.gz")
     assert record(open_bundle(first), path, 1).replays
     again = recall(open_bundle(path.encode()))
-    assert isinstance(again, Evidence)
+    assert isinstance(again, Gathered)
     assert [zombie.id for zombie in again.walk.zombies] == [7, 8, 9]

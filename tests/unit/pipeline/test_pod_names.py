@@ -59,9 +59,7 @@ def test_names_outlive_their_pods_in_the_state_folder(tmp_path: Path) -> None:
     state.mkdir(mode=0o750)
     book = PodBook()
     book.take(read_known_pods(LiveHost(str(node.root).encode()), "").pods.values(), [(id_of(UID_A, "c0", 0), "c0")])
-    keeper = Keeper.__new__(Keeper)
-    keeper._store = SimpleNamespace(folder=str(state), trouble=None)  # type: ignore[assignment]
-    keeper._pods_kept, keeper._pods_at, keeper.pods_trouble = 0, float("-inf"), ""
+    keeper = keeper_in(state)
     keeper.keep_pods(book, 0.0)
     node.forget("shop", CRASHY, UID_A)
     found = read_known_pods(LiveHost(str(node.root).encode()), str(state))
@@ -70,6 +68,51 @@ def test_names_outlive_their_pods_in_the_state_folder(tmp_path: Path) -> None:
     again = PodBook()
     keeper.recall_pods(again)
     assert again.makers == {UID_A: MAKER}
+
+
+def keeper_in(state: Path) -> Keeper:
+    keeper = Keeper.__new__(Keeper)
+    keeper._store = SimpleNamespace(folder=str(state), trouble=None)  # type: ignore[assignment]
+    keeper._pods_kept, keeper._pods_at = 0, float("-inf")
+    keeper._pods_are_later, keeper._pods_trouble = False, None
+    return keeper
+
+
+def test_names_of_a_later_version_are_said_and_left_alone(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o750)
+    later = json.dumps({"v": 2, "pods": [[UID_A, "shop", CRASHY, "Deployment", "crashy", False]], "containers": []})
+    (state / "pods.json").write_text(later)
+    keeper, book = keeper_in(state), PodBook()
+    keeper.recall_pods(book)
+    assert book.makers == {}
+    gaps = dict(keeper.gaps())
+    assert gaps["pods"] is not None
+    assert gaps["pods"].reason == "pods.json: its format is version 2, and this program reads version 1"
+    book.take([Pod(UID_A, "shop", CRASHY, Owner("Deployment", "crashy"))])
+    keeper.keep_pods(book, 0.0, at_once=True)
+    assert (state / "pods.json").read_text() == later
+
+
+def test_a_file_of_names_without_a_version_is_the_first(tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_text(
+        json.dumps({"pods": [[UID_A, "shop", CRASHY, "Deployment", "crashy", False]], "containers": []})
+    )
+    assert read_known_pods(LiveHost(str(tmp_path).encode()), str(tmp_path)).makers == {UID_A: MAKER}
+
+
+def test_names_that_cannot_be_kept_are_said_until_they_can(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    keeper, book = keeper_in(state), PodBook()
+    book.take([Pod(UID_A, "shop", CRASHY, Owner("Deployment", "crashy"))])
+    assert "pods" not in dict(keeper.gaps())
+    keeper.keep_pods(book, 0.0)
+    gap = dict(keeper.gaps())["pods"]
+    assert gap is not None
+    assert gap.reason.startswith("pods.json: ")
+    state.mkdir(mode=0o750)
+    keeper.keep_pods(book, 60.0)
+    assert dict(keeper.gaps())["pods"] is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"pods": [[1]], "containers": []}', b"\xff" * 100])

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from tests.build import ScriptedHost, case, observed, snapshot
 
-from zombiescope.analysis.reclaim_pass import FACT, NOT_WATCHED, ReclaimPass, derive_reclaim_pass
+from zombiescope.analysis.scan import NOT_WATCHED, RECLAIM_FACT, ReclaimPass, derive_reclaim_pass
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS
@@ -45,7 +45,7 @@ def text_of(found: ReclaimPass | Gap) -> str:
 def cost_of(found: ReclaimPass | Gap) -> tuple[Any, list[dict[str, str]]]:
     seen = snapshot(5000)
     answer = render_scan(observed(seen), diagnose(case(seen)), reclaim=found)
-    return answer["cost"]["reclaim_pass_seconds"], [gap for gap in answer["gaps"] if gap["fact"] == FACT]
+    return answer["cost"]["reclaim_pass_seconds"], [gap for gap in answer["gaps"] if gap["fact"] == RECLAIM_FACT]
 
 
 def test_the_mean_of_what_was_seen_and_in_words() -> None:
@@ -57,7 +57,7 @@ def test_the_mean_of_what_was_seen_and_in_words() -> None:
     assert (found.seconds, found.calls, found.watched_seconds) == (0.125, 4, 10.0)
     assert cost_of(found) == (0.125, [])
     assert "one pass of reclaim: 125 ms (on average; it ran 4 times in 10 s)" in text_of(found)
-    assert FACT not in text_of(found)
+    assert RECLAIM_FACT not in text_of(found)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_agents_last_is_taken_from_its_history_and_a_window_goes_first(
     assert seen.reclaim.at == pytest.approx(now - 200, abs=1)
     assert "one pass of reclaim: 250 ms (as the agent saw it last, 20" in text_of(seen.reclaim)
     watched = ReclaimPass(0.75, now, 1, 10.0)
-    for told, wanted in ((watched, watched), (Gap(FACT, "nobody"), seen.reclaim)):
+    for told, wanted in ((watched, watched), (Gap(RECLAIM_FACT, "nobody"), seen.reclaim)):
         monkeypatch.setattr(pipeline, "watch_reclaim_pass", lambda *_, told=told: told)
         assert pipeline.scan(host, state=bytes(tmp_path), watch_seconds=10.0).reclaim == wanted
     assert pipeline.scan(host, state=bytes(tmp_path / "none")).reclaim == NOT_WATCHED

@@ -18,8 +18,7 @@ from zombiescope.facts.self_check import Part, SelfCheck, Status
 from zombiescope.host.live import choose_host
 from zombiescope.host.tree import TreeHost
 from zombiescope.pipeline import self_check
-from zombiescope.pipeline.self_check import Places, check_self
-from zombiescope.pipeline.self_places import try_agent, try_history
+from zombiescope.pipeline.self_check import Places, check_self, try_agent, try_history
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.self_check_json import render_self_check
 

@@ -15,8 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Interval
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen
 from zombiescope.history.store import Store
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.pipeline.timeline import Past, Told, tell, without
 
 HOUR = 3600.0

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.build import ScriptedHost
 
+from zombiescope.analysis.comparing import Change, Row
 from zombiescope.analysis.recovery import Period, derive_rows
 from zombiescope.diagnosis.outcome import Held
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.history import Sample
-from zombiescope.facts.recovery import Change, Row
 from zombiescope.history.store import Store
 from zombiescope.pipeline import job_events, verify
 from zombiescope.pipeline.verify import Asked, Verified

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from zombiescope.analysis.autopsy import Autopsy, derive_autopsy
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.facts.cgroups import CountSource, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.node import Identity, Shape

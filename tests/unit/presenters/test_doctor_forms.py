@@ -21,7 +21,7 @@ from tests.scenarios.labels import read_labels
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.gap import Gap
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import ReplayHost
 from zombiescope.pipeline.timeline import Past, tell
 from zombiescope.presenters.doctor_json import render_report
 from zombiescope.presenters.doctor_markdown import code, render_doctor_markdown

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 from tests.unit.machines.shape import check_shape, drawn
 
+from zombiescope.analysis import comparing
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.execution.journal import restore_line, undo_line, verify_line
-from zombiescope.facts import recovery
 from zombiescope.facts.node import Identity
-from zombiescope.facts.pressure import Vitals
+from zombiescope.facts.reclaim import Vitals
 from zombiescope.pipeline.verify import Verified
 from zombiescope.presenters.actions_text import render_actions_text
 from zombiescope.presenters.receipt_text import (
@@ -100,17 +100,17 @@ def test_a_receipt(step: Step, kept: tuple[Copy, ...]) -> None:
 @pytest.mark.parametrize("verdict", list(Held))
 def test_what_came_of_it(verdict: Held) -> None:
     outcome = Outcome(verdict, "40 zombies before, 0 now, none more in 600 s")
-    stock = recovery.Row(
+    stock = comparing.Row(
         "zombies",
         "at the end",
-        recovery.Measure(40, 600.0, "window"),
-        recovery.Measure(0, 600.0, "window"),
-        recovery.Change.BETTER,
+        comparing.Measure(40, 600.0, "window"),
+        comparing.Measure(0, 600.0, "window"),
+        comparing.Change.BETTER,
     )
-    rate = recovery.Measure(1.5, 21_600.0, "history", 0.1, 4.2, 9)
-    growth = recovery.Row("restarts of the maker", "per hour", rate, rate, recovery.Change.SAME, "the range is wide")
-    untold = recovery.Row(
-        "resets of network cards", "per hour", recovery.NOT_MEASURED, recovery.NOT_MEASURED, recovery.Change.UNKNOWN
+    rate = comparing.Measure(1.5, 21_600.0, "history", 0.1, 4.2, 9)
+    growth = comparing.Row("restarts of the maker", "per hour", rate, rate, comparing.Change.SAME, "the range is wide")
+    untold = comparing.Row(
+        "resets of network cards", "per hour", comparing.NOT_MEASURED, comparing.NOT_MEASURED, comparing.Change.UNKNOWN
     )
     who = Identity(None, None, None, None)
     seen = Verified(ACTION, outcome, BEFORE, BEFORE._replace(ours=0), 1, 1.7e9, who, (stock, growth, untold))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import V1, V2
 
-from zombiescope.probes.proc_cgroups import Membership, memory_cgroup, unified_cgroup
+from zombiescope.probes.cgroups import Membership, memory_cgroup, unified_cgroup
 
 HYBRID = b"9:name=systemd:/s\n4:cpu,memory:/a:b\\012\n0::/system.slice/x.service (deleted)\n"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, derive_totals
-from zombiescope.analysis.start_limit import RestartPolicy
 from zombiescope.analysis.unit_churn import Loop
+from zombiescope.analysis.unit_starts import RestartPolicy
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.finding import Finding, Role, Verdict

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zombiescope.facts.cores import CoresSeen
+import pytest
+
+from zombiescope.facts.cores import Blame, CoresSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.host.tree import TreeHost
 from zombiescope.watching.cores import DetailedCoresWatch
 
@@ -21,9 +22,11 @@ def stat(system: float, idle: float) -> str:
     return f"cpu  1 1 1 1\ncpu0 5 0 {busy} {free} 0 0 0 0 0 0\ncpu1 5 0 7 {busy + free} 0 0 0 0 0 0\n"
 
 
-def recording(begin: float, end: float, seconds: float, late: float = 0.0) -> ReplayHost:
-    """A look each tenth of a second; each comes `late` after it was due, as on a busy host."""
-    answers = []
+def recording(
+    begin: float, end: float, seconds: float, late: float = 0.0, chains: dict[str, object] | None = None
+) -> ReplayHost:
+    """A look each tenth of a second; each comes `late` after it was due, as on a busy host. `chains`: as it keeps them."""
+    answers = [] if chains is None else [Answer(0.0, "experiment", b"kernel_stacks", chains)]
     for number in range(round(seconds * 10) + 1):
         due = number / 10
         now = due + late * (number % 2)
@@ -33,8 +36,8 @@ def recording(begin: float, end: float, seconds: float, late: float = 0.0) -> Re
     return ReplayHost("recorded", answers)
 
 
-def watched(host: ReplayHost | TreeHost, seconds: float = 6) -> CoresSeen | Gap:
-    window = DetailedCoresWatch(host)
+def watched(host: ReplayHost | TreeHost, seconds: float = 6, *, with_blame: bool = False) -> CoresSeen | Gap:
+    window = DetailedCoresWatch(host, with_blame=with_blame)
     window.look()
     for _ in range(round(seconds * 10)):
         host.wait(0.1)
@@ -57,6 +60,44 @@ def test_a_stretch_with_core_begin_and_length() -> None:
         assert abs(kernel.system - 2.0) < 0.02
         assert idle.system == 0
         assert len(seen.uses[0].windows) == 60
+
+
+CHAINS = {
+    "rate_hz": 99,
+    "lost": 0,
+    "samples": [[START + 3, 0, 7, ["shrink_node", "kswapd"]]],
+    "threads": [[7, "kswapd0"]],
+}
+
+
+def blamed(chains: dict[str, object]) -> Blame | Gap:
+    seen = watched(recording(2.0, 4.0, 6, chains=chains), with_blame=True)
+    assert isinstance(seen, CoresSeen)
+    assert len(seen.stretches) == 1
+    return seen.blame
+
+
+def test_call_chains_that_a_recording_kept_are_told() -> None:
+    found = blamed(CHAINS)
+    assert isinstance(found, Blame)
+    assert blamed({"gap": ["cores[].blame", "refused", "as root"]}) == Gap("cores[].blame", "refused", "as root")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"gap": 3},
+        CHAINS | {"samples": [[1.0, 0, 7]]},
+        CHAINS | {"samples": [[1.0, 0, 7, "frames"]]},
+        CHAINS | {"threads": 7},
+        CHAINS | {"rate_hz": "99"},
+    ],
+)
+def test_call_chains_that_a_stranger_wrote_are_a_gap(damaged: dict[str, object]) -> None:
+    found = blamed(damaged)
+    assert isinstance(found, Gap)
+    assert "not in a form we know" in found.reason
 
 
 def test_nothing_happened() -> None:

@@ -12,8 +12,7 @@ from tests.unit.watching.test_cores import START, stat
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.watching import cores
 from zombiescope.watching.cores import CoresTeller
 

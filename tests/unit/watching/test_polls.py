@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import pytest
 from tests.build import ScriptedHost, case, snapshot
-from tests.unit.analysis.test_poll_latency import buckets, core
+from tests.unit.analysis.test_softirq import buckets, core
 
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import Reading
-from zombiescope.facts.poll_latency import PollCore, PollLook, ThreadRuns
-from zombiescope.facts.softirq import SoftirqSeen
+from zombiescope.facts.softirq import PollCore, PollLook, SoftirqSeen, ThreadRuns
 from zombiescope.watching import polls
 from zombiescope.watching.polls import PollsTeller, PollsWatch
 
@@ -67,7 +66,7 @@ class Script:
 
 def judged(watch: PollsWatch) -> Finding:
     seen = SoftirqSeen(0.0, 60.0, 0.0, None, 0, 0, watch.latencies(), tail=watch.tail())
-    return judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+    return starved_softirq.judge(case(snapshot())._replace(softirq=seen))
 
 
 def begun() -> tuple[Script, PollsWatch]:

@@ -7,13 +7,12 @@ from tests.build import ScriptedHost, case, mountinfo, snapshot
 
 from zombiescope.analysis.pressure import reclaim_since
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.cpu_throttling import judge_cpu_throttling
+from zombiescope.diagnosis.rules import cpu_throttling
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.metric_names import RECLAIM_CPU
-from zombiescope.facts.pressure import PressureSeen, ThrottledGroup
-from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
+from zombiescope.facts.reclaim import PressureSeen, ReclaimCalls, ReclaimKind, ReclaimSeen, ThrottledGroup
 from zombiescope.watching.reclaim import ReclaimTeller
 
 WITHOUT = case(snapshot())
@@ -122,13 +121,13 @@ def test_quotas_are_read_once_a_minute_and_judged_over_ten() -> None:
     host.wait(10)
     seen = pressure_of(probe)
     assert seen.throttled == (ThrottledGroup(b"/x", 600, 450, 22.5),)
-    finding = judge_cpu_throttling(WITHOUT._replace(pressure=seen))
+    finding = cpu_throttling.judge(WITHOUT._replace(pressure=seen))
     assert (finding.verdict, finding.severity) == (Verdict.PRESENT, Severity.CRITICAL)
     for _ in range(66):
         host.wait(10)
         seen = pressure_of(probe)
     assert seen.throttled == ()
-    assert judge_cpu_throttling(WITHOUT._replace(pressure=seen)).verdict is Verdict.ABSENT
+    assert cpu_throttling.judge(WITHOUT._replace(pressure=seen)).verdict is Verdict.ABSENT
 
 
 def test_without_bpf_the_files_remain() -> None:

@@ -8,7 +8,7 @@ from tests.build import ScriptedHost, case, snapshot
 
 from zombiescope.diagnosis.case import NO_SOFTIRQ
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
@@ -71,7 +71,7 @@ def test_the_agent_judges_by_the_longest_wait_of_the_last_minutes_and_forgets_it
     assert seen.longest is not None
     assert (seen.longest.seconds, seen.longest.slices, seen.longest.dropped) == (0.4, 1, 7)
     assert (seen.dropped, seen.squeezed, round(seen.seconds)) == (7, 1, INTERVAL_SECONDS)
-    finding = judge_starved_softirq(judged)
+    finding = starved_softirq.judge(judged)
     assert finding.verdict is Verdict.PRESENT
     assert "ksoftirqd of core 0 waited 400.0 ms each time" in finding.summary
     for _ in range(round(WINDOW_SECONDS / INTERVAL_SECONDS)):

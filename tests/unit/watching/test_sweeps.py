@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.gap import Gap
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.watching.sweeps import SweepsTeller
 
 START = 1_700_000_000.0

@@ -16,11 +16,11 @@ import pytest
 from tests.build import case, snapshot
 from tests.kernel.confined import answer_of_child, refuse_bpf
 
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.hist_softirq import SoftirqHist
+from zombiescope.kernel.softirq_latency import SoftirqHist
 from zombiescope.kernel.tracefs import open_tracefs
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 
@@ -81,7 +81,7 @@ def test_every_packet_is_counted_on_its_core_and_the_rest_is_said() -> None:
         assert not isinstance(seen.latencies, Gap), seen.latencies
         assert seen.is_least
         mine = next(each for each in seen.latencies if each.core == CORE)
-        finding = judge_starved_softirq(case(snapshot())._replace(softirq=seen))
+        finding = starved_softirq.judge(case(snapshot())._replace(softirq=seen))
         return [sum(mine.network.histogram.buckets), mine.network.longest_seconds, finding.verdict, finding.summary]
 
     counted, longest, verdict, summary = answer_of_child(look)

@@ -21,7 +21,7 @@ from tests.kernel.zombie_maker import Maker
 from tests.vm.stories.test_hist_triggers import raise_loopback
 
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.rules.starved_softirq import judge_starved_softirq
+from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.watching.polls import PollsWatch
@@ -61,7 +61,7 @@ def sent(seconds: float) -> float:
 
 def finding(watch: PollsWatch) -> Verdict:
     seen = SoftirqSeen(0.0, 60.0, 0.0, None, 0, 0, watch.latencies(), tail=watch.tail())
-    return judge_starved_softirq(case(snapshot())._replace(softirq=seen)).verdict
+    return starved_softirq.judge(case(snapshot())._replace(softirq=seen)).verdict
 
 
 @pytest.mark.usefixtures("loopback")

@@ -14,7 +14,7 @@ from zombiescope.cli.progress import tell
 from zombiescope.config import load_config, load_profile_config
 
 if TYPE_CHECKING:
-    from zombiescope.host.kept_child import KeptChild
+    from zombiescope.host.children import KeptChild
 
 EPILOG = """\b
 Examples:
@@ -81,7 +81,7 @@ def _recorder(file: str | None) -> KeptChild:
     """In a process of its own, with a budget and a memory of its own."""
     import sys  # noqa: PLC0415
 
-    from zombiescope.host.kept_child import KeptChild  # noqa: PLC0415
+    from zombiescope.host.children import KeptChild  # noqa: PLC0415
 
     words = [sys.executable, "-P", "-m", "zombiescope", "profile", "record", "--service"]
     return KeptChild([*words, *(["--config", file] if file else [])])

@@ -109,7 +109,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
 
 
 def _do(order: Order, window: float, *, as_json: bool) -> Answer:
-    from zombiescope.execution.attention import Attention, InterruptedActionError  # noqa: PLC0415
+    from zombiescope.execution.surprise import Attention, InterruptedActionError  # noqa: PLC0415
     from zombiescope.pipeline import act  # noqa: PLC0415
     from zombiescope.pipeline.verify import Asked, verify  # noqa: PLC0415
 

@@ -14,7 +14,7 @@ from zombiescope.cli.options import manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
-from zombiescope.host.boot.candidate import Given, own_program
+from zombiescope.host.boot import Given, own_program
 from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating

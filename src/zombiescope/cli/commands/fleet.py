@@ -16,7 +16,8 @@ from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
 from zombiescope.errors import UsageError
-from zombiescope.fleet.server import Access, MetricsServer
+from zombiescope.fleet.server import MetricsServer
+from zombiescope.host.web_server import Access
 from zombiescope.pipeline import fleet as many
 from zombiescope.pipeline.opening import open_host
 from zombiescope.presenters.document import document

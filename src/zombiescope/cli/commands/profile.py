@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import click
 
 from zombiescope.errors import absent_part
+from zombiescope.host.numbers import load_numpy
 
 EPILOG = """\b
 Examples:
@@ -21,6 +22,7 @@ Examples:
   zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
   zombiescope profile diff latest@0..10 latest@12..14
   zombiescope profile export --form speedscope --output out.json
+  zombiescope profile push --to http://127.0.0.1:4318 --as otlp
   zombiescope profile ship --all --to s3://bucket/profiles
   zombiescope profile fleet diff --archive s3://bucket/profiles --where zone=c
 """
@@ -44,6 +46,7 @@ _COMMANDS = {
     "keep": ("ring", "keep", "Keep the captures around a moment."),
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
+    "push": ("pushing", "push", "Send captures to a server of profiles that you name: OTLP or Pyroscope."),
     "ship": ("shipping", "ship", "Write captures into an archive of many nodes: Parquet, in a folder or a bucket."),
     "fleet": ("fleet", "fleet", "Ask such an archive: what is hot on these nodes and not on those, and when."),
 }
@@ -57,6 +60,7 @@ _VERBS = {
     "find": "search a profile",
     "serve": "serve profiles",
     "export": "export profiles",
+    "push": "send profiles",
     "ship": "ship profiles",
     "fleet": "ask an archive of profiles",
 }
@@ -77,6 +81,8 @@ class _Commands(click.Group):
             return None
         if cmd_name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
             raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", "profile", _INSTEAD)
+        if cmd_name not in _WITHOUT_NUMPY:
+            load_numpy()
         module, name, _ = _COMMANDS[cmd_name]
         command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), name)
         assert isinstance(command, click.Command)

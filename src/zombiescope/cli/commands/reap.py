@@ -86,7 +86,7 @@ def reap(
     counted and named. No setting is changed, so nothing has to be undone; evicted pages are read again when needed.
     Exit code 5: it stopped itself because it did harm.
     """
-    from zombiescope.execution.reap_log import ReapLog  # noqa: PLC0415 (only this command pays for it)
+    from zombiescope.execution.reap import ReapLog  # noqa: PLC0415 (only this command pays for it)
     from zombiescope.host.live import LiveHost, choose_host  # noqa: PLC0415
     from zombiescope.pipeline.reap import Reaper, Scope  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ def _budget(asked: dict[str, Any]) -> Budget:
 
 def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None) -> tuple[Pass, list[str]]:
     """The last pass, and the lines about it that were not printed on the way."""
-    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
     from zombiescope.pipeline.reap import keep_down  # noqa: PLC0415
 
     if not watch:
@@ -139,7 +139,7 @@ def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None)
 
     def told(each: Pass) -> None:
         lines = _lines(each)
-        if not as_json and (lines != said or each.state is State.EVICTED):
+        if not as_json and (lines != said or each.state is Reaping.EVICTED):
             click.echo("\n".join(lines))
         said[:] = lines
         _export(each, textfile)
@@ -180,8 +180,7 @@ def _lines(each: Pass) -> list[str]:
 def _export(each: Pass, textfile: str | None) -> None:
     if not textfile:
         return
-    from zombiescope.agent.exposition import Exposition  # noqa: PLC0415
-    from zombiescope.agent.textfile import write_textfile  # noqa: PLC0415
+    from zombiescope.agent.exposition import Exposition, write_textfile  # noqa: PLC0415
     from zombiescope.presenters.reap_text import render_reaper_families  # noqa: PLC0415
 
     tally = each.tally
@@ -193,10 +192,10 @@ def _export(each: Pass, textfile: str | None) -> None:
 
 
 def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
-    from zombiescope.analysis.reaping import State  # noqa: PLC0415
+    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
     from zombiescope.presenters.reap_text import reap_next, render_reap_json, render_tally  # noqa: PLC0415
 
-    exit_code = ActionFailedError.exit_code if last.state is State.STOPPED else EXIT_FINE
+    exit_code = ActionFailedError.exit_code if last.state is Reaping.STOPPED else EXIT_FINE
     if as_json:
         return JsonAnswer(render_reap_json(last), exit_code)
     return TextAnswer([*lines, render_tally(last.tally), reap_next(last.state)], exit_code)

@@ -33,7 +33,7 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
     far as copies were kept (files of up to 64 KiB); what has no copy is listed. `zombiescope actions` lists what was applied. Exit
     code 0, or 5 when something could not be put back.
     """
-    from zombiescope.execution.attention import Attention  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.execution.surprise import Attention  # noqa: PLC0415 (--help does not pay for it)
     from zombiescope.execution.undo import cannot_be_undone, describe  # noqa: PLC0415
     from zombiescope.pipeline import act, past_actions  # noqa: PLC0415
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import examples, json_option
 from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import (
@@ -28,9 +28,6 @@ from zombiescope.profiler.drawing.documents import render_flame, render_heat_map
 from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg
 from zombiescope.profiler.stacks.heat_map import HeatMap
-
-if TYPE_CHECKING:
-    from zombiescope.presenters.layout import Command
 
 svg_option = click.option("--svg", type=click.Path(path_type=bytes), metavar="FILE", help="Write an SVG picture.")
 png_option = click.option("--png", type=click.Path(path_type=bytes), metavar="FILE", help="Write a PNG picture.")
@@ -219,7 +216,7 @@ def _together(opened: pipeline.Opened, given: dict[str, Any]) -> str:
     return f" ({' and '.join(events)} together; --event chooses)" if len(events) > 1 and not given["events"] else ""
 
 
-def _wrote(path: bytes, pieces: Iterable[bytes], last: Command) -> Answer:
+def _wrote(path: bytes, pieces: Iterable[bytes], last: Next) -> Answer:
     """Of a file that was asked for. Where standard output is that file, nothing else is printed."""
     lines = write_pieces(path, pieces)
     return TextAnswer([*lines, last] if lines else [])

@@ -11,7 +11,6 @@ from zombiescope.cli.options import examples, json_option
 from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
-from zombiescope.profiler.drawing.documents import render_capture, render_list
 from zombiescope.profiler.files.reading import Choices, import_capture
 from zombiescope.profiler.files.store import entries
 from zombiescope.profiler.stacks.capture import Capture
@@ -54,6 +53,8 @@ def bring_in(
     choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner, demangle=not no_demangle)
     stored, capture = import_capture(file, output or captures, name, choices)
     if as_json:
+        from zombiescope.profiler.drawing.documents import render_capture  # noqa: PLC0415 (only a document loads it)
+
         return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
     lines = [f"stored {shown(stored)}: {_size(capture)}"]
     lines += [f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
@@ -76,6 +77,8 @@ def list_captures(*, captures: bytes, as_json: bool) -> Answer:
     """The stored captures, newest last."""
     found = entries(captures)
     if as_json:
+        from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+
         return JsonAnswer(render_list(found))
     from zombiescope.profiler.drawing.text import render_list_text  # noqa: PLC0415 (a picture or a document does not load rich)
 

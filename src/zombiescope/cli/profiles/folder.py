@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import os
-from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from zombiescope.presenters.layout import Command
-
+from zombiescope.cli.answer import Next
 
 captures_option = click.option(
     "--captures",
@@ -24,12 +20,12 @@ captures_option = click.option(
 )
 
 
-def next_line(why: str, words: str, captures: bytes, capture: str = "") -> Command:
+def next_line(why: str, words: str, captures: bytes, capture: str = "") -> Next:
     """What to type next about a capture, or about all that are stored."""
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from shlex import quote  # noqa: PLC0415 (only for who is told something)
 
     given = [quote(capture)] if capture else []
     came_from = click.get_current_context().get_parameter_source("captures")
     if came_from is click.core.ParameterSource.COMMANDLINE and not os.path.exists(capture):
         given += ["--captures", quote(os.fsdecode(captures))]
-    return Command(why, " ".join(["zombiescope profile", words, *given]))
+    return Next(why, " ".join(["zombiescope profile", words, *given]))

@@ -12,10 +12,10 @@ from zombiescope.cli.options import config_option, examples, json_option, moment
 from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.config import load_profile_config
 from zombiescope.errors import ObservationError
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
-from zombiescope.profiler.files.ring import cover, held
+from zombiescope.profiler.files.ring import Held, cover, held
 from zombiescope.profiler.formats.summary_document import Reason
 
 _MOST_WORDS = 200
@@ -57,12 +57,21 @@ def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes
 
 
 @click.command(
-    epilog=examples("zombiescope profile keep", "zombiescope profile keep --at 10m --why 'checkout was slow'")
+    epilog=examples(
+        "zombiescope profile keep", "zombiescope profile keep --at 10m --around 300 --why 'checkout was slow'"
+    )
 )
 @click.option("--at", "moment", metavar="TIME", default="0s", help="That moment, or 2m: so long ago; without it, now.")
 @click.option("--why", default="asked for", show_default=True, metavar="WORDS", help="Shown beside the capture.")
+@click.option(
+    "--around",
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="How long before and after the moment; without it around_seconds of the configuration.",
+)
+@config_option
 @captures_option
-def keep(*, moment: str, why: str, captures: bytes) -> Answer:
+def keep(*, moment: str, why: str, around: float | None, config: str | None, captures: bytes) -> Answer:
     """Keep the captures around a moment: what the ring has of it already, and what it records of it next.
 
     For a person, an alert's receiver or a hook of a service. The recorder gives such moments its room last.
@@ -75,14 +84,19 @@ def keep(*, moment: str, why: str, captures: bytes) -> Answer:
             "nothing can be written there",
             "run as the recorder's user; zombiescope profile record makes the folder",
         )
-    there = [
-        one
-        for one in held(captures)
-        if one.span.begin is not None and one.span.begin <= at <= (one.span.end or one.span.begin)
-    ]
+    reach = load_profile_config(config, {}).number("around_seconds") if around is None else around
+    there = [one for one in held(captures) if _is_near(one, at, reach)]
     for one in there:
         add_reasons(one.path, [reason])
     if not there:
         told = "noted: the recorder keeps what it stores around that moment"
         return TextAnswer([told, next_line("to see whether one is running", "ring", captures)])
-    return TextAnswer([f"kept {there[-1].name}", next_line("to look at it", "heatmap", captures, there[-1].name)])
+    first, last = there[0].name, there[-1].name
+    told = f"kept {first}" if len(there) == 1 else f"kept {counted(len(there), 'capture')}, {first} to {last}"
+    middle = next((one.name for one in there if _is_near(one, at, 0.0)), last)
+    return TextAnswer([told, next_line("to look at it", "heatmap", captures, middle)])
+
+
+def _is_near(one: Held, at: float, seconds: float) -> bool:
+    begin = one.span.begin
+    return begin is not None and begin - seconds <= at <= (one.span.end or begin) + seconds

@@ -6,27 +6,39 @@ from __future__ import annotations
 
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking, derive_payer
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk, span, told, works_of
-from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimSeen
 
-ID = "costly-reclaim-walk"
-TITLE = "Reclaim walks over zombies"
+FINDING = Declaration(
+    id="costly-reclaim-walk",
+    title="Reclaim walks over zombies",
+    role=Role.MECHANISM,
+    explained_by=("zombie-population",),
+    thing="reclaim that walks over zombies",
+    link="every reclaim walks over the zombies",
+    follows="each reclaim walks over them",
+    what="Reclaim spends its time visiting dead cgroups instead of finding memory.",
+    matters="Every task below the same limit waits for it.",
+    do="Free the zombies below the parent that the finding names, and stop who makes them.",
+    judged_by=("walk_share", "walk_critical_share", "reclaim_pass_critical_seconds", "reclaim_walk_least_zombies"),
+    next="zombiescope plan",
+    proven_by="reclaim-walk",
+)
 _SOURCE = "bpf"
 
 
-def judge_costly_reclaim_walk(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen, population = case.reclaim, case.last.scan.population
     if isinstance(seen, Gap):
-        return _unknown(seen.reason)
+        return FINDING.unknown(seen.reason)
     at = case.last.snapshot.taken_at
     if isinstance(population, Gap):
         if not seen.calls:
-            return _absent(_calm(seen), _evidence(seen, (), at))
+            return FINDING.absent(_calm(seen), _evidence(seen, (), at))
         why = f"{_ran(seen)}; whether zombies are what it walks over is not known: {population.reason}"
-        return _unknown(why, _evidence(seen, (), at))
+        return FINDING.unknown(why, _evidence(seen, (), at))
     works = works_of(case)
     assert not isinstance(works, Gap)
     evidence = _evidence(seen, works, at)
@@ -34,20 +46,12 @@ def judge_costly_reclaim_walk(case: Case) -> Finding:
     if found:
         work, severity = found
         payer = Evidence("pays_for_zombies", str(derive_payer(case.first.snapshot.sweep, works)), "", "behaviour", at)
-        return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, _words(seen, work), (*evidence, payer))
+        return FINDING.present(severity, _words(seen, work), (*evidence, payer))
     undecided = harmful_walk(case, Walking.MAYBE)
     if undecided:
         why = f"{told(seen, undecided[0])}, beside {population.zombies:,} zombies: it may walk over them; {DECIDES}"
-        return _unknown(why, evidence)
-    return _absent(_calm(seen, works), evidence)
-
-
-def _unknown(why: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, evidence)
-
-
-def _absent(why: str, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, why, evidence)
+        return FINDING.unknown(why, evidence)
+    return FINDING.absent(_calm(seen, works), evidence)
 
 
 def _words(seen: ReclaimSeen, work: ReclaimWork) -> str:

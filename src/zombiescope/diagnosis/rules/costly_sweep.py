@@ -6,33 +6,49 @@ from __future__ import annotations
 
 from zombiescope.analysis.zombie_cost import derive_payer, derive_sweep_cost
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.reclaim_work import span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import Sweep
 from zombiescope.facts.gap import Gap
 
-ID = "costly-sweep"
-TITLE = "Reading the statistics of cgroups is costly"
+FINDING = Declaration(
+    id="costly-sweep",
+    title="Reading the statistics of cgroups is costly",
+    role=Role.MECHANISM,
+    explained_by=("zombie-population", "visible-leak"),
+    thing="slow cgroup statistics",
+    link="reading all cgroup statistics becomes slow",
+    follows="reading all statistics has become slow",
+    what="Reading the statistics of every cgroup once takes long.",
+    matters="kubelet, cAdvisor and others read them every ten seconds and hold a core each time.",
+    do=(
+        "Free the zombies or remove the empty directories that make it slow; until then let fewer programs "
+        "read, less often."
+    ),
+    judged_by=("sweep_warning_seconds", "sweep_critical_seconds"),
+    next="zombiescope scan",
+    proven_by="incident",
+)
 _MOST_SHOWN = 5
 _NAMED = 3
 
 
-def judge_costly_sweep(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     sweep, at = case.first.snapshot.sweep, case.first.snapshot.taken_at
     if isinstance(sweep, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, sweep.reason, ())
+        return FINDING.unknown(sweep.reason)
     cost = derive_sweep_cost(sweep)
     each = f"{span(cost.each_seconds)} for each of {sweep.cgroups:,} live cgroups"
     severity = case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK
     evidence = (*_evidence(sweep, at), *_who(case))
     if severity is Severity.OK:
         summary = f"one sweep takes {span(cost.seconds)}, {each}{_readers(case)}"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, evidence)
+        return FINDING.absent(summary, evidence)
     slowest = f"the slowest is {sweep.slowest_file} ({span(sweep.slowest_seconds)})"
     summary = f"one sweep takes {span(cost.seconds)}, {each}; {slowest}{_readers(case)}"
     payer = Evidence("pays_for_zombies", str(derive_payer(sweep, works_of(case))), "", "behaviour", at)
-    return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, (*evidence, payer))
+    return FINDING.present(severity, summary, (*evidence, payer))
 
 
 def _evidence(sweep: Sweep, at: float) -> list[Evidence]:

@@ -5,20 +5,35 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.core_shares import shares_of
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 
-ID = "cpu-shortage"
-TITLE = "All cores are busy with user programs"
+FINDING = Declaration(
+    id="cpu-shortage",
+    title="All cores are busy with user programs",
+    role=Role.ORIGIN,
+    explained_by=("real-time-hog",),
+    remedies=(Remedy.FIND_CPU,),
+    thing="too few CPUs for the programs",
+    link="user programs keep all cores busy",
+    what="All cores are busy with programs of users.",
+    matters="There is simply too much to compute. No cgroup is to blame.",
+    do="Find what uses the cores; move work away or add cores.",
+    judged_by=("shortage_most_idle", "shortage_least_user"),
+    next="zombiescope cores",
+    proven_by="user-hog",
+    takes_cpu=True,
+)
 _WORTH_TELLING = 0.05
 """Of all time, accounted to nobody: as much as `shortage_most_idle`, so that less cannot have changed the answer."""
 
 
-def judge_cpu_shortage(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     shares = shares_of(case.cores)
     if isinstance(shares, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
+        return FINDING.unknown(shares.reason)
     limits = case.thresholds
     is_short = shares.idle <= limits.shortage_most_idle and shares.user >= limits.shortage_least_user
     known = "of CPU time" if shares.lost < _WORTH_TELLING else "of the CPU time that is accounted for"
@@ -30,5 +45,5 @@ def judge_cpu_shortage(case: Case) -> Finding:
         Evidence("idle", round(shares.idle, 3), "of CPU time", "/proc/stat", shares.at),
     )
     if not is_short:
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
-    return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("find-cpu",))
+        return FINDING.absent(summary, evidence)
+    return FINDING.present(Severity.WARNING, summary, evidence)

@@ -5,28 +5,41 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.core_shares import shares_of
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 
-ID = "cpu-steal"
-TITLE = "The hypervisor takes the CPU away"
+FINDING = Declaration(
+    id="cpu-steal",
+    title="The hypervisor takes the CPU away",
+    role=Role.ORIGIN,
+    remedies=(Remedy.MOVE_HOST,),
+    thing="CPU time taken by the hypervisor",
+    link="the hypervisor takes the CPUs away",
+    what="The hypervisor gave this machine's cores to others.",
+    matters="From inside it looks like a stalled machine. Nothing inside helps.",
+    do="Move the machine to another hypervisor, or ask for less overcommitment.",
+    judged_by=("steal_warning", "steal_critical"),
+    next="zombiescope cores",
+    proven_by="steal",
+    takes_cpu=True,
+)
 _ONE_CORE = 0.5
 """What the worst core alone counts: tasks can move to another, but interrupts and whatever is bound to it cannot."""
 
 
-def judge_cpu_steal(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     shares = shares_of(case.cores)
     if isinstance(shares, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, shares.reason, ())
+        return FINDING.unknown(shares.reason)
     limits = case.thresholds
     worst = max(shares.steal, _ONE_CORE * shares.worst_steal)
     severity = Severity.CRITICAL if worst >= limits.steal_critical else Severity.WARNING
-    verdict = Verdict.PRESENT if worst >= limits.steal_warning else Verdict.ABSENT
-    if verdict is Verdict.ABSENT:
+    if worst < limits.steal_warning:
         severity = Severity.OK
     summary = f"{shares.steal:.0%} of CPU time was stolen in {shares.seconds:.0f} s"
-    if verdict is Verdict.PRESENT:
+    if severity is not Severity.OK:
         summary += f", {shares.worst_steal:.0%} of core {shares.worst_steal_core}"
     evidence = (
         Evidence("steal", round(shares.steal, 3), "of CPU time", "/proc/stat", shares.at),
@@ -38,5 +51,4 @@ def judge_cpu_steal(case: Case) -> Finding:
             shares.at,
         ),
     )
-    remedies = ("move-host",) if verdict is Verdict.PRESENT else ()
-    return Finding(ID, verdict, severity, Role.ORIGIN, TITLE, summary, evidence, (), remedies)
+    return FINDING.judged(severity, summary, evidence)

@@ -4,24 +4,39 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
-from zombiescope.facts.pressure import ThrottledGroup
+from zombiescope.facts.reclaim import ThrottledGroup
+from zombiescope.facts.remedies import Remedy
 
-ID = "cpu-throttling"
-TITLE = "Cgroups are throttled by their CPU quota"
+FINDING = Declaration(
+    id="cpu-throttling",
+    title="Cgroups are throttled by their CPU quota",
+    role=Role.SYMPTOM,
+    remedies=(Remedy.RAISE_CPU_LIMIT,),
+    thing="throttling by a CPU quota",
+    link="cgroups wait for their CPU quota",
+    what="Cgroups used up their own CPU quota and had to wait.",
+    matters=(
+        "It looks like a slow host, but it is a limit that somebody set. Zombies and reclaim do not throttle anybody."
+    ),
+    do="Raise the quota (cpu.max, cfs_quota_us) or make the work smaller.",
+    judged_by=("throttled_share", "throttled_critical_share", "throttled_least_periods"),
+    next="zombiescope doctor",
+    proven_by="throttled",
+)
 _SOURCE = "cpu.stat"
 _MOST_SHOWN = 5
 
 
-def judge_cpu_throttling(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.pressure
     groups = seen if isinstance(seen, Gap) else seen.throttled
     if isinstance(seen, Gap) or isinstance(groups, Gap):
         assert isinstance(groups, Gap)
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, groups.reason, ())
+        return FINDING.unknown(groups.reason)
     at = case.last.snapshot.taken_at
     telling = [group for group in groups if group.periods >= case.thresholds.throttled_least_periods]
     worst = max(telling, key=lambda group: group.share, default=None)
@@ -35,14 +50,13 @@ def judge_cpu_throttling(case: Case) -> Finding:
         )
         most = f", throttled in at most {worst.share:.0%} of the periods" if worst else ""
         summary = f"not seen in {seen.seconds:,.0f} s: {some} busy{most}"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, evidence)
+        return FINDING.absent(summary, evidence)
     others = len([group for group in telling if case.thresholds.of_throttling(group.share) is not Severity.OK]) - 1
     summary = (
         f"{shown(worst.path)} ran out of its quota in {worst.throttled:,} of {worst.periods:,} periods and waited "
         f"{worst.seconds:.1f} s" + (f", and {others:,} more" if others else "")
     )
-    remedies = ("raise-cpu-limit",)
-    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, evidence, (), remedies)
+    return FINDING.present(severity, summary, evidence)
 
 
 def _evidence(groups: tuple[ThrottledGroup, ...], at: float) -> tuple[Evidence, ...]:

@@ -3,33 +3,54 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
-from zombiescope.diagnosis.loops import Suspect, evidence_of, suspects_of, told
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
+from zombiescope.diagnosis.loops import evidence_of, judge_audit_loops, judge_loops, suspects_of
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 
-ID = "crash-looping-unit"
-TITLE = "A unit is restarted over and over"
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
+
+FINDING = Declaration(
+    id="crash-looping-unit",
+    title="A unit is restarted over and over",
+    role=Role.ORIGIN,
+    remedies=(Remedy.STOP_UNIT, Remedy.LIMIT_RESTARTS),
+    loops=frozenset({"unit"}),
+    thing="a unit in a restart loop",
+    link="{who} is restarted over and over",
+    somebody="a unit",
+    what="systemd restarts a unit again and again.",
+    matters=(
+        "Each start makes a cgroup and each end may leave a zombie. What it left counts more than how often it ran."
+    ),
+    do="Stop it if nothing needs it, or give it a start limit that can trip.",
+    judged_by=("leak_least_zombies", "blame_share"),
+    next="zombiescope audit",
+    proven_by="loop-leaks",
+)
+_NOT_ASKED = "systemd could not be asked"
 
 
-def judge_crash_looping_unit(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.services
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, seen.reason, ())
-    found = suspects_of(case, frozenset({"unit"}))
+        return FINDING.unknown(seen.reason)
+    found = suspects_of(case, FINDING.loops)
     if not found and not seen.was_systemd_asked:
-        why = "systemd could not be asked"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, why, ())
+        return FINDING.unknown(_NOT_ASKED)
     watched = Evidence("watched", round(seen.seconds, 1), "seconds", "systemctl show", seen.at)
-    if not found:
-        summary = f"none of {seen.starting:,} services"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, (watched,))
-    severity = Severity.CRITICAL if found[0].is_leaking(case.thresholds) else Severity.WARNING
-    evidence = (watched, *(item for each in found for item in evidence_of(case, each, seen)))
-    return Finding(ID, Verdict.PRESENT, severity, Role.ORIGIN, TITLE, told(found), evidence, (), _remedies(found[0]))
+    evidence = (watched, *evidence_of(case, found, seen))
+    judged = judge_loops(FINDING, found, evidence, case.thresholds, is_left_known=not isinstance(case.remains, Gap))
+    return judged or FINDING.absent(f"none of {seen.starting:,} services", evidence)
 
 
-def _remedies(first: Suspect) -> tuple[str, ...]:
-    """A unit that something needs is slowed down; one that nothing needs is stopped and kept from coming back."""
-    return ("stop-unit", "limit-restarts") if first.loop.need == "unneeded" else ("limit-restarts", "stop-unit")
+def judge_audit(audit: Audit, at: float) -> Finding:
+    found = judge_audit_loops(FINDING, audit, at, Thresholds())
+    if found is None and not audit.was_systemd_asked:
+        return FINDING.unknown(_NOT_ASKED)
+    return found or FINDING.absent(f"none of {len(audit.starting):,} services")

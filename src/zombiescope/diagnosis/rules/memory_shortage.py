@@ -4,29 +4,43 @@ do: memory, a larger limit, or a smaller job. Where a walk cannot be ruled out, 
 
 from __future__ import annotations
 
-from zombiescope.analysis.census import Population
+from zombiescope.analysis.scan import Population
 from zombiescope.analysis.zombie_cost import ReclaimWork, Walking
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.reclaim_work import DECIDES, core_share, span, works_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import PressureSeen
+from zombiescope.facts.reclaim import PressureSeen
+from zombiescope.facts.remedies import Remedy
 
-ID = "memory-shortage"
-TITLE = "There is too little memory for the work"
+FINDING = Declaration(
+    id="memory-shortage",
+    title="There is too little memory for the work",
+    role=Role.ORIGIN,
+    remedies=(Remedy.GIVE_MEMORY,),
+    thing="a shortage of memory",
+    link="there is too little memory for the work",
+    spoken="{title}: {summary}",
+    what="There is too little memory for the work; a walk over zombies was ruled out.",
+    matters="Freeing zombies would not help here.",
+    do="Give more memory, raise the limit that was reached, or make the job smaller.",
+    judged_by=("memory_stall_share", "memory_stall_critical_share"),
+    next="zombiescope doctor",
+    proven_by="pressure",
+)
 
 
-def judge_memory_shortage(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen, population = case.pressure, case.last.scan.population
     if isinstance(seen, Gap):
-        return _finding(Verdict.UNKNOWN, seen.reason)
+        return FINDING.unknown(seen.reason)
     if isinstance(population, Gap):
-        return _finding(Verdict.UNKNOWN, f"whether zombies are behind it is not known: {population.reason}")
+        return FINDING.unknown(f"whether zombies are behind it is not known: {population.reason}")
     works = works_of(case)
     are_few = _are_few(case, seen, population)
     if isinstance(works, Gap) and not are_few:
-        return _finding(Verdict.UNKNOWN, f"what reclaim does is not known: {works.reason}")
+        return FINDING.unknown(f"what reclaim does is not known: {works.reason}")
     share, stall = _share(case, seen), seen.stall("memory.some")
     severity = case.thresholds.of_reclaim_share(share, seen.cores, stall)
     evidence = _evidence(case, share, stall)
@@ -35,20 +49,20 @@ def judge_memory_shortage(case: Case) -> Finding:
             why = (
                 "nothing tells how long tasks stalled on memory" if stall is None else "what reclaim does is not known"
             )
-            return _finding(Verdict.UNKNOWN, why)
-        return _finding(Verdict.ABSENT, f"not seen in {seen.seconds:.0f} s", evidence)
+            return FINDING.unknown(why)
+        return FINDING.absent(f"not seen in {seen.seconds:.0f} s", evidence)
     waits = f", and tasks stalled on memory {stall:.0%} of the time" if stall is not None else ""
     took = f"reclaim took {share:.0%} of a core{waits}"
     works = () if isinstance(works, Gap) else works
     cause = _cause(case, seen, works, are_few=are_few)
     if cause is Walking.YES:
         why = "reclaim is expensive because it walks over zombies, not because memory is short"
-        return _finding(Verdict.ABSENT, why, evidence)
+        return FINDING.absent(why, evidence)
     if cause is Walking.MAYBE:
         why = f"{took}: memory is short, or reclaim walks over {population.zombies:,} zombies; {DECIDES}"
-        return _finding(Verdict.UNKNOWN, why, evidence)
+        return FINDING.unknown(why, evidence)
     summary = f"{took}; {_ruled_out(works, population, are_few=are_few)}"
-    return _finding(Verdict.PRESENT, summary, evidence)._replace(severity=severity, remedies=("give-memory",))
+    return FINDING.present(severity, summary, evidence)
 
 
 def _share(case: Case, seen: PressureSeen) -> float:
@@ -114,8 +128,3 @@ def _evidence(case: Case, share: float, stall: float | None) -> tuple[Evidence, 
     if stall is not None:
         found.append(Evidence("stall.memory", round(stall, 3), "of the time", "/proc/pressure/memory", at))
     return tuple(found)
-
-
-def _finding(verdict: Verdict, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    severity = Severity.UNKNOWN if verdict is Verdict.UNKNOWN else Severity.OK
-    return Finding(ID, verdict, severity, Role.ORIGIN, TITLE, summary, evidence)

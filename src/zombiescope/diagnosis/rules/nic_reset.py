@@ -7,19 +7,36 @@ from collections import Counter
 
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, NicReset, ResetReason
 from zombiescope.facts.softirq import NicCounters
 
-ID = "nic-reset"
-TITLE = "A network card was reset"
+FINDING = Declaration(
+    id="nic-reset",
+    title="A network card was reset",
+    role=Role.SYMPTOM,
+    explained_by=("starved-softirq", "saturated-core", "real-time-hog", "cpu-steal"),
+    thing="network card resets",
+    link="the network card is reset",
+    follows="the network card was reset",
+    what="A network card was reset by its driver.",
+    matters=(
+        "Connections stall or break. Often the card is well, and the core that serves it was held by something else."
+    ),
+    do="Compare its time with saturated cores and sweeps; replace the card only if nothing else explains it.",
+    judged_by=("nic_reset_recent_seconds", "nic_resets_critical"),
+    next="zombiescope doctor --since 24h",
+    proven_by="incident",
+    is_riddle=True,
+    needs_title=True,
+)
 _MOST_SHOWN = 5
 _STARVED = "suspected_poll_starvation"
 
 
-def judge_nic_reset(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     log, counters, now = case.kernel_log, case.nic_counters, case.last.snapshot.taken_at
     resets = recent_resets(log, now, case.thresholds.nic_reset_recent_seconds)
     grown = {} if isinstance(counters, Gap) else counters.grown()
@@ -30,7 +47,7 @@ def judge_nic_reset(case: Case) -> Finding:
     is_many = len(resets) >= case.thresholds.nic_resets_critical
     severity = Severity.CRITICAL if is_starvation or is_many or grown else Severity.WARNING
     evidence = (*_evidence_of_log(log, resets), *_evidence_of_counters(counters, grown))
-    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, _summary(resets, grown, starved), evidence)
+    return FINDING.present(severity, _summary(resets, grown, starved), evidence)
 
 
 def recent_resets(log: KernelLog | Gap, now: float, seconds: float) -> tuple[NicReset, ...]:
@@ -42,7 +59,7 @@ def recent_resets(log: KernelLog | Gap, now: float, seconds: float) -> tuple[Nic
 def _nothing(log: KernelLog | Gap, counters: NicCounters | Gap) -> Finding:
     gap = log if isinstance(log, Gap) else counters if isinstance(counters, Gap) else None
     if gap is not None:
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, gap.reason, ())
+        return FINDING.unknown(gap.reason)
     assert not isinstance(log, Gap)
     assert not isinstance(counters, Gap)
     hours = max(log.until - log.since, 0) / 3600
@@ -51,7 +68,7 @@ def _nothing(log: KernelLog | Gap, counters: NicCounters | Gap) -> Finding:
         Evidence("kernel_log.lines", log.lines, "lines", str(log.source), log.until),
         Evidence("kernel_log.since", round(log.since), "seconds since the epoch", str(log.source), log.until),
     )
-    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, evidence)
+    return FINDING.absent(summary, evidence)
 
 
 def _summary(resets: tuple[NicReset, ...], grown: dict[str, dict[str, int]], starved: int) -> str:

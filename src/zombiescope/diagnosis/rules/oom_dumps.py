@@ -5,20 +5,34 @@ seconds. Another reason for a stalled core than zombies."""
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent, LogEventKind
 from zombiescope.facts.names import counted
+from zombiescope.facts.remedies import Remedy
 
-ID = "oom-dumps"
-TITLE = "The kernel runs out of memory, kills and reports it"
+FINDING = Declaration(
+    id="oom-dumps",
+    title="The kernel runs out of memory, kills and reports it",
+    role=Role.ORIGIN,
+    remedies=(Remedy.GIVE_MEMORY,),
+    thing="out-of-memory kills",
+    link="the kernel runs out of memory and kills",
+    what="The kernel killed processes because memory ran out, and wrote a long report each time.",
+    matters="On a slow console the report alone holds a core for seconds.",
+    do="Give memory to what was killed or raise its limit; take the serial console out of the way.",
+    judged_by=("oom_reports_warning", "oom_recent_seconds"),
+    next="zombiescope doctor",
+    proven_by="oom-dumps",
+    needs_title=True,
+)
 
 
-def judge_oom_dumps(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     log = case.kernel_log
     if isinstance(log, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, log.reason, ())
+        return FINDING.unknown(log.reason)
     since = log.until - case.thresholds.oom_recent_seconds
     dumps = [event for event in log.events if event.kind is LogEventKind.OUT_OF_MEMORY and event.at >= since]
     reports = [event for event in dumps if "invoked oom-killer" in event.text] or dumps
@@ -30,8 +44,8 @@ def judge_oom_dumps(case: Case) -> Finding:
     number = counted(len(reports), "report") if reports else "no report"
     summary = f"{number} in the last {window / 60:.0f} min of the kernel log{_by(reports)}"
     if len(reports) < case.thresholds.oom_reports_warning:
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
-    return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("give-memory",))
+        return FINDING.absent(summary, evidence)
+    return FINDING.present(Severity.WARNING, summary, evidence)
 
 
 def _by(reports: list[LogEvent]) -> str:

@@ -4,18 +4,28 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Finding
-from zombiescope.diagnosis.pins import PinRule, judge_pins
+from zombiescope.diagnosis.finding import Declaration, Finding, Role
+from zombiescope.diagnosis.pins import judge_pins
+from zombiescope.facts.remedies import Remedy
 
-RULE = PinRule(
-    "pinned-page-cache",
-    "Page cache holds the dead",
-    frozenset({"page_cache"}),
-    "cached file pages",
-    "reclaim-parent",
+FINDING = Declaration(
+    id="pinned-page-cache",
+    title="Page cache holds the dead",
+    role=Role.MECHANISM,
+    explained_by=("crash-looping-unit", "looping-container", "zombie-growth"),
+    remedies=(Remedy.RECLAIM_PARENT,),
+    pins=frozenset({"page_cache"}),
+    held_by="cached file pages",
+    thing="zombies held by page cache",
+    link="cached file pages keep the dead cgroups",
+    what="Cached pages of files on disk hold the zombies: the dead cgroup was the first to read or write them.",
+    matters="The files are usually still in use, so the cache stays for weeks.",
+    do="Drop the cache of the files that are named, or reclaim memory at the nearest live parent. The files stay.",
+    judged_by=("pin_share",),
+    next="zombiescope plan",
+    proven_by="page-cache",
 )
-ID = RULE.id
 
 
-def judge_pinned_page_cache(case: Case) -> Finding:
-    return judge_pins(case, RULE)
+def judge(case: Case) -> Finding:
+    return judge_pins(case, FINDING)

@@ -4,21 +4,35 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.services import RealTimeTask
 
-ID = "real-time-hog"
-TITLE = "A real-time task keeps a core to itself"
+FINDING = Declaration(
+    id="real-time-hog",
+    title="A real-time task keeps a core to itself",
+    role=Role.ORIGIN,
+    remedies=(Remedy.LOWER_PRIORITY,),
+    thing="a real-time task that keeps a core",
+    link="a real-time task keeps a core to itself",
+    what="A real-time task does not let go of its core.",
+    matters="Everything else on that core waits, the kernel's own work included.",
+    do="Lower its priority or its share of the core, or find why it spins.",
+    judged_by=("real_time_share",),
+    next="zombiescope cores",
+    proven_by="real-time",
+    takes_cpu=True,
+)
 
 
-def judge_real_time_hog(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.real_time
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, seen.reason, ())
+        return FINDING.unknown(seen.reason)
     if seen.seconds <= 0:
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, "nothing was watched", ())
+        return FINDING.unknown("nothing was watched")
     hogs = [task for task in seen.tasks if task.seconds / seen.seconds >= case.thresholds.real_time_share]
     evidence = tuple(
         Evidence(
@@ -33,14 +47,12 @@ def judge_real_time_hog(case: Case) -> Finding:
     if not hogs:
         ran = f"; most by {_name(seen.tasks[0])}" if seen.tasks else ""
         summary = f"no real-time task had a core for long in {seen.seconds:.0f} s{ran}"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, evidence)
+        return FINDING.absent(summary, evidence)
     first = hogs[0]
     where = "" if first.core is None else f" on core {first.core}"
     how = f"at priority {first.priority} ({first.policy}){where}"
     summary = f"{_name(first)} ran {first.seconds / seen.seconds:.0%} of the time {how}"
-    return Finding(
-        ID, Verdict.PRESENT, Severity.WARNING, Role.ORIGIN, TITLE, summary, evidence, (), ("lower-priority",)
-    )
+    return FINDING.present(Severity.WARNING, summary, evidence)
 
 
 def _name(task: RealTimeTask) -> str:

@@ -5,23 +5,39 @@ full machine, a limit, or a walk over zombies."""
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.pressure import PressureSeen
-from zombiescope.facts.reclaim import ReclaimSeen
+from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen
 
-ID = "reclaim-pressure"
-TITLE = "Reclaim takes much of the CPU, or tasks stall on memory"
+FINDING = Declaration(
+    id="reclaim-pressure",
+    title="Reclaim takes much of the CPU, or tasks stall on memory",
+    role=Role.MECHANISM,
+    explained_by=("costly-reclaim-walk", "memory-shortage"),
+    thing="waits for memory",
+    link="reclaim takes CPU time and tasks wait for memory",
+    follows="tasks wait for memory",
+    what="Looking for free memory takes a good part of a core, or tasks wait for memory.",
+    matters=(
+        "Programs are slow, whatever the cause. The cause is another finding: zombies, a limit, or simply too "
+        "little memory."
+    ),
+    do="Read which finding explains it; treat that one.",
+    judged_by=("reclaim_share", "memory_stall_share", "memory_stall_critical_share"),
+    next="zombiescope doctor",
+    proven_by="pressure",
+    is_riddle=True,
+)
 _MOST_SHOWN = 3
 _RATES = (("direct_pages", "direct"), ("kswapd_pages", "kswapd"), ("limit_pages", "limit"))
 
 
-def judge_reclaim_pressure(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen, reclaim = case.pressure, case.reclaim
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, seen.reason, ())
+        return FINDING.unknown(seen.reason)
     share, stall = _share(seen, reclaim), seen.stall("memory.some")
     severity = case.thresholds.of_reclaim_share(share or 0.0, seen.cores, stall)
     told = [] if share is None else [f"reclaim took {share:.0%} of a core"]
@@ -29,16 +45,14 @@ def judge_reclaim_pressure(case: Case) -> Finding:
     words = ", and ".join(told)
     evidence = _evidence(seen, reclaim, share, stall, case.last.snapshot.taken_at)
     if severity is not Severity.OK:
-        return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, words, evidence)
+        return FINDING.present(severity, words, evidence)
     gap = reclaim if isinstance(reclaim, Gap) else None
     if gap is None and stall is None:
         gap = next(iter(seen.gaps), Gap("pressure.stalls", "nothing tells how long tasks stalled"))
     if gap is not None:
         known = f"{words}; more is not known: {gap.reason}" if words else gap.reason
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, known, evidence)
-    return Finding(
-        ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, f"not seen in {seen.seconds:,.0f} s: {words}", evidence
-    )
+        return FINDING.unknown(known, evidence)
+    return FINDING.absent(f"not seen in {seen.seconds:,.0f} s: {words}", evidence)
 
 
 def _share(seen: PressureSeen, reclaim: ReclaimSeen | Gap) -> float | None:

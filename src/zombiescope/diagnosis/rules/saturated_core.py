@@ -6,13 +6,29 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.core_shares import shares_of
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cores import Blamed, CoreMode, CoresSeen, Share, Stretch
 from zombiescope.facts.gap import Gap
 
-ID = "saturated-core"
-TITLE = "A core saturated in the kernel"
+FINDING = Declaration(
+    id="saturated-core",
+    title="A core saturated in the kernel",
+    role=Role.SYMPTOM,
+    explained_by=("costly-reclaim-walk", "costly-sweep", "oom-dumps", "real-time-hog", "cpu-steal", "reclaim-pressure"),
+    thing="a core stuck in the kernel",
+    link="one core is stuck in the kernel",
+    follows="a core is stuck in the kernel",
+    what="One core had no time for anything but the kernel, for seconds.",
+    matters=(
+        "The average over all cores hides it, but whatever had to run on that core waited: packets, timers, drivers."
+    ),
+    do="See who held it (zombiescope cores), and treat the finding that explains it.",
+    judged_by=("saturated_warning_seconds", "saturated_critical_seconds"),
+    next="zombiescope cores",
+    proven_by="reclaim-walk",
+    is_riddle=True,
+)
 _SOURCE, _SAMPLED = "/proc/stat", "perf_event_open"
 _MOST_SHOWN = 5
 _MOSTLY = 0.5
@@ -25,10 +41,10 @@ _HELD_BY = {
 }
 
 
-def judge_saturated_core(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.cores
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
+        return FINDING.unknown(seen.reason)
     longest = seen.longest
     severity = case.thresholds.of_stretch(longest.seconds) if longest else Severity.OK
     if longest is None or severity is Severity.OK:
@@ -37,11 +53,11 @@ def judge_saturated_core(case: Case) -> Finding:
         lost = 0.0 if isinstance(shares, Gap) else shares.lost
         if lost >= _MOSTLY:
             why = f"{summary}, but {lost:.0%} of that time is unaccounted for: neither busy nor idle"
-            return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, why, _evidence(seen))
+            return FINDING.unknown(why, _evidence(seen))
         if longest is not None:
             summary += f" (longest {longest.seconds:.1f} s, on core {longest.core})"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, summary, _evidence(seen))
-    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, _summary(seen, longest), _evidence(seen))
+        return FINDING.absent(summary, _evidence(seen))
+    return FINDING.present(severity, _summary(seen, longest), _evidence(seen))
 
 
 def _summary(seen: CoresSeen, longest: Stretch) -> str:

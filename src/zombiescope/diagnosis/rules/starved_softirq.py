@@ -6,24 +6,37 @@ it takes packets dropped meanwhile to call it starvation."""
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.poll_latency import PollTail
-from zombiescope.facts.softirq import CoreLatency, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, PollTail, SoftirqSeen, Times
 
-ID = "starved-softirq"
-TITLE = "Softirqs were starved of their core"
+FINDING = Declaration(
+    id="starved-softirq",
+    title="Softirqs were starved of their core",
+    role=Role.SYMPTOM,
+    explained_by=("saturated-core", "real-time-hog", "cpu-steal"),
+    thing="network work that waits for its core",
+    link="network work waits for its core",
+    follows="network work waits",
+    what="Network and timer work of the kernel (softirqs) waited for its core.",
+    matters="Packets are late or dropped, and a network card whose queue stands still is reset.",
+    do="Find what held the core (zombiescope cores) and treat that.",
+    judged_by=("softirq_wait_warning_seconds", "softirq_wait_critical_seconds"),
+    next="zombiescope cores",
+    proven_by="incident",
+    is_riddle=True,
+)
 _BPF, _HIST, _FILES = "bpf", "hist triggers", "/proc/PID/schedstat"
 _MOST_SHOWN = 5
 _LEAST_MINUTES = 2
 """Of the last ten: one bad minute that is over may be a boot or a deployment."""
 
 
-def judge_starved_softirq(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     seen = case.softirq
     if isinstance(seen, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, seen.reason, ())
+        return FINDING.unknown(seen.reason)
     if seen.tail is not None:
         return _followed(case, seen, seen.tail)
     wait, summary = _longest(seen)
@@ -31,19 +44,19 @@ def judge_starved_softirq(case: Case) -> Finding:
     if severity is not Severity.OK and isinstance(seen.latencies, Gap):
         return _suspected(seen, summary, seen.latencies)
     if severity is not Severity.OK:
-        return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
+        return FINDING.present(severity, summary, _evidence(seen))
     if seen.is_least:
         told = f"{summary} as far as hist triggers tell, which know the last raise alone: it may have been longer"
         if seen.refused:
             told += f" (BPF, which knows: {seen.refused})"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
+        return FINDING.unknown(told, _evidence(seen))
     if isinstance(seen.latencies, Gap) or isinstance(seen.waited_seconds, Gap):
         gap = seen.latencies if isinstance(seen.latencies, Gap) else seen.waited_seconds
         assert isinstance(gap, Gap)
         told = f"{summary}; more is not known: {gap.reason}"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
+        return FINDING.unknown(told, _evidence(seen))
     calm = f"not seen in {seen.seconds:,.0f} s: {summary}"
-    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, calm, _evidence(seen))
+    return FINDING.absent(calm, _evidence(seen))
 
 
 def _followed(case: Case, seen: SoftirqSeen, tail: PollTail) -> Finding:
@@ -56,11 +69,11 @@ def _followed(case: Case, seen: SoftirqSeen, tail: PollTail) -> Finding:
         told += f"; above {_time(limit)} in {tail.minutes_above} of the last ten minutes"
     is_present = tail.p999_seconds >= limit or tail.minutes_above >= _LEAST_MINUTES
     if not is_present:
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.SYMPTOM, TITLE, told, _evidence(seen))
+        return FINDING.absent(told, _evidence(seen))
     wait, longest = _longest(seen)
     severity = case.thresholds.of_softirq_wait(max(tail.p999_seconds, limit))
     summary = f"{told}; {longest}" if wait >= limit else told
-    return Finding(ID, Verdict.PRESENT, severity, Role.SYMPTOM, TITLE, summary, _evidence(seen))
+    return FINDING.present(severity, summary, _evidence(seen))
 
 
 def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
@@ -69,9 +82,9 @@ def _suspected(seen: SoftirqSeen, summary: str, gap: Gap) -> Finding:
     if dropped:
         some = "1 packet was" if dropped == 1 else f"{dropped:,} packets were"
         told = f"{summary}, and {some} dropped meanwhile"
-        return Finding(ID, Verdict.PRESENT, Severity.WARNING, Role.SYMPTOM, TITLE, told, _evidence(seen))
+        return FINDING.present(Severity.WARNING, told, _evidence(seen))
     told = f"{summary}; whether softirqs waited with it is not known: {gap.reason}"
-    return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.SYMPTOM, TITLE, told, _evidence(seen))
+    return FINDING.unknown(told, _evidence(seen))
 
 
 def _longest(seen: SoftirqSeen) -> tuple[float, str]:

@@ -3,28 +3,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import few
+from zombiescope.facts.remedies import Remedy
 
-ID = "unneeded-agent"
-TITLE = "An agent with nothing to serve is enabled"
-_NAMED = 5
+if TYPE_CHECKING:
+    from zombiescope.diagnosis.audit import Audit
+
+FINDING = Declaration(
+    id="unneeded-agent",
+    title="An agent with nothing to serve is enabled",
+    role=Role.ORIGIN,
+    remedies=(Remedy.STOP_UNIT,),
+    thing="an agent that nothing needs",
+    link="{who} is enabled, although nothing needs it",
+    somebody="an agent",
+    spoken="no harm is done yet, but an agent with nothing to serve starts here: {summary}",
+    what="An agent is enabled on this host that has nothing to serve here.",
+    matters="It is the cheapest cause to remove, before or after it loops.",
+    do="Disable it, or mask it where the vendor's package enables it.",
+    next="zombiescope audit",
+    proven_by="other-zone",
+)
 
 
-def judge_unneeded_agent(case: Case) -> Finding:
+class Agent(Protocol):
+    """A service or a workload that starts and that nothing needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def may_loop(self) -> bool: ...
+
+
+def severity_of(agent: Agent) -> Severity:
+    return Severity.CRITICAL if agent.may_loop else Severity.WARNING
+
+
+def judge(case: Case) -> Finding:
     seen = case.services
     if isinstance(seen, Gap) or not seen.were_files_read:
-        why = seen.reason if isinstance(seen, Gap) else "unit files were not read"
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.ORIGIN, TITLE, why, ())
-    if not seen.unneeded:
-        summary = f"none of {seen.starting:,} services"
-        return Finding(ID, Verdict.ABSENT, Severity.OK, Role.ORIGIN, TITLE, summary, ())
-    named = "; ".join(f"{unit.name} ({unit.why})" for unit in seen.unneeded[:_NAMED])
-    more = f"; and {len(seen.unneeded) - _NAMED} more" if len(seen.unneeded) > _NAMED else ""
-    evidence = tuple(
-        Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, seen.at) for unit in seen.unneeded
-    )
-    severity = Severity.CRITICAL if any(unit.may_loop for unit in seen.unneeded) else Severity.WARNING
-    return Finding(ID, Verdict.PRESENT, severity, Role.ORIGIN, TITLE, named + more, evidence, (), ("stop-unit",))
+        return FINDING.unknown(seen.reason if isinstance(seen, Gap) else "unit files were not read")
+    evidence = (Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, seen.at) for unit in seen.unneeded)
+    return _present(seen.unneeded, tuple(evidence)) or FINDING.absent(f"none of {seen.starting:,} services")
+
+
+def judge_audit(audit: Audit, at: float) -> Finding | None:
+    """None where there is none, as far as could be judged."""
+    units, workloads = audit.unneeded, audit.unneeded_workloads
+    evidence = tuple(Evidence(f"{unit.name} is {unit.enabled}", unit.why, "", unit.path, at) for unit in units)
+    evidence += tuple(Evidence(f"{one.name}: {one.lives.why}", one.why, "", one.workload.path, at) for one in workloads)
+    return _present([*units, *workloads], evidence)
+
+
+def _present(found: Sequence[Agent], evidence: tuple[Evidence, ...]) -> Finding | None:
+    if not found:
+        return None
+    severity = Severity.CRITICAL if Severity.CRITICAL in map(severity_of, found) else Severity.WARNING
+    return FINDING.present(severity, few([f"{one.name} ({one.why})" for one in found]), evidence)

@@ -4,35 +4,50 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.cgroups import EmptyDirectories
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
+from zombiescope.facts.remedies import Remedy
 
-ID = "visible-leak"
-TITLE = "Directories never removed"
+FINDING = Declaration(
+    id="visible-leak",
+    title="Directories never removed",
+    role=Role.MECHANISM,
+    remedies=(Remedy.REMOVE_DIRECTORIES,),
+    thing="directories that are never removed",
+    link="empty cgroup directories are never removed",
+    spoken="directories never removed: {summary}; {not_zombies}",
+    what=(
+        "Thousands of empty cgroup directories that nobody removed. They are alive and visible: this is not the "
+        "zombie problem."
+    ),
+    matters="They cost what zombies cost, but removing the directories is enough.",
+    do="Find the program that makes the directories and does not remove them; remove the empty ones with rmdir.",
+    judged_by=("empty_directories_warning", "empty_directories_critical"),
+    next="zombiescope scan",
+    proven_by="visible-leak",
+)
 
 
-def judge_visible_leak(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     empties = case.last.scan.empty_directories
     if isinstance(empties, Gap):
         return _judge_by_number(case, empties)
     severity = case.thresholds.of_empty_directories(empties.estimate)
-    verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
     evidence = _evidence(empties, case.last.snapshot.taken_at)
-    remedies = ("remove-directories",) if verdict is Verdict.PRESENT else ()
-    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, _summary(empties), evidence, (), remedies)
+    return FINDING.judged(severity, _summary(empties), evidence)
 
 
 def _judge_by_number(case: Case, gap: Gap) -> Finding:
     """Which are empty is not known; but fewer live cgroups than the threshold cannot hold a leak, whatever is in them."""
     population, at = case.last.scan.population, case.last.snapshot.taken_at
     if isinstance(population, Gap) or case.thresholds.of_empty_directories(population.live) is not Severity.OK:
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, gap.reason, ())
+        return FINDING.unknown(gap.reason)
     summary = f"{population.live:,} live cgroups are too few for a leak of directories"
     evidence = (Evidence("live", population.live, "cgroups", population.source, at),)
-    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, evidence)
+    return FINDING.absent(summary, evidence)
 
 
 def _summary(empties: EmptyDirectories) -> str:

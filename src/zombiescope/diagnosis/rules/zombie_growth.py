@@ -6,21 +6,46 @@ says so, and is a warning at most."""
 from __future__ import annotations
 
 from zombiescope.analysis.growth import Growth, Trend
+from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.growing import Growing, change_of, growing_of, is_old_leak
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.makers import maker_said
+from zombiescope.facts.remedies import Remedy
 
-ID = "zombie-growth"
-TITLE = "Zombies are growing"
+FINDING = Declaration(
+    id="zombie-growth",
+    title="Zombies are growing",
+    role=Role.MECHANISM,
+    explained_by=("crash-looping-unit", "looping-container"),
+    remedies=(Remedy.STOP_MAKER, Remedy.WATCH_LONGER),
+    thing="a slow leak",
+    link="zombies of {who} outnumber those that the kernel releases",
+    somebody="an unknown maker",
+    what="The number of zombies rises: somebody makes more now, faster than the kernel releases them.",
+    matters="A leak fills up until it hurts, and freeing what is there does not help while more come.",
+    do=(
+        "Stop the maker that the finding names, or limit its restarts. If the window was short, watch for 180 "
+        "seconds first: many deaths at once look the same for a minute."
+    ),
+    judged_by=(
+        "growth_warning_per_hour",
+        "growth_critical_per_hour",
+        "growth_slow_per_hour",
+        "growth_least",
+        "growth_least_seconds",
+    ),
+    next="zombiescope doctor --seconds 180",
+    proven_by="timer-leak",
+    needs_title=True,
+)
 _HOUR = 3600
 _NAMED = 3
 
 
-def judge_zombie_growth(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     growth, now = case.growth, growing_of(case)
     is_watched = not isinstance(growth, Gap) and growth.total is not None
     is_long = (
@@ -41,13 +66,13 @@ def judge_zombie_growth(case: Case) -> Finding:
     summary = (
         f"no leak in {growth.window_seconds / 60:.0f} min: {growth.total.now:,} zombies, none of them steadily more"
     )
-    return Finding(ID, Verdict.ABSENT, Severity.OK, Role.MECHANISM, TITLE, summary, _evidence(growth, ()))
+    return FINDING.absent(summary, _evidence(growth, ()))
 
 
 def _by_window(case: Case, growth: Growth | Gap, now: Growing | None) -> Finding:
     if now is None:
         why = growth.reason if isinstance(growth, Gap) else _too_short(growth.window_seconds)
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, why, ())
+        return FINDING.unknown(why)
     is_leak = is_told_leak(case, now)
     per_hour = now.grown / max(now.seconds, 1e-9) * _HOUR
     is_fast = per_hour >= case.thresholds.growth_critical_per_hour
@@ -101,8 +126,8 @@ def _made_by(case: Case, now: Growing) -> str:
 
 
 def _present(severity: Severity, summary: str, evidence: tuple[Evidence, ...], *, is_leak: bool) -> Finding:
-    remedies = ("stop-maker",) if is_leak else ("watch-longer", "stop-maker")
-    return Finding(ID, Verdict.PRESENT, severity, Role.MECHANISM, TITLE, summary, evidence, (), remedies)
+    remedies = FINDING.remedies[:1] if is_leak else FINDING.remedies[::-1]
+    return FINDING.present(severity, summary, evidence, remedies)
 
 
 def _too_short(seconds: float) -> str:

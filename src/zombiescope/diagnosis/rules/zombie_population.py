@@ -4,30 +4,65 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case, Observation
-from zombiescope.diagnosis.finding import Evidence, Finding, Role, Verdict
+from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.stock import stock_severity
-from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 
-ID = "zombie-population"
-TITLE = "Zombie memory cgroups"
-_REMEDIES = ("look-closer",)
-"""Where nothing tells what holds them: what does is for other rules to treat."""
+FINDING = Declaration(
+    id="zombie-population",
+    title="Zombie memory cgroups",
+    role=Role.MECHANISM,
+    explained_by=(
+        "pinned-page-cache",
+        "pinned-shared-memory",
+        "pinned-swap",
+        "pinned-writeback",
+        "pinned-other",
+        "crash-looping-unit",
+        "looping-container",
+        "zombie-growth",
+    ),
+    remedies=(Remedy.LOOK_CLOSER,),  # what holds them is for other rules to treat
+    thing="zombies",
+    link="{stock} pile up in the kernel",
+    spoken="zombies: {summary}; what holds them could not be seen",
+    what=(
+        "Memory cgroups were removed, but the kernel still holds them because something they were charged for "
+        "is still there."
+    ),
+    matters=(
+        "Each one costs kernel memory, and reclaim and readers of statistics have to walk over it. Nothing in "
+        "/sys/fs/cgroup shows them."
+    ),
+    do=(
+        "Find out who makes them and what holds them (zombiescope autopsy), stop the maker first, then free "
+        "what it left."
+    ),
+    judged_by=(
+        "zombies_warning",
+        "zombies_critical",
+        "ratio_warning",
+        "ratio_critical",
+        "ratio_least_zombies",
+        "ratio_critical_zombies",
+    ),
+    next="zombiescope autopsy",
+    proven_by="no-walk-innocent",
+)
 
 
-def judge_zombie_population(case: Case) -> Finding:
+def judge(case: Case) -> Finding:
     last = case.last
     population = last.scan.population
     if isinstance(population, Gap):
-        return Finding(ID, Verdict.UNKNOWN, Severity.UNKNOWN, Role.MECHANISM, TITLE, population.reason, ())
+        return FINDING.unknown(population.reason)
     severity = stock_severity(case, population)
-    verdict = Verdict.ABSENT if severity is Severity.OK else Verdict.PRESENT
-    remedies = _REMEDIES if verdict is Verdict.PRESENT else ()
     summary = (
         f"{population.zombies:,} dead memory cgroups are still in the kernel "
         f"({population.counted:,} counted, {population.live:,} live{_walked(case, population.zombies)})"
     )
-    return Finding(ID, verdict, severity, Role.MECHANISM, TITLE, summary, tuple(_evidence(case)), (), remedies)
+    return FINDING.judged(severity, summary, tuple(_evidence(case)))
 
 
 def _walked(case: Case, zombies: int) -> str:

@@ -59,13 +59,15 @@ class Child(Tmpfs):
     is_nested = True
 
 
-class PageCache(_FilePin):
-    kind = "page-cache"
-    seen_as = "page_cache"
-
+class _DiskPin(_FilePin):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.folder = disk_folder(bench.run)
+
+
+class PageCache(_DiskPin):
+    kind = "page-cache"
+    seen_as = "page_cache"
 
     def prepare(self, indexes: range) -> None:
         for index in indexes:
@@ -83,13 +85,9 @@ class PageCache(_FilePin):
             os.close(descriptor)
 
 
-class DirtyFile(_FilePin):
+class DirtyFile(_DiskPin):
     kind = "dirty-file"
     seen_as = "page_cache"
-
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self.folder = disk_folder(bench.run)
 
     def prepare(self, indexes: range) -> None:
         for index in indexes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.journal import Journal
+from zombiescope.lab.journal import RunJournal
 
 _SPARE_DESCRIPTORS = 64
 _SPARE_MAPPINGS = 1000
@@ -28,7 +28,7 @@ class Bench:
     run: str
     hierarchy: MemoryHierarchy
     subtree: str
-    journal: Journal
+    journal: RunJournal
     count: int
 
 

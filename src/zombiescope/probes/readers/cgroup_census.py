@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many memory cgroups the kernel counts, how many have a directory and, on v2, below which live parent the others lie.
+"""How many memory cgroups the kernel counts, how many have a directory and, on v2, below which live parent the others lie; and
+how many live leaves are without a process: a few are ordinary, thousands are directories that somebody never removed.
 
 v1: the row in /proc/cgroups, read before and after the directories are counted, the lower of the two. v2: cgroup.stat, where
-`nr_dying_subsys_memory` (kernels from 6.12) is preferred to `nr_dying_descendants`, which also counts cgroups held by others.
-Two looks a second apart: an ordinary death is over by then.
+`nr_dying_subsys_memory` (kernels from 6.12) is preferred to `nr_dying_descendants`, which also counts cgroups held by others. Two
+looks a second apart: an ordinary death is over by then. Leaves are only looked into where there are many, and then in an even
+sample. v1: cgroup.procs; v2: cgroup.events, which needs no list.
 """
 
 from __future__ import annotations
 
 import errno
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from zombiescope.facts.cgroups import Census, CountSource, Hierarchy, HierarchyVersion, LiveTree, Look
+from zombiescope.facts.cgroups import Census, CountSource, EmptyDirectories, Hierarchy, HierarchyVersion, LiveTree, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import GONE, children_of, read_controller_row
 from zombiescope.probes.kernel_text import flat_keyed, refusal
-from zombiescope.probes.live_cgroups import GONE, children_of
-from zombiescope.probes.proc_cgroups import read_controller_row
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _PARENTS = "parents[].zombies"
@@ -227,3 +229,36 @@ def _with_ancestors(paths: dict[bytes, int]) -> set[bytes]:
 
 def _parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0] or b"/"
+
+
+MOST_SEEN = 400
+EXAMPLES = 3
+_FACT = "visible_leak.empty_directories"
+
+
+def read_empty_directories(host: Host, hierarchy: Hierarchy, leaves: Sequence[bytes]) -> EmptyDirectories | Gap:
+    step = max(-(-len(leaves) // MOST_SEEN), 1)
+    sample = leaves[::step]
+    seen = 0
+    empty: list[bytes] = []
+    for path in sample:
+        try:
+            is_empty = _is_empty(host, hierarchy, path)
+        except OSError as error:
+            if error.errno == errno.ENODEV or (error.errno == errno.ENOENT and host.is_live):
+                continue
+            return refusal(_FACT, error.filename or hierarchy.place(path), error)
+        seen += 1
+        if is_empty:
+            empty.append(path)
+    if leaves and not seen:
+        return Gap(_FACT, "every cgroup that was looked at went away meanwhile", "look again")
+    return EmptyDirectories(len(leaves), seen, len(empty), tuple(empty[:: max(len(empty) // EXAMPLES, 1)][:EXAMPLES]))
+
+
+def _is_empty(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:
+    if hierarchy.version is HierarchyVersion.V2 and path != b"/":
+        populated = flat_keyed(host.read(hierarchy.place(path, b"cgroup.events"))).get(b"populated")
+        if populated is not None:
+            return populated == 0
+    return not host.read(hierarchy.place(path, b"cgroup.procs")).strip()

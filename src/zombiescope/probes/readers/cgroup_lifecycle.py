@@ -17,7 +17,7 @@ from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Lifecycle
 from zombiescope.host.access import Host
 from zombiescope.kernel.bpf_ledger import BpfLedger
 from zombiescope.kernel.trace_ledger import TraceLedger
-from zombiescope.probes.proc_cgroups import ControllerRow, read_controller_row
+from zombiescope.probes.cgroups import ControllerRow, read_controller_row
 
 _LOWER_BOUND = Gap(
     "births",

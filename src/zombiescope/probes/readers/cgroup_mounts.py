@@ -13,8 +13,8 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import ControllerRow, read_controller_row
 from zombiescope.probes.kernel_text import refusal, unoctal
-from zombiescope.probes.proc_cgroups import ControllerRow, read_controller_row
 
 FACT = "memcg.hierarchy"
 _ROOT_INODE = 1

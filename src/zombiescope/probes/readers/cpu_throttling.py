@@ -7,7 +7,7 @@ first, for each that is asked."""
 from __future__ import annotations
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import Throttle
+from zombiescope.facts.reclaim import Throttle
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import flat_keyed, refusal, unoctal
 

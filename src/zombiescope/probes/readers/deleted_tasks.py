@@ -13,9 +13,9 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import CgroupNamespace, CgroupNamespaces, DeletedTask, DeletedTasks
 from zombiescope.host.access import Host
+from zombiescope.kernel.mount_paths import MountTable
+from zombiescope.probes.cgroups import memory_cgroup, unified_cgroup
 from zombiescope.probes.kernel_text import refusal
-from zombiescope.probes.mount_table import MountTable
-from zombiescope.probes.proc_cgroups import memory_cgroup, unified_cgroup
 from zombiescope.probes.processes import parse_stat, read_processes
 
 SECONDS_BETWEEN_LOOKS = 0.2

@@ -16,8 +16,7 @@ from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogSource
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
 from zombiescope.host.programs import ask_program
-from zombiescope.kernel.klog import Klog
-from zombiescope.kernel.kmsg import PLACE, Kmsg
+from zombiescope.kernel.kmsg import PLACE, Klog, Kmsg
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.probes.kernel_text import refusal
 

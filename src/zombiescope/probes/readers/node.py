@@ -10,6 +10,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import Host
+from zombiescope.host.told import cluster_of
 from zombiescope.probes.kernel_text import cpu_list_count, refusal
 
 _CPUS = b"/sys/devices/system/cpu/possible"
@@ -25,7 +26,7 @@ def read_identity(host: Host) -> Identity:
     seconds = _seconds(uptime)
     if uptime is not None and seconds is None:
         gaps.append(Gap("host.uptime_seconds", "/proc/uptime is not in a form we know"))
-    return Identity(name, kernel, boot_id, seconds, tuple(gaps))
+    return Identity(name, kernel, boot_id, seconds, tuple(gaps), cluster_of(host))
 
 
 def read_shape(host: Host) -> Shape:

@@ -17,8 +17,8 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.page_frames import FrameCount, FrameKind, count_frames, open_page_frames
+from zombiescope.probes.cgroups import paths_by_inode
 from zombiescope.probes.kernel_text import refusal
-from zombiescope.probes.live_cgroups import paths_by_inode
 
 MOST_SECONDS = 20.0
 _FACT = "totals.pages"

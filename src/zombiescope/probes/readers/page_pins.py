@@ -19,15 +19,13 @@ from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile
+from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
 from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
-from zombiescope.kernel.sysv_segments import attached, nameless_device
+from zombiescope.probes.cgroups import paths_by_inode
 from zombiescope.probes.kernel_text import number
-from zombiescope.probes.live_cgroups import paths_by_inode
-from zombiescope.probes.page_candidates import SHARED, Candidates
-from zombiescope.probes.page_jury import Hit, Jury
+from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury
 from zombiescope.probes.processes import read_processes
 from zombiescope.probes.reparenting import hands_pages_on
 

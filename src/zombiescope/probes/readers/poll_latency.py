@@ -10,9 +10,9 @@ import select
 from typing import Protocol
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.poll_latency import PollLook
+from zombiescope.facts.softirq import PollLook
 from zombiescope.host.access import Host
-from zombiescope.host.short_lived import ShortLived
+from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.probes.kernel_text import cpu_list_count, number

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import NO_GROUPS, PressureLook, Stalls
+from zombiescope.facts.reclaim import NO_GROUPS, PressureLook, Stalls
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal, stall_totals
 from zombiescope.probes.processes import parse_stat, read_processes

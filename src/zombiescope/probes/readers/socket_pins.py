@@ -14,8 +14,8 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import open_files
 from zombiescope.kernel.socket_diag import DiagSocket, sockets_of
+from zombiescope.probes.cgroups import children_seen
 from zombiescope.probes.kernel_text import number, refusal
-from zombiescope.probes.live_cgroups import children_seen
 from zombiescope.probes.processes import read_processes
 
 _FACT = "zombies[].pins"

@@ -12,8 +12,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
 from zombiescope.facts.softirq import CoreLatency, Times
 from zombiescope.host.access import Host
-from zombiescope.kernel.bpf_softirq import SoftirqLatency
-from zombiescope.kernel.hist_softirq import SoftirqHist
+from zombiescope.kernel.softirq_latency import SoftirqHist, SoftirqLatency
 from zombiescope.probes.kernel_text import refusal
 
 FACT = "softirq.latencies"

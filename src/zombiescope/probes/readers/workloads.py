@@ -12,7 +12,7 @@ from typing import Any
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, shown_text
-from zombiescope.facts.workloads import Declared, Starter, Workload
+from zombiescope.facts.units import Declared, Starter, Workload
 from zombiescope.host.files import Files, Kind
 from zombiescope.probes.manifest_text import NO_YAML, ManifestError, parse_manifest, variables_of
 

@@ -13,8 +13,8 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import children_seen
 from zombiescope.probes.kernel_text import flat_keyed
-from zombiescope.probes.live_cgroups import children_seen
 
 _FACT = "zombies[].pins"
 _V1 = (b"dirty", b"writeback")

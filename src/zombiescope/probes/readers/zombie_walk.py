@@ -15,8 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Holders, Tier, Walk
 from zombiescope.host.access import Host
 from zombiescope.kernel.assemble import settle_batches
-from zombiescope.kernel.bpf_holders import find_holders
-from zombiescope.kernel.bpf_walk import COUNT_ONLY, walk_memcgs
+from zombiescope.kernel.bpf_walk import COUNT_ONLY, find_holders, walk_memcgs
 from zombiescope.kernel.raw import CSS_DYING, RawWalk
 
 _RECORDED = "a recording holds files, not the kernel's memory"

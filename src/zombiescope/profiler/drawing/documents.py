@@ -65,11 +65,11 @@ def render_heat_map(found: HeatMap, name: str, capture: Capture) -> Json:
     return _document("heatmap/1", name, capture, body)
 
 
-def render_flame(graph: FlameGraph, frames: list[Key], name: str, capture: Capture) -> Json:
+def render_flame(graph: FlameGraph, frames: Sequence[Key], name: str, capture: Capture) -> Json:
     return _document("flame/1", name, capture, flame_body(graph, frames))
 
 
-def flame_body(graph: FlameGraph, frames: list[Key]) -> Json:
+def flame_body(graph: FlameGraph, frames: Sequence[Key]) -> Json:
     """Only the frames that are used, numbered anew."""
     is_named = graph.frame < len(frames)
     used, place = np.unique(graph.frame[is_named], return_inverse=True)
@@ -130,5 +130,18 @@ def render_list(found: Sequence[Stored]) -> Json:
             }
             for entry in found
         ],
+        "gaps": [],
+    }
+
+
+def render_push(sent: Sequence[tuple[str, int, int, int]], to: str, form: str, known: int) -> Json:
+    """Each of `sent`: a capture, and how many profiles, samples and bytes of it were accepted."""
+    names = ("name", "profiles", "samples", "bytes")
+    return {
+        "schema": "zombiescope.profile-push/1",
+        "to": to,
+        "as": form,
+        "captures": [dict(zip(names, one, strict=True)) for one in sent],
+        "sent_before": known,
         "gaps": [],
     }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -24,7 +25,7 @@ class Box(NamedTuple):
     before: int | None
 
 
-def boxes(graph: FlameGraph, frames: list[Key]) -> list[Box]:
+def boxes(graph: FlameGraph, frames: Sequence[Key]) -> list[Box]:
     """Parents before children. With two counts, the wider of both shares decides the width."""
     totals, numbers = graph.total.tolist(), graph.frame.tolist()
     befores = graph.before.tolist() if graph.before is not None else [None] * len(totals)
@@ -62,7 +63,7 @@ BETWEEN_NODES: Sides = ("there", "here")
 """What a comparison calls what it compares with, and what it is about."""
 
 
-def render_flame_graph_svg(graph: FlameGraph, frames: list[Key], title: str, sides: Sides = _IN_TIME) -> str:
+def render_flame_graph_svg(graph: FlameGraph, frames: Sequence[Key], title: str, sides: Sides = _IN_TIME) -> str:
     placed = boxes(graph, frames)
     deepest = max((box.depth for box in placed), default=0)
     head, top = _head(graph, title, sides)

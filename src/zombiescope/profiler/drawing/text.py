@@ -92,7 +92,7 @@ def _legend(hottest: int, cell: str) -> Text:
 
 
 def render_flame_text(
-    graph: FlameGraph, frames: list[Key], title: str, *, least: float, gaps: Sequence[Gap]
+    graph: FlameGraph, frames: Sequence[Key], title: str, *, least: float, gaps: Sequence[Gap]
 ) -> list[RenderableType]:
     """The tree of what holds at least a share of the samples; a chain without a fork is one line."""
     lines = [Text(f"{title}: {counted(graph.samples, 'sample')}", style="bold")]
@@ -124,7 +124,7 @@ def _wide(graph: FlameGraph, entries: list[int], limit: int) -> list[int]:
     )
 
 
-def _chain_lines(graph: FlameGraph, frames: list[Key], chain: list[int], indent: int) -> list[Text]:
+def _chain_lines(graph: FlameGraph, frames: Sequence[Key], chain: list[int], indent: int) -> list[Text]:
     share = 100 * int(graph.total[chain[0]]) / max(1, graph.samples)
     names = [frames[int(graph.frame[entry])] for entry in chain]
     line = Text(f"{share:5.1f}%  {'  ' * indent}")
@@ -137,7 +137,7 @@ def _chain_lines(graph: FlameGraph, frames: list[Key], chain: list[int], indent:
 
 
 def render_difference_text(
-    graph: FlameGraph, frames: list[Key], title: str, gaps: Sequence[Gap]
+    graph: FlameGraph, frames: Sequence[Key], title: str, gaps: Sequence[Gap]
 ) -> list[RenderableType]:
     """What takes a larger or smaller share of its range than before; outer frames that only pass it on are left out."""
     after, before = graph.shares(), graph.shares_before()
@@ -160,7 +160,7 @@ def render_difference_text(
     return [Text(f"{title}: {most}", style="bold"), Fitting(_CHANGED, rows, about=3), Text(told), *render_gaps(gaps)]
 
 
-def _callers(graph: FlameGraph, frames: list[Key], entry: int) -> str:
+def _callers(graph: FlameGraph, frames: Sequence[Key], entry: int) -> str:
     names: list[str] = []
     at = int(graph.parent[entry])
     while at > 0 and len(names) < 3:

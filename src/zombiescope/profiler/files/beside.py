@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies beside the captures of a folder: each one's summary, what the recorder did (`.recorder`), and moments that somebody
-asked to keep (`.moments`). Needs no numpy. What cannot be written is tried again with the next word."""
+"""What lies beside the captures of a folder: each one's summary, what the recorder did (`.recorder`), moments that somebody asked
+to keep (`.moments`), which captures were sent where (`.pushed`). Needs no numpy. What cannot be written is tried again with the
+next word."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from zombiescope.profiler.formats.summary_document import MOST_BYTES, Reason, wi
 from zombiescope.profiler.stacks.coverage import Note
 
 SUMMARY = b".summary"
-_JOURNAL, _MOMENTS = b".recorder", b".moments"
+_JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
 _MOST_JOURNAL_BYTES = 256 << 10
 _MOST_TEXT = 300
 _MOST_WAITING = 1000
@@ -133,6 +134,21 @@ def asked_for(folder: bytes) -> list[Reason]:
 def forget_asked(folder: bytes) -> None:
     """The older half of those that were asked for, when there are many."""
     _shorten(os.path.join(folder, _MOMENTS))
+
+
+def note_pushed(folder: bytes, where: str, capture: str, written_at: float) -> bool:
+    return _append(os.path.join(folder, _PUSHED), [{"to": where, "capture": capture, "written_at": written_at}])
+
+
+def pushed_to(folder: bytes, where: str, there: set[str]) -> set[tuple[str, float]]:
+    """The captures that a server has taken, with the time each was written. Those that are not `there` any more are forgotten."""
+    path = os.path.join(folder, _PUSHED)
+    every = [each for each in _lines(path) if isinstance(each.get("written_at"), int | float)]
+    with contextlib.suppress(OSError):
+        if os.stat(path).st_size > _MOST_JOURNAL_BYTES:
+            kept = [each for each in every if each.get("capture") in there]
+            write_whole(path, [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in kept])
+    return {(str(each.get("capture")), float(each["written_at"])) for each in every if each.get("to") == where}
 
 
 def _lines(path: bytes) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import importlib
 import os
+import re
 import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -113,6 +114,8 @@ class _Stream:
 
 _PERF_BEGINNINGS = (PERF_MAGIC, PERF_MAGIC[::-1], b"PERFFILE")
 _GZIP = b"\x1f\x8b"
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+"""A message has a number of one of its fields among its first bytes, all of which are such signs."""
 _LEAST_UNPACKED_BYTES, _MOST_TIMES_UNPACKED = 16 << 20, 50
 """Text of stacks packs to a twentieth, pprof to a fifth."""
 _MEMORY_TIMES = 64
@@ -158,7 +161,7 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     if beginning in _PERF_BEGINNINGS:
         return import_perf(raw, tools_for(choices), name)
     content = _unzipped(raw) if beginning[:2] == _GZIP else bytes(raw)
-    return _read_text(content, name)
+    return _read_text(content, name, demangle=choices.demangle)
 
 
 def tools_for(choices: Choices) -> Tools:
@@ -186,19 +189,20 @@ def _unzipped(raw: memoryview) -> bytes:
     return content
 
 
-def _read_text(content: bytes, name: str) -> Capture:
+def _read_text(content: bytes, name: str, *, demangle: bool) -> Capture:
     from zombiescope.profiler.formats import json_forms, protobuf, text  # noqa: PLC0415 (perf.data needs none)
 
     beginning = content[:4096].lstrip()
     if not beginning:
         raise BrokenCapture("it is empty", "record it again")
     if beginning[:1] == b"{":
-        return json_forms.read_speedscope(content, name)
-    if b"\0" in beginning or protobuf.looks_like_pprof(content):
-        return protobuf.read_pprof(content, name)
+        return json_forms.read_speedscope(content, name, demangle=demangle)
+    is_text = not _NOT_TEXT.search(beginning)  # words can be taken for a message: `job;` is a field of 111 bytes
+    if b"\0" in beginning or (not is_text and protobuf.looks_like_pprof(content)):
+        return protobuf.read_pprof(content, name, demangle=demangle)
     if text.looks_like_perf_script(content):
-        return text.read_perf_script(content, name)
-    return text.read_collapsed(content, name)
+        return text.read_perf_script(content, name, demangle=demangle)
+    return text.read_collapsed(content, name, demangle=demangle)
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3

@@ -8,11 +8,9 @@ mapped would end us. A code map counts only when root, we or the process itself 
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import mmap
 import os
-import re
 import stat
 from dataclasses import dataclass, field
 from typing import IO
@@ -22,67 +20,9 @@ from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
-from zombiescope.profiler.perf.go_names import go_name
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms
-from zombiescope.profiler.perf.rust_names import rust_name
+from zombiescope.profiler.perf.plain_names import plain_name
 from zombiescope.profiler.perf.symbolise import VDSO, JitMap, read_jit_map
-
-_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
-_LONGEST = 1024
-_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
-_RUST_ESCAPE = re.compile(r"\$(SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$")
-_RUST_SIGNS = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
-
-
-class Demangler:
-    """Gives a name back unchanged when it is not mangled or nobody here can tell."""
-
-    def __init__(self, libraries: tuple[str, ...] = _LIBRARIES) -> None:
-        self._function = None
-        for name in libraries:
-            try:
-                library = ctypes.CDLL(name)
-                self._free = ctypes.CDLL(None).free
-                self._free.argtypes = (ctypes.c_void_p,)
-                self._function = getattr(library, "__cxa_demangle")  # plainly written it would be a name of this class
-            except (OSError, AttributeError):
-                continue
-            self._function.restype = ctypes.c_void_p
-            self._function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
-            break
-
-    @property
-    def is_there(self) -> bool:
-        return self._function is not None
-
-    def __call__(self, name: str) -> str:
-        if name.startswith("_R"):
-            return rust_name(name) or name
-        if self._function is None or not name.startswith("_Z") or len(name) > _LONGEST:
-            return name
-        mangled, at, version = name.partition("@")
-        status = ctypes.c_int(-1)
-        found = self._function(mangled.encode(), None, None, ctypes.byref(status))
-        if not found:
-            return name
-        plain = ctypes.string_at(found).decode("utf-8", "replace")
-        self._free(found)
-        return (_rust(plain) if _RUST_HASH.search(plain) else plain) + at + version
-
-
-def _rust(name: str) -> str:
-    """Rust before its own scheme borrowed that of C++: a hash at the end, signs written out."""
-    plain = _RUST_ESCAPE.sub(lambda match: _sign(match[1]), _RUST_HASH.sub("", name))
-    return plain.replace("..", "::").replace("_<", "<")
-
-
-def _sign(word: str) -> str:
-    if word in _RUST_SIGNS:
-        return _RUST_SIGNS[word]
-    number = int(word[1:], 16)
-    sign = chr(number) if number < 0x110000 else ""
-    return sign if sign.isprintable() else f"${word}$"
-
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
@@ -106,15 +46,10 @@ class SymbolFiles:
     demangle: bool = True
     _elfs: dict[tuple[str, str], ElfSymbols | Gap] = field(default_factory=dict)
     _jits: dict[int, JitMap | Gap | None] = field(default_factory=dict)
-    _demangler: Demangler | None = None
     _left: int = _MOST_COPIED_BYTES
 
     def plain(self, name: str) -> str:
-        if not self.demangle or not name.startswith(("_Z", "_R")):
-            return go_name(name) if self.demangle else name
-        if self._demangler is None:
-            self._demangler = Demangler()
-        return self._demangler(name)
+        return plain_name(name) if self.demangle else name
 
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         key = (path, build_id)

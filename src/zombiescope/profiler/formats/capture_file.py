@@ -200,19 +200,44 @@ def read_about(raw: bytes | memoryview) -> About:
         raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
 
 
+def read_names(raw: bytes | memoryview) -> tuple[str, ...]:
+    """Of its functions alone, without the samples."""
+    buffer = memoryview(raw)
+    try:
+        heading, at = read_heading(buffer)
+        for entry in heading["columns"]:
+            if entry["name"] == "texts":
+                return _quiet_all(_texts_in(buffer[at : at + int(entry["bytes"])], entry)["names"])
+            at += int(entry["bytes"])
+    except UnknownFormatError as error:
+        raise BrokenCapture(quiet(str(error)), KEPT_BY_NEWER) from error
+    except _DAMAGE as error:
+        raise BrokenCapture(f"the stored capture is damaged ({quiet(str(error)[:200])})", "import it again") from error
+    return ()
+
+
 def _unpack_all(buffer: memoryview, heading: dict[str, Any], at: int) -> tuple[dict[str, Numbers], dict[str, Any]]:
     columns: dict[str, Numbers] = {}
     texts: dict[str, Any] = {}
     for entry in heading["columns"]:
         packed = buffer[at : at + int(entry["bytes"])]
         at += int(entry["bytes"])
-        if len(packed) != entry["bytes"] or zlib.crc32(packed) != entry["crc"]:
-            raise ValueError(f"column {entry['name']} does not have its checksum")
         if entry["name"] == "texts":
-            texts = json.loads(_inflate(packed, _MOST_TEXT_BYTES))
+            texts = _texts_in(packed, entry)
         else:
-            columns[entry["name"]] = _unpack(packed, entry)
+            columns[entry["name"]] = _unpack(_checked(packed, entry), entry)
     return columns, texts
+
+
+def _checked(packed: memoryview, entry: dict[str, Any]) -> memoryview:
+    if len(packed) != entry["bytes"] or zlib.crc32(packed) != entry["crc"]:
+        raise ValueError(f"column {entry['name']} does not have its checksum")
+    return packed
+
+
+def _texts_in(packed: memoryview, entry: dict[str, Any]) -> dict[str, Any]:
+    texts: dict[str, Any] = json.loads(_inflate(_checked(packed, entry), _MOST_TEXT_BYTES))
+    return texts
 
 
 def _inflate(packed: memoryview, most: int, bits: int = zlib.MAX_WBITS) -> bytes:

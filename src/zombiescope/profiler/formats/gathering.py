@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from zombiescope.profiler.perf.plain_names import plain_name
 from zombiescope.profiler.perf.symbolise import Frames
 from zombiescope.profiler.stacks.arrays import I64, U64, dense_ids
 from zombiescope.profiler.stacks.call_tree import build_tree
@@ -26,6 +27,7 @@ from zombiescope.profiler.stacks.capture import (
 from zombiescope.profiler.stacks.flame_graph import shape_of
 
 Frame = tuple[str, str]
+_MANGLED = ("_Z", "_R")
 MOST_DEPTH = 16_384
 _LEAST_FRAMES, _MOST_FRAMES_PER_BYTE = 1 << 18, 2
 """Of all distinct stacks together. A frame of text takes two bytes and more; profiles that refer to places or open and close
@@ -40,6 +42,8 @@ class Gathering:
     """One row a sample. Stacks are root first, without the thread's name, which becomes their outermost frame."""
 
     input_bytes: int = 0
+    demangle: bool = True
+    """C++, Rust and Go names as their authors wrote them."""
     frames: Frames = field(default_factory=Frames)
     comms: dict[str, int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
@@ -55,10 +59,12 @@ class Gathering:
     now_of: str = "samples"
     """The event that the samples are of which are added from now on."""
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _plainly: dict[Frame, Frame] = field(default_factory=dict)
     _held: int = 0
 
     def stack_number(self, comm: str, frames: list[Frame]) -> int:
-        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in frames[:MOST_DEPTH]))
+        named = (self._plain(frame) for frame in frames[:MOST_DEPTH])
+        numbers = (self.frames.add(comm, ""), *(self.frames.add(*frame) for frame in named))
         number = self._known.setdefault(numbers, len(self.stacks))
         if number == len(self.stacks):
             self.stacks.append(numbers)
@@ -69,6 +75,14 @@ class Gathering:
                 f"its stacks unfold to {self._held // _AGAIN:,} frames and more", "it is damaged, or made to do harm"
             )
         return number
+
+    def _plain(self, frame: Frame) -> Frame:
+        if not self.demangle or not frame[0].startswith(_MANGLED):
+            return frame
+        found = self._plainly.get(frame)
+        if found is None:
+            found = self._plainly[frame] = (plain_name(frame[0]), frame[1])
+        return found
 
     def add(
         self, stack: int, comm: str, *, time: int = 0, cpu: int = 0, thread: tuple[int, int] = (0, 0), weight: int = 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -19,28 +20,67 @@ from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, S
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _NS = {"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}
 _CORE = re.compile(r"(?:cpu|core) (\d{1,5})$")
+_OWN = "zombiescope"
+_MOST_TICKS = 100_000
+"""Into which durations are cut."""
+_HALF = 0.500001
 
 
-def read_speedscope(content: bytes, source: str) -> Capture:
+def read_speedscope(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     try:
         document = json.loads(content)
         frames = [
             (shown(str(frame["name"]).encode()), shown(str(frame.get("file") or "").encode()))
             for frame in document["shared"]["frames"]
         ]
-        gathering = Gathering(len(content))
+        gathering = Gathering(len(content), demangle)
+        sample_ns, rate = _sample_ns(document), _own_rate(document)
         for profile in document["profiles"]:
-            _read_profile(gathering, profile, frames)
+            _read_profile(gathering, profile, frames, sample_ns)
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, OverflowError) as error:
         why = f"it is JSON but no speedscope profile ({type(error).__name__}: {error})"
         raise BrokenCapture(why, "is it the right file?") from error
     timed = all(profile["unit"] in _NS for profile in document["profiles"])
-    gaps = () if timed else (Gap("samples[].time", "its unit is not a time"),)
-    return gathering.capture(About(source, has_time=timed, gaps=gaps))
+    gaps = [] if timed else [Gap("samples[].time", "its unit is not a time")]
+    if any(profile["type"] == "evented" and profile["unit"] in _NS for profile in document["profiles"]):
+        each = f"{sample_ns / 1e6:,.6f}".rstrip("0").rstrip(".")
+        gaps.append(Gap("samples", f"it holds durations, which are counted as samples of {each} ms each"))
+    return gathering.capture(About(source, has_time=timed, rate_hz=rate if timed else None, gaps=tuple(gaps)))
 
 
-def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Frame]) -> None:
+def _own_rate(document: dict[str, Any]) -> float | None:
+    """Of a profile that we wrote."""
+    own = document.get(_OWN)
+    rate = own.get("rate_hz") if isinstance(own, dict) else None
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1e9 else None
+
+
+def _sample_ns(document: dict[str, Any]) -> float:
+    """The time that one sample stands for: the usual one, or of durations the shortest, but at least a part of the whole. What we
+    wrote is one sample each, however long the next one took to come."""
+    if document.get("exporter") == _OWN:
+        return math.inf
+    sampled = [np.array(each["weights"], float) * _NS[each["unit"]] for each in _timed(document, "sampled")]
+    lasting = np.concatenate(sampled) if sampled else np.zeros(0)
+    if (lasting > 0).any():
+        return float(np.median(lasting[lasting > 0]))
+    evented = [_durations(each["events"]) * _NS[each["unit"]] for each in _timed(document, "evented")]
+    lasting = np.concatenate(evented) if evented else np.zeros(0)
+    lasting = lasting[lasting > 0]
+    return max(float(lasting.min()), float(lasting.sum()) / _MOST_TICKS) if len(lasting) else 1.0
+
+
+def _timed(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [each for each in document["profiles"] if each["type"] == kind and each["unit"] in _NS]
+
+
+def _durations(events: list[dict[str, Any]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.diff(np.array([float(event["at"]) for event in events], float))
+
+
+def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Frame], sample_ns: float) -> None:
     scale = _NS.get(profile["unit"], 1)
+    counted_by = sample_ns if profile["unit"] in _NS else 1.0
     name = shown(str(profile.get("name") or "profile").encode())
     core = _CORE.search(name)
     now = float(profile.get("startValue") or 0)
@@ -48,10 +88,10 @@ def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Fr
         named = [frames[number] for number in stack if 0 <= number < len(frames)]
         comm = named[0][0] if core and named else name
         number = gathering.stack_number(comm, named[1:] if core and named else named)
-        length = max(0, round(weight * scale))
-        gathering.add(
-            number, comm, time=max(0, round(now * scale)), cpu=int(core[1]) if core else 0, weight=max(1, length)
-        )
+        # Half a sample more is none: the last one before a pause lasts so long in what we write.
+        weight_in_samples = max(1, math.ceil(weight * scale / counted_by - _HALF))
+        at = max(0, round(now * scale))
+        gathering.add(number, comm, time=at, cpu=int(core[1]) if core else 0, weight=weight_in_samples)
         now += weight
 
 
@@ -89,7 +129,8 @@ def write_speedscope(capture: Capture, selection: Selection) -> Iterator[bytes]:
     ]
     heading = {
         "$schema": _SCHEMA,
-        "exporter": "zombiescope",
+        "exporter": _OWN,
+        _OWN: {"rate_hz": capture.about.rate_hz},
         "name": capture.about.source,
         "shared": {"frames": shared},
     }

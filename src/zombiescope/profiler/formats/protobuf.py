@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of protocol buffers as two profile formats need: varints and length-delimited fields, in and out."""
+"""As much of protocol buffers as profiles need: varints and length-delimited fields, in and out; and pprof, in and out."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ class _Tables:
         return [(self.text(name) or _UNNAMED, file or self.text(path)) for name, path in named]
 
 
-def read_pprof(content: bytes, source: str) -> Capture:
+def read_pprof(content: bytes, source: str, *, demangle: bool = True) -> Capture:
     try:
         tables = _tables(content)
-        gathering = Gathering(len(content))
+        gathering = Gathering(len(content), demangle)
         known: dict[int, list[Frame]] = {}
         for sample in tables.samples:
             locations, values = _sample(sample)
@@ -206,12 +206,12 @@ def _sample(raw: bytes) -> tuple[list[int], list[int]]:
 def write_pprof(capture: Capture, selection: Selection) -> Iterator[bytes]:
     """Gzipped, as every reader expects it."""
     packer = zlib.compressobj(6, wbits=31)
-    for piece in _pieces(capture, selection):
+    for piece in pprof_pieces(capture, selection):
         yield packer.compress(piece)
     yield packer.flush()
 
 
-def _pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
+def pprof_pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
     chosen = taken(capture, selection)
     texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4}
 
@@ -241,90 +241,6 @@ def _pieces(capture: Capture, selection: Selection) -> Iterator[bytes]:
         clock = capture.about.clock
         yield number_field(_TIME_NANOS, clock.on_wall(begin))
     yield number_field(_DURATION_NANOS, length)
-    if period:
-        yield message_field(_PERIOD_TYPE, number_field(1, 3) + number_field(2, 4))
-        yield number_field(_PERIOD, period)
-
-
-_CORE = "cpu.logical_number"
-"""As OpenTelemetry's conventions call it."""
-# ProfilesData
-_RESOURCE_PROFILES, _DICTIONARY = 1, 2
-# ProfilesDictionary
-_MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _STRINGS, _ATTRIBUTES, _STACKS = 1, 2, 3, 4, 5, 6, 7
-
-
-def write_otlp(capture: Capture, selection: Selection) -> Iterator[bytes]:
-    chosen = taken(capture, selection)
-    cores = np.unique(capture.cpu[chosen.rows]) if capture.about.has_time else np.zeros(0, np.uint16)
-    yield message_field(_DICTIONARY, b"".join(_dictionary(capture, list(paths(capture, chosen.nodes)), cores.tolist())))
-    # A stack on one core is one sample: which core it was is what an average hides.
-    core_of = np.searchsorted(cores, capture.cpu[chosen.rows]) if len(cores) else np.zeros(len(chosen.rows), np.int64)
-    key = chosen.node_of.astype(np.int64) * max(1, len(cores)) + core_of
-    order = np.argsort(key, kind="stable")
-    keys, sizes = np.unique(key, return_counts=True)
-    times = _wall_times(capture, chosen.rows[order])
-    weights = chosen.weights[order].tolist()
-    samples: list[bytes] = []
-    begin = 0
-    for which, end in zip(keys.tolist(), np.cumsum(sizes).tolist(), strict=True):
-        number, core = divmod(which, max(1, len(cores)))
-        # Sample: stack_index 1, attribute_indices 2, values 4, timestamps_unix_nano 5.
-        content = number_field(1, number + 1)
-        if len(cores):
-            content += packed_field(2, [core + 1])
-        if times is None or capture.weight is not None:
-            content += packed_field(4, [sum(weights[begin:end])] if times is None else weights[begin:end])
-        if times is not None:
-            content += fixed64_field(5, times[begin:end])
-        samples.append(message_field(2, content))
-        begin = end
-    yield message_field(
-        _RESOURCE_PROFILES, message_field(2, message_field(2, _heading(capture, selection) + b"".join(samples)))
-    )
-
-
-def _wall_times(capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int] | None:
-    if not capture.about.has_time:
-        return None
-    clock = capture.about.clock
-    shift = 0 if clock is None else clock.wall_ns - clock.sample_ns
-    return [int(time) + shift for time in capture.time[rows].tolist()]
-
-
-def _heading(capture: Capture, selection: Selection) -> bytes:
-    """Profile: sample_type 1, time_unix_nano 3, duration_nano 4, period_type 5, period 6."""
-    begin, length = span_ns(capture, selection)
-    clock = capture.about.clock
-    period = round(1e9 / capture.about.rate_hz) if capture.about.rate_hz else 0
-    content = message_field(1, number_field(1, 1) + number_field(2, 2))
-    if capture.about.has_time:
-        began = begin if clock is None else clock.on_wall(begin)
-        content += varint(3 << 3 | FIXED64) + began.to_bytes(8, "little")
-    content += number_field(4, length)
-    if period:
-        content += message_field(5, number_field(1, 3) + number_field(2, 4)) + number_field(6, period)
-    return content
-
-
-def _dictionary(capture: Capture, stacks: list[tuple[int, ...]], cores: list[int]) -> Iterator[bytes]:
-    """Entry 0 of each table is empty, as the format wants it."""
-    texts: dict[str, int] = {"": 0, "samples": 1, "count": 2, "cpu": 3, "nanoseconds": 4, _CORE: 5}
-    for table in (_MAPPINGS, _LOCATIONS, _FUNCTIONS, _LINKS, _ATTRIBUTES, _STACKS):
-        yield message_field(table, b"")
-    for core in cores:
-        # KeyValueAndUnit: key_strindex 1, value 2, in which int_value is 3 and written also when it is zero.
-        value = message_field(2, varint(3 << 3) + varint(core))
-        yield message_field(_ATTRIBUTES, number_field(1, texts[_CORE]) + value)
-    for name, file in zip(capture.frame_names, capture.frame_files, strict=True):
-        named = texts.setdefault(name, len(texts))
-        in_file = texts.setdefault(file, len(texts))
-        function = number_field(1, named) + number_field(2, named) + number_field(3, in_file)
-        yield message_field(_FUNCTIONS, function)
-    for frame in range(len(capture.frame_names)):
-        # Location: lines 3, whose first field is the function.
-        yield message_field(_LOCATIONS, message_field(3, number_field(1, frame + 1)))
-    for path in stacks:
-        yield message_field(_STACKS, packed_field(1, [frame + 1 for frame in reversed(path)]))
-    for content in texts:
-        yield text_field(_STRINGS, content)
+    kind = (3, 4) if period else (1, 2)
+    yield message_field(_PERIOD_TYPE, number_field(1, kind[0]) + number_field(2, kind[1]))
+    yield number_field(_PERIOD, period or 1)

@@ -14,8 +14,8 @@ from zombiescope.profiler.formats.gathering import Frame, Gathering, paths, take
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
 
 
-def read_collapsed(content: bytes, source: str) -> Capture:
-    gathering = Gathering(len(content))
+def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Capture:
+    gathering = Gathering(len(content), demangle)
     passed_over = 0
     for line in content.split(b"\n"):
         stack, _, count = line.rstrip().rpartition(b" ")
@@ -71,8 +71,8 @@ def looks_like_perf_script(content: bytes) -> bool:
     )
 
 
-def read_perf_script(content: bytes, source: str) -> Capture:
-    gathering = Gathering(len(content))
+def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> Capture:
+    gathering = Gathering(len(content), demangle)
     known: dict[bytes, int] = {}
     passed_over = 0
     has_cpu = True

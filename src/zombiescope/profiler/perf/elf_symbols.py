@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import lzma
 import struct
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from zombiescope.facts.names import shown
 from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
 from zombiescope.profiler.perf.go_names import read_go_table
-from zombiescope.profiler.stacks.arrays import I64, U64, find_within
+from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
 _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -22,6 +21,8 @@ _FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
 _MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
 _LAST_SYMBOL_BYTES = 4096
 _STUB_BYTES = 16
+_PLACE_BITS = 40
+_USUAL_NAME_BYTES, _LONGEST_NAME_BYTES = 128, 4096
 
 
 class BrokenElf(Exception):  # noqa: N818 (it names the thing)
@@ -81,7 +82,8 @@ class ElfSymbols(NamedTuple):
 
 
 def _text(raw: memoryview, at: int) -> bytes:
-    return bytes(raw[at : at + 4096]).split(b"\0", 1)[0]
+    name = bytes(raw[at : at + _USUAL_NAME_BYTES])
+    return (name if b"\0" in name else bytes(raw[at : at + _LONGEST_NAME_BYTES])).split(b"\0", 1)[0]
 
 
 def open_elf(raw: bytes | memoryview) -> Elf:
@@ -159,6 +161,8 @@ def _none(elf: Elf) -> ElfSymbols:
 
 
 def _unpacked(elf: Elf, packed: Section) -> Elf | None:
+    import lzma  # noqa: PLC0415 (few files have a packed table)
+
     try:
         unpacker = lzma.LZMADecompressor(memlimit=_MOST_DEBUG_BYTES * 2)
         return open_elf(unpacker.decompress(bytes(elf.raw[packed.at : packed.at + packed.length]), _MOST_DEBUG_BYTES))
@@ -196,16 +200,23 @@ def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
     wanted |= (kind == _NO_TYPE) & code[rows["section"]] & (rows["name"] != 0)
     wanted &= (rows["value"] != 0) & (rows["section"] != 0) & (rows["name"] < max(strings.length, 1))
     rows = rows[wanted]
-    binding = rows["info"] >> 4
-    rank = np.where(binding == 1, 0, np.where(binding == 2, 1, 2))
-    order = np.lexsort((rank, rows["value"]))
-    starts = rows["value"][order].astype(np.uint64)
-    ends = starts + rows["size"][order].astype(np.uint64)
-    places = rows["name"][order].astype(np.int64) + strings.at
-    first = np.ones(len(starts), bool)
-    first[1:] = starts[1:] != starts[:-1]
-    starts, ends, places = starts[first], ends[first], places[first]
+    best = _first_of_each(rows)
+    starts = rows["value"][best].astype(np.uint64)
+    ends = starts + rows["size"][best].astype(np.uint64)
+    places = rows["name"][best].astype(np.int64) + strings.at
     return ElfSymbols(elf, starts, _closed(starts, ends), places, source.raw)
+
+
+def _first_of_each(rows: Numbers) -> I64:
+    """Of several names for one address the global one, then the weak, then whichever comes first; by address, ascending."""
+    if not len(rows):
+        return np.empty(0, np.int64)
+    binding, values = rows["info"] >> 4, np.ascontiguousarray(rows["value"])
+    rank = np.where(binding == 1, 0, np.where(binding == 2, 1, 2)) << _PLACE_BITS | np.arange(len(rows))
+    order = np.argsort(values)  # quicker than one that keeps the order of equals, which the rank has
+    ordered = values[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return np.minimum.reduceat(rank[order], first) & ((1 << _PLACE_BITS) - 1)
 
 
 def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:

@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.profiler.perf.data_file import PerfFile, open_perf
 from zombiescope.profiler.perf.engine import ArrayEngine, Engine
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, no_kernel_symbols, own_symbols, spells
-from zombiescope.profiler.perf.processes import KernelSymbol, Side, Spaces, Threads, follow, read_side
+from zombiescope.profiler.perf.processes import Change, KernelSymbol, Mapped, Side, Spaces, Threads, follow, read_side
 from zombiescope.profiler.perf.samples import COMPRESSED, COMPRESSED2, Samples, Walk, read_samples
 from zombiescope.profiler.perf.symbolise import VDSO, Frames, SymbolSources, symbolise
 from zombiescope.profiler.stacks.arrays import U32, U64, dense_ids
@@ -136,7 +136,7 @@ def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     side = read_side(_records(stream), opened.events.all[0])
     side.build_ids.update(opened.build_ids)
     side.build_ids[VDSO] = opened.kernel or ""
-    spaces = _with_build_ids(follow(side.changes), side.build_ids)
+    spaces = follow(_with_build_ids(side.changes, side.build_ids))
     gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
     if not len(samples.time):
         if not gaps:
@@ -154,14 +154,13 @@ def _records(stream: Stream) -> list[tuple[int, int, bytes]]:
     return records
 
 
-def _with_build_ids(spaces: Spaces, build_ids: dict[str, str]) -> Spaces:
-    if build_ids:
-        for space in spaces.all:
-            space.maps = [
-                one if one.build_id or one.path not in build_ids else one._replace(build_id=build_ids[one.path])
-                for one in space.maps
-            ]
-    return spaces
+def _with_build_ids(changes: list[Change], build_ids: dict[str, str]) -> list[Change]:
+    return [
+        one._replace(build_id=build_ids[one.path])
+        if isinstance(one, Mapped) and not one.build_id and one.path in build_ids
+        else one
+        for one in changes
+    ]
 
 
 def _sample_gaps(opened: PerfFile, samples: Samples, side: Side) -> list[Gap]:

@@ -56,6 +56,8 @@ def rust_name(mangled: str) -> str | None:
         return plain or None if parser.at == len(parser.text) else None
     except (_NotMangledError, IndexError, ValueError, OverflowError):
         return None
+    finally:
+        parser.let_go()
 
 
 class _Parser:
@@ -81,6 +83,11 @@ class _Parser:
             "F": lambda: self._bound(self._function),
             "D": self._dyn,
         }
+
+    def let_go(self) -> None:
+        """Its tables refer to itself: an import does not look for such cycles, and would keep every one of them."""
+        self._paths.clear()
+        self._types.clear()
 
     def path(self, *, is_value: bool) -> str:
         kind = self._next()

@@ -13,8 +13,8 @@ from zombiescope.facts.names import shown
 from zombiescope.profiler.perf.elf_symbols import ElfSymbols
 from zombiescope.profiler.perf.engine import FIRST_KERNEL_ADDRESS
 from zombiescope.profiler.perf.kernel_code import UNKNOWN, KernelSymbols
-from zombiescope.profiler.perf.processes import Spaces
-from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, used_numbers
+from zombiescope.profiler.perf.processes import Mapped, Spaces
+from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, grouping, used_numbers
 
 _MOST_LINES = 2_000_000
 
@@ -119,49 +119,49 @@ class _Group(NamedTuple):
 
 def _by_file(places: I64, addresses: U64, owners: I64, spaces: Spaces) -> list[_Group]:
     """Addresses with the file mapped there, gathered by file; those in code made while running, by process."""
-    maps: list[tuple[int, int, int]] = []
-    keys: dict[tuple[str, str, int], int] = {}
+    # The first is nobody's: who has no space, or one that was never told of, has no file either.
+    here, mine_of = addresses[places], owners[places] + 1
+    mine_of[(mine_of < 0) | (mine_of > len(spaces.all))] = 0
+    order = grouping(mine_of, len(spaces.all) + 1)
+    mapped: list[Mapped | None] = [None]  # the maps of each space after one that stands for what lies before the first
+    pids = [0]
+    which = np.zeros(len(places), np.int64)
+    for mine in np.split(order, np.flatnonzero(np.diff(mine_of[order])) + 1) if len(order) else []:
+        owner = int(mine_of[mine[0]]) - 1
+        maps = spaces.all[owner].maps if owner >= 0 else []
+        if maps:
+            starts = np.array([one.start for one in maps], np.uint64)
+            which[mine] = np.searchsorted(starts, here[mine], side="right") + len(mapped)
+            mapped += [None, *maps]
+            pids += [spaces.all[owner].pid] * (1 + len(maps))
+    used, which = used_numbers(which, len(mapped))
+    return _grouped(places, addresses, which, [(mapped[number], pids[number]) for number in used.tolist()])
+
+
+def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped | None, int]]) -> list[_Group]:
+    """`mapped`: what lies at each address by its number, and whose; None: nothing."""
+    files: dict[tuple[str, str, int], int] = {}
     mapped_by: list[int] = []
-    which = np.full(len(places), -1, np.int64)
-    order = np.argsort(owners[places], kind="stable")
-    bounds = np.flatnonzero(np.diff(owners[places][order])) + 1
-    for mine in np.split(order, bounds) if len(order) else []:
-        owner = int(owners[places[mine[0]]])
-        space = spaces.all[owner] if 0 <= owner < len(spaces.all) else None
-        if space is None or not space.maps:
+    rows = [(0, 0, 0)] * len(mapped)
+    for row, (one, pid) in enumerate(mapped):
+        if one is None:
             continue
-        found = np.searchsorted(
-            np.array([one.start for one in space.maps], np.uint64), addresses[places[mine]], side="right"
-        )
-        hit, place = used_numbers(found, len(space.maps) + 1)
-        which[mine] = np.where(found > 0, place + (len(maps) - (1 if hit[0] == 0 else 0)), -1)
-        for one in [space.maps[number - 1] for number in hit.tolist() if number]:
-            made = _is_made_while_running(one.path)
-            key = keys.setdefault((one.path, "" if made else one.build_id, space.pid if made else 0), len(keys))
-            if key == len(mapped_by):
-                mapped_by.append(space.pid)
-            end = min(one.start + one.length, (1 << 64) - 1)
-            maps.append((key, end, (one.offset - one.start) % (1 << 64)))
-    return _grouped(places, addresses, which, maps, [(*key, pid) for key, pid in zip(keys, mapped_by, strict=True)])
-
-
-def _grouped(
-    places: I64, addresses: U64, which: I64, maps: list[tuple[int, int, int]], files: list[tuple[str, str, int, int]]
-) -> list[_Group]:
-    if not maps:
-        return []
-    number = np.array([key for key, _, _ in maps], np.int64)
-    end = np.array([end for _, end, _ in maps], np.uint64)
-    shift = np.array([shift for _, _, shift in maps], np.uint64)
-    known = np.flatnonzero(which >= 0)
-    known = known[addresses[places[known]] < end[which[known]]]
-    known = known[np.argsort(number[which[known]], kind="stable")]
+        made = _is_made_while_running(one.path)
+        key = files.setdefault((one.path, "" if made else one.build_id, pid if made else 0), len(files))
+        if key == len(mapped_by):
+            mapped_by.append(pid)
+        rows[row] = (key, min(one.start + one.length, (1 << 64) - 1), (one.offset - one.start) % (1 << 64))
+    number = np.array([key for key, _, _ in rows], np.int64)
+    end, shift = (np.array([row[column] for row in rows], np.uint64) for column in (1, 2))
+    known = np.flatnonzero(addresses[places] < end[which])
+    known = known[grouping(number[which[known]], len(files))]
+    paths = list(files)
     here, found = places[known], which[known]
     file_of = number[found]
     groups = []
     for part in np.split(np.arange(len(known)), np.flatnonzero(np.diff(file_of)) + 1) if len(known) else []:
-        path, build_id, _, pid = files[int(file_of[part[0]])]
-        groups.append(_Group(path, build_id, pid, here[part], addresses[here[part]] + shift[found[part]]))
+        key = int(file_of[part[0]])
+        groups.append(_Group(*paths[key][:2], mapped_by[key], here[part], addresses[here[part]] + shift[found[part]]))
     return groups
 
 

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
-U16 = NDArray[np.uint16]
-U8 = NDArray[np.uint8]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Flags = NDArray[np.bool_]
-Numbers = NDArray[Any]
+# As `numpy.typing` has them, which a command would have to load first.
+_Shape = tuple[Any, ...]
+U64 = np.ndarray[_Shape, np.dtype[np.uint64]]
+U32 = np.ndarray[_Shape, np.dtype[np.uint32]]
+U16 = np.ndarray[_Shape, np.dtype[np.uint16]]
+U8 = np.ndarray[_Shape, np.dtype[np.uint8]]
+I64 = np.ndarray[_Shape, np.dtype[np.int64]]
+I32 = np.ndarray[_Shape, np.dtype[np.int32]]
+Flags = np.ndarray[_Shape, np.dtype[np.bool_]]
+Numbers = np.ndarray[_Shape, np.dtype[Any]]
 
 _SPREADS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)
 _BASE = 0x9E3779B97F4A7C15
@@ -86,6 +87,12 @@ def used_numbers(values: I64, limit: int) -> tuple[I64, I64]:
     number = np.empty(limit, np.int64)
     number[distinct] = np.arange(len(distinct))
     return distinct, number[values]
+
+
+def grouping(numbers: I64, limit: int) -> I64:
+    """An order in which equal numbers stand together, in the order they came; all lie in 0 … limit - 1."""
+    # Small numbers are sorted by counting, which is several times quicker.
+    return np.argsort(numbers.astype(np.uint16) if limit <= 1 << 16 else numbers, kind="stable")
 
 
 def ranges(starts: I64, lengths: I64) -> I64:

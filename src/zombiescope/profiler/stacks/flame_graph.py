@@ -8,8 +8,9 @@ the samples. Only nodes that are wide enough are ever looked at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -154,6 +155,24 @@ def _gathered(tree: CallTree, parts: list[tuple[I64, I64, list[I64]]], counts: l
     )
 
 
+def widest_first(graph: FlameGraph) -> FlameGraph:
+    """Level by level, below each box its widest child first: as it is drawn, so that whoever draws need not sort."""
+    shares = graph.shares() if graph.before is None else np.maximum(graph.shares(), graph.shares_before())
+    bounds = np.flatnonzero(np.diff(graph.depth)) + 1
+    order = np.empty(len(shares), np.int64)
+    place = np.empty(len(shares), np.int64)
+    for level in np.split(np.arange(len(shares)), bounds) if len(shares) else []:
+        above = place[graph.parent[level]] if graph.depth[level[0]] else np.zeros(len(level), np.int64)
+        mine = level[np.lexsort((-shares[level], above))]
+        order[level] = mine
+        place[mine] = level
+    parent = graph.parent[order]
+    parent[1:] = place[parent[1:]]
+    before = None if graph.before is None else graph.before[order]
+    columns = (graph.depth[order], graph.frame[order], graph.total[order], graph.self[order], before)
+    return FlameGraph(parent, *columns, graph.before_samples)
+
+
 Key = tuple[str, str]
 """A function and its file."""
 ALL: Key = ("all", "")
@@ -184,8 +203,29 @@ def compare(before: tuple[Capture, FlameGraph], after: tuple[Capture, FlameGraph
     )
 
 
-def frames_of(capture: Capture) -> list[Key]:
-    return list(zip(capture.frame_names, capture.frame_files, strict=True))
+class _Frames(Sequence[Key]):
+    """Of a capture: hundreds of thousands, of which a graph uses few."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._names, self._files = capture.frame_names, capture.frame_files
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, at: int) -> Key: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Key]: ...
+
+    def __getitem__(self, at: int | slice) -> Key | list[Key]:
+        if isinstance(at, slice):
+            return list(zip(self._names[at], self._files[at], strict=True))
+        return self._names[at], self._files[at]
+
+
+def frames_of(capture: Capture) -> Sequence[Key]:
+    return _Frames(capture)
 
 
 def parents_first(rows: list[list[int]]) -> list[list[int]]:

@@ -8,9 +8,9 @@ windows that nearly-all-kernel explains far better than the quiet share does (a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zombiescope.profiler.stacks.arrays import I64
 from zombiescope.profiler.stacks.capture import (
@@ -24,7 +24,7 @@ from zombiescope.profiler.stacks.capture import (
 )
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference
 
-Shares = NDArray[np.float64]
+Shares = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)

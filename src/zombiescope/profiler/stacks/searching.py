@@ -5,7 +5,7 @@ each other, and what stands out most of what is usual in the ring comes first; t
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from zombiescope.profiler.stacks.arrays import Flags
 from zombiescope.profiler.stacks.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture, is_kernel_file
 from zombiescope.profiler.stacks.flame_graph import Shape
 from zombiescope.profiler.stacks.saturation import rate_of
+from zombiescope.profiler.stacks.stretches import Seen, Stretch
 from zombiescope.profiler.stacks.summary import CauseOf, frames_of_samples
 from zombiescope.profiler.stacks.usual import Peaks, Usuals
 
@@ -71,14 +72,15 @@ def matches(name: str, glob: str) -> bool:
     return fnmatch.fnmatchcase(name, glob) or name == glob
 
 
-def search(ring: Sequence[Known], question: Question) -> list[Hit]:
-    """At most one for each capture, the one that stands out most first."""
+def search(ring: Sequence[Known], question: Question, is_inside: Callable[[str], bool] = lambda _: False) -> list[Hit]:
+    """At most one for each capture, the one that stands out most first. `is_inside`: whether a capture has such a function, where
+    its summary does not name it, for that leaves out what takes little."""
     usuals = Usuals([one.peaks for one in ring])
     hits = []
     for one in ring:
         if not _is_of_time(one, question):
             continue
-        hit = _by_name(one, usuals, question) if question.asked() else _by_itself(one, usuals)
+        hit = _by_name(one, usuals, question, is_inside) if question.asked() else _by_itself(one, usuals)
         if hit is None and not question.asked() and question.since is not None:
             hit = _of_its_time(one, question.since)
         if hit is not None:
@@ -100,16 +102,19 @@ def _of_its_time(one: Known, since: float) -> Hit:
     return Hit(one.name, one.begin, at, at + 1, None, 0.0, busy[1], busy[1], "process", busy[0])
 
 
-def _by_name(one: Known, usuals: Usuals, question: Question) -> Hit | None:
+def _by_name(one: Known, usuals: Usuals, question: Question, is_inside: Callable[[str], bool]) -> Hit | None:
     """As much as the least of what was asked for stands out; each by the best name that fits."""
     found: list[Hit] = []
     asked = question.asked()
     # What a core did in the kernel says little of what others did on it: they are counted sample by sample.
     for kind, glob in [each for each in asked if each[0] != "core"] or asked:
         fitting = [name for name in one.peaks.get(kind, {}) if matches(name, glob)]
-        if not fitting:
+        if fitting:
+            found.append(max((_hit(one, usuals, kind, name) for name in fitting), key=lambda hit: hit.score))
+        elif kind == "function" and is_inside(one.name):
+            found.append(Hit(one.name, one.begin, 0.0, 1.0, None, 0.0, 0.0, 0.0, kind, glob))
+        else:
             return None
-        found.append(max((_hit(one, usuals, kind, name) for name in fitting), key=lambda hit: hit.score))
     weakest = min(found, key=lambda hit: hit.score)
     moment = next((each for each in one.moments if _fits(each, question)), None)
     return _with_moment(weakest, moment) if moment is not None else weakest
@@ -158,33 +163,24 @@ def _by_itself(one: Known, usuals: Usuals) -> Hit | None:
     return None if told is None else _with_moment(told, moment)
 
 
-def refine(capture: Capture, shape: Shape, hit: Hit, question: Question, cause_of: CauseOf) -> Hit:
-    """Counts what was asked for, all of it at once, second by second: when it was, on which core, and how much."""
+def look_for(capture: Capture, shape: Shape, question: Question, cause_of: CauseOf) -> Seen | None:
+    """The samples that are what was asked for, all of it at once. None: there are none."""
     rate = rate_of(capture)
     rows = np.flatnonzero(~capture.idle)
-    wanted = _wanted(capture, shape, rows, question, cause_of)
-    rows = rows[wanted]
+    rows = rows[_wanted(capture, shape, rows, question, cause_of)]
     if not len(rows) or not rate:
-        return hit._replace(score=-1.0, cores=0.0)
+        return None
     second = ((capture.time[rows] - capture.time[0]) // np.uint64(10**9)).astype(np.int64)
-    counts = np.bincount(second)
-    at = int(np.argmax(counts))
-    begin, end = at, at + 1
-    while begin > 0 and counts[begin - 1] * 2 >= counts[at]:
-        begin -= 1
-    while end < len(counts) and counts[end] * 2 >= counts[at]:
-        end += 1
-    cores = np.bincount(capture.cpu[rows[(second >= begin) & (second < end)]])
-    core = int(np.argmax(cores)) if int(cores.max()) * 5 >= 4 * int(cores.sum()) else None
-    peak = float(counts[at]) / rate
-    score = hit.score * peak / max(hit.cores, peak, 1e-9)
-    if (
-        hit.moment is not None
-        and begin <= float(hit.moment["end_seconds"])
-        and end >= float(hit.moment["begin_seconds"])
-    ):
-        return hit._replace(cores=peak, score=score)
-    return hit._replace(at=float(begin), until=float(end), core=core, cores=peak, score=score, moment=None)
+    return Seen(second, capture.cpu[rows], rate, capture.seconds)
+
+
+def settled(hit: Hit, found: Stretch) -> Hit:
+    """When it was, on which core and how much, as the samples tell it; a core that was held then counts besides."""
+    moment = hit.moment
+    if moment is not None and found.begin <= moment["end_seconds"] and found.end >= moment["begin_seconds"]:
+        return hit._replace(cores=found.peak, score=found.score + _MOMENT_SCORE)
+    begin, end = float(found.begin), float(found.end)
+    return hit._replace(at=begin, until=end, core=found.core, cores=found.peak, score=found.score, moment=None)
 
 
 def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question: Question, cause_of: CauseOf) -> Flags:

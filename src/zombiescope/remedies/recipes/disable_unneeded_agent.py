@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.diagnosis.audit import Subject
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import stop_and_keep_stopped
+from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.situation import Draft, Situation, stop_and_keep_stopped
+
+REMEDIES = (Remedy.STOP_UNIT,)
 
 
-def propose_disable_unneeded_agent(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     audit = situation.audit
     if audit is None or audit.subject is not Subject.HOST:
         return

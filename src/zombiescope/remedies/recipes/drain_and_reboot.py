@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import Action
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.REBOOT,)
 
-def propose_drain_and_reboot(situation: Situation) -> Iterator[Draft]:
-    wanted = situation.choices.of(Action.REBOOT)
+
+def propose(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Remedy.REBOOT)
     if wanted:
         yield Draft(
             "reboot",

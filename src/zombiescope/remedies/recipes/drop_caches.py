@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import Action
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.choice import Lever
 from zombiescope.remedies.plan import DropCaches, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, reclaim_file
 
+REMEDIES = (Remedy.RECLAIM_PARENT,)
 
-def propose_drop_caches(situation: Situation) -> Iterator[Draft]:
-    unreached = [lever for lever in situation.choices.of(Action.RECLAIM_PARENT) if not _is_reached(situation, lever)]
+
+def propose(situation: Situation) -> Iterator[Draft]:
+    unreached = [lever for lever in situation.choices.of(Remedy.RECLAIM_PARENT) if not _is_reached(situation, lever)]
     if unreached:
         zombies = sum(situation.choices.wanted[lever] for lever in unreached)
         yield Draft(

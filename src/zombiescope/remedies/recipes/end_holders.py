@@ -6,23 +6,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import COSTS, Action
 from zombiescope.facts.names import counted, shown, zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.choice import may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
-_ACTIONS = {
-    Action.REAP_PROCESS: "pinned-other",
-    Action.RESTART_PROCESS: "pinned-shared-memory",
-    Action.CLOSE_SOCKET: "pinned-other",
-    Action.UNMOUNT: "pinned-other",
+_HELD_BY = {
+    Remedy.REAP_PROCESS: "pinned-other",
+    Remedy.RESTART_PROCESS: "pinned-shared-memory",
+    Remedy.CLOSE_SOCKET: "pinned-other",
+    Remedy.UNMOUNT: "pinned-other",
 }
+REMEDIES = tuple(_HELD_BY)
 _NAMED = 5
 
 
-def propose_end_holders(situation: Situation) -> Iterator[Draft]:
-    for action, finding in _ACTIONS.items():
+def propose(situation: Situation) -> Iterator[Draft]:
+    for action, finding in _HELD_BY.items():
         wanted = situation.choices.of(action)
         if not wanted:
             continue
@@ -32,16 +33,16 @@ def propose_end_holders(situation: Situation) -> Iterator[Draft]:
         pids = [lever.process for lever in wanted[:_NAMED] if lever.process]
         commands = tuple(f"ps -o pid,ppid,unit,cmd -p {pid}" for pid in pids) or ("zombiescope autopsy --by pin",)
         yield Draft(
-            f"{action}".replace("_", "-"),
-            f"{str(action).replace('_', ' ')}: {', '.join(who)}{more}",
+            action.value,
+            f"{action.words}: {', '.join(who)}{more}",
             AskHuman(commands),
-            f"{zombies_said(zombies, 'are')} held by them; the cost: {COSTS[action]}",
+            f"{zombies_said(zombies, 'are')} held by them; the cost: {action.cost}",
             finding,
             "zombiescope autopsy --by pin",
             Risk.MEDIUM,
             Undo.NONE,
         )
-    files = situation.choices.of(Action.DELETE_FILE)
+    files = situation.choices.of(Remedy.DELETE_FILE)
     unlisted = situation.still_written - situation.levers.files_in_use.keys()  # those have a step of their own
     used = [lever for lever in files if lever.target in unlisted and may_be_deleted(lever.target)]
     if used:

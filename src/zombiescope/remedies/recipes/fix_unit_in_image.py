@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.diagnosis.audit import Subject
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import PlaceFile, RemoveLinks, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.FIX_UNIT_IN_IMAGE,)
 
 PRESET = b"/etc/systemd/system-preset/00-zombiescope.preset"
 
 
-def propose_fix_unit_in_image(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     audit = situation.audit
     if audit is None or audit.subject is Subject.HOST or not audit.risks:
         return

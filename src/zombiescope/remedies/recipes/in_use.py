@@ -5,27 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import Action
 from zombiescope.facts.names import shown
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy
 from zombiescope.remedies.choice import Lever, may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.DELETE_FILE, Remedy.REMOVE_SEGMENT)
+
 _NAMED = 5
 
 
-def propose_in_use(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     holders = situation.levers.files_in_use
     files = [
         lever
-        for lever in situation.choices.of(Action.DELETE_FILE)
+        for lever in situation.choices.of(Remedy.DELETE_FILE)
         if lever.target in holders and may_be_deleted(lever.target)
     ]
     if files:
         yield _files(files, list(dict.fromkeys(holders[lever.target] for lever in files)))
     attached = situation.levers.segments
-    segments = [lever for lever in situation.choices.of(Action.REMOVE_SEGMENT) if attached.get(lever.inode or 0, 0)]
+    segments = [lever for lever in situation.choices.of(Remedy.REMOVE_SEGMENT) if attached.get(lever.inode or 0, 0)]
     if segments:
         yield Draft(
             "segments-in-use",

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import UnitAudit
 from zombiescope.diagnosis.need import Need
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import UNIT_FOLDER
+from zombiescope.remedies.situation import UNIT_FOLDER, Draft, Situation
+
+REMEDIES = (Remedy.LIMIT_RESTARTS,)
 
 _BURST = 5
 _LEAST_DELAY_SECONDS = 30
 
 
-def propose_limit_restarts(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind != "unit" or unit.need is Need.UNNEEDED or unit.policy.can_trip:

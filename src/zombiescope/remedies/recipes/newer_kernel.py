@@ -7,15 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.facts.names import share_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import PinKind
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.NEWER_KERNEL,)
 
 _OF_PAGES = (PinKind.PAGE_CACHE, PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM, PinKind.ANON)
 _SHARE = 0.5
 
 
-def propose_newer_kernel(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     held = situation.choices.held
     if situation.levers.hands_pages_on or not held:
         return

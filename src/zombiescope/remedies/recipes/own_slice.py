@@ -7,16 +7,18 @@ from collections.abc import Iterator
 
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.need import Need
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import UNIT_FOLDER
+from zombiescope.remedies.situation import UNIT_FOLDER, Draft, Situation
+
+REMEDIES = (Remedy.OWN_SLICE,)
 
 _TEXT = (
     b"# Placed by zombiescope: what this unit leaves behind is counted and freed apart.\n[Service]\nSlice=churn.slice\n"
 )
 
 
-def propose_own_slice(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind not in ("unit", "inside") or unit.need is not Need.NEEDED:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import COSTS, Action
 from zombiescope.facts.names import shown, zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Reclaim, ReclaimWay, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, reclaim_file
+
+REMEDIES = (Remedy.RECLAIM_PARENT,)
 
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {
@@ -20,9 +22,9 @@ _RISKS = {
 }
 
 
-def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     hierarchy = situation.levers.hierarchy
-    for lever in situation.choices.of(Action.RECLAIM_PARENT):
+    for lever in situation.choices.of(Remedy.RECLAIM_PARENT):
         found = reclaim_file(situation.levers, hierarchy, lever.target) if hierarchy else None
         if found is None:
             continue
@@ -33,7 +35,7 @@ def propose_reclaim_parent(situation: Situation) -> Iterator[Draft]:
             f"reclaim:{shown(lever.target)}",
             f"reclaim below {shown(lever.target)} ({way})",
             Reclaim(lever.target, way, files, size * situation.page_bytes, swapped > 0),
-            f"{_why(situation.choices.wanted[lever], swapped)}; the cost: {COSTS[Action.RECLAIM_PARENT]}; {_RISKS[way]}",
+            f"{_why(situation.choices.wanted[lever], swapped)}; the cost: {Remedy.RECLAIM_PARENT.cost}; {_RISKS[way]}",
             "pinned-page-cache" if swapped < situation.choices.wanted[lever] else "pinned-swap",
             "zombiescope scan",
             Risk.MEDIUM if way is ReclaimWay.MEMORY_RECLAIM and not swapped else Risk.HIGH,

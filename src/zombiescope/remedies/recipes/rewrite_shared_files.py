@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.facts.names import shown
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import NamedFile, RewriteFiles, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation, unused_by_folder
 
+REMEDIES = (Remedy.DELETE_FILE,)
 
-def propose_rewrite_shared_files(situation: Situation) -> Iterator[Draft]:
+
+def propose(situation: Situation) -> Iterator[Draft]:
     for folder, levers in unused_by_folder(situation):
         yield Draft(
             f"rewrite:{shown(folder)}",

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.STOP_CONTAINER,)
 
 _MOST_CONTAINERS = 3
 
 
-def propose_stop_container(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     for loop in [loop for loop in situation.loops if loop.kind == "container"][:_MOST_CONTAINERS]:
         name = quote(loop.name)
         yield Draft(

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 from zombiescope.diagnosis.need import Need
 from zombiescope.facts.names import zombies_said
-from zombiescope.remedies.situation import Draft, Situation
-from zombiescope.remedies.units import stop_and_keep_stopped
+from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.situation import Draft, Situation, stop_and_keep_stopped
+
+REMEDIES = (Remedy.STOP_UNIT,)
 
 FINDINGS = {"unit": "crash-looping-unit", "inside": "looping-container"}
 
 
-def propose_stop_looping_unit(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     for loop in situation.loops:
         unit = situation.unit(loop.name)
         if unit is None or loop.kind not in FINDINGS or unit.need is Need.NEEDED:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import NamedTuple
 
-from zombiescope.analysis.maker import unit_maker
-from zombiescope.facts.makers import maker_said
+from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.facts.pods import PREFIX
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.STOP_MAKER,)
 
 _MOST_MAKERS = 3
 _LISTS = {
@@ -31,7 +33,7 @@ class _Advice(NamedTuple):
     commands: tuple[str, ...]
 
 
-def propose_stop_maker(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     judged = {
         unit_maker(loop.name) for loop in situation.loops if situation.unit(loop.name)
     }  # they have recipes of their own

@@ -21,8 +21,11 @@ from zombiescope.facts.pods import (
     Workload,
     workload_of,
 )
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.STOP_WORKLOAD,)
 
 _MOST_WORKLOADS = 3
 _MOST_JOBS = 3
@@ -32,7 +35,7 @@ _SCALABLE = (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController")
 _ROLLED_OUT = (DEPLOYMENT, STATEFUL_SET)
 
 
-def propose_stop_workload(situation: Situation) -> Iterator[Draft]:
+def propose(situation: Situation) -> Iterator[Draft]:
     loops: dict[str, list[PodLoop]] = {}
     for loop in situation.activity.pods.loops if situation.activity.pods else ():
         loops.setdefault(loop.maker, []).append(loop)

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import COSTS, Action
 from zombiescope.facts.names import zombies_said
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Risk, SwapIn, Undo
 from zombiescope.remedies.situation import Draft, Situation
+
+REMEDIES = (Remedy.SWAP_IN,)
 
 _ROOM = 2.0
 """Available memory must be this many times what is in swap."""
 
 
-def propose_swap_in(situation: Situation) -> Iterator[Draft]:
-    wanted = situation.choices.of(Action.SWAP_IN)
+def propose(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Remedy.SWAP_IN)
     levers = situation.levers
     used = sum(area.used_bytes for area in levers.swaps)
     if not wanted or not levers.swaps or levers.available_bytes is None or levers.available_bytes < _ROOM * used:
@@ -25,7 +27,7 @@ def propose_swap_in(situation: Situation) -> Iterator[Draft]:
         "bring everything back from swap (swapoff, then swapon)",
         SwapIn(tuple(area.device for area in levers.swaps)),
         f"{zombies_said(situation.choices.wanted[wanted[0]], 'are')} held by swap entries made while they lived; the cost: "
-        f"{COSTS[Action.SWAP_IN]}",
+        f"{Remedy.SWAP_IN.cost}",
         "pinned-swap",
         "cat /proc/swaps",
         Risk.HIGH,

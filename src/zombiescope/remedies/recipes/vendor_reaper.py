@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.analysis.freeing import Action
+from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import Risk, SetFile, Undo
 from zombiescope.remedies.situation import Draft, Situation
 
+REMEDIES = (Remedy.RECLAIM_PARENT,)
 
-def propose_vendor_reaper(situation: Situation) -> Iterator[Draft]:
-    wanted = situation.choices.of(Action.RECLAIM_PARENT)
+
+def propose(situation: Situation) -> Iterator[Draft]:
+    wanted = situation.choices.of(Remedy.RECLAIM_PARENT)
     if situation.levers.vendor_reaper and wanted:
         yield Draft(
             "vendor-reaper",

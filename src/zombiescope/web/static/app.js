@@ -104,7 +104,7 @@ function nodeOf(pulse) {
 }
 
 function about(host) {
-  return [host.kernel, host.hierarchy && `memory on ${host.hierarchy}`, host.cpus && `${host.cpus} CPUs`].filter(Boolean).join(" · ");
+  return [host.cluster && `cluster ${host.cluster}`, host.kernel, host.hierarchy && `memory on ${host.hierarchy}`, host.cpus && `${host.cpus} CPUs`].filter(Boolean).join(" · ");
 }
 
 function liveWords(live, pulse, answeredAt) {

@@ -12,7 +12,7 @@ from tests.build import ScriptedHost, mountinfo
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.pressure import Throttle
+from zombiescope.facts.reclaim import Throttle
 from zombiescope.probes.readers.cpu_throttling import read_throttling
 from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_group_stalls, read_reclaim_rates
 

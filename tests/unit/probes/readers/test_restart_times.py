@@ -15,8 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.services import UnitRestart
 from zombiescope.host.live import LiveHost
 from zombiescope.host.programs import Ran
-from zombiescope.host.recording import Answer
-from zombiescope.host.replay import ReplayHost
+from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.probes.readers import systemd_state
 from zombiescope.probes.readers.systemd_state import read_restart_times
 

@@ -11,6 +11,42 @@ export const AREAS = [
 ];
 const OF_PROCESSES = /^\[(vdso|vsyscall|stack|heap|anon|uprobes)/; // written as the kernel's modules are, and none of them
 
+const KINDS = ["k-none", "k-user", "k-kernel", ...AREAS.map(([id]) => `k-${id}`), "more", "less"];
+
+// Of all samples, for each box; in a difference the larger of both.
+function shares({ boxes: { total, before }, samples, before_samples }, share) {
+  const whole = Math.max(1, samples), earlier = Math.max(1, before_samples || 0);
+  for (let box = 0; box < share.length; box++) share[box] = Math.max(total[box] / whole, before ? before[box] / earlier : 0);
+}
+
+const ordered = new WeakMap();
+
+// The same graph level by level, below each box its widest child first. The server sends it so; another order is mended here.
+export function laidOut(data) {
+  if (!ordered.has(data)) ordered.set(data, inOrder(data));
+  return ordered.get(data);
+}
+
+function inOrder(data) {
+  const { parent } = data.boxes, share = new Float64Array(parent.length);
+  shares(data, share);
+  let isOrdered = true;
+  for (let box = 2; box < parent.length && isOrdered; box++) {
+    isOrdered = parent[box] > parent[box - 1] || (parent[box] === parent[box - 1] && share[box] <= share[box - 1]);
+  }
+  if (isOrdered) return data;
+  const children = Array.from(parent, () => []), order = [], place = [];
+  for (let box = 1; box < parent.length; box++) children[parent[box]].push(box);
+  if (parent.length) order.push(0);
+  for (let at = 0; at < order.length; at++) {
+    place[order[at]] = at;
+    order.push(...children[order[at]].sort((a, b) => share[b] - share[a] || a - b));
+  }
+  const moved = (column) => column && order.map((box) => column[box]), { frame, total, self, before } = data.boxes;
+  const above = order.map((box) => (parent[box] < 0 ? -1 : place[parent[box]]));
+  return { ...data, boxes: { parent: above, frame: moved(frame), total: moved(total), self: moved(self), before: moved(before) } };
+}
+
 export class FlameGraph {
   constructor(canvas, onSelect, onZoom) {
     this.canvas = canvas;
@@ -25,48 +61,43 @@ export class FlameGraph {
     canvas.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  show(data) {
+  // Boxes in the order of `laidOut`: children and levels are stretches of numbers. Gives what `search` gives.
+  show(data, query = this.query) {
     this.data = data;
-    const { parent, frame, total, before } = data.boxes, count = parent.length;
-    const share = new Float64Array(count);
-    for (let box = 0; box < count; box++) {
-      share[box] = Math.max(total[box] / Math.max(1, data.samples), before ? before[box] / Math.max(1, data.before_samples) : 0);
+    const { parent, total, before } = data.boxes, count = parent.length;
+    const share = new Float64Array(count), needed = new Float64Array(count), next = new Float64Array(count);
+    const left = new Float64Array(count), width = new Float64Array(count), depth = new Int32Array(count);
+    const first = new Int32Array(count), many = new Int32Array(count), levels = count ? [0, 1] : [0];
+    shares(data, share);
+    for (let box = 1; box < count; box++) {
+      const above = parent[box];
+      if (!many[above]++) first[above] = box;
+      needed[above] += share[box];
     }
-    const children = Array.from({ length: count }, () => []);
-    for (let box = 1; box < count; box++) children[parent[box]].push(box);
-    this.left = new Float64Array(count);
-    this.width = new Float64Array(count);
-    this.depth = new Int32Array(count);
-    this.width[0] = count ? 1 : 0;
-    this.children = children;
-    this.levels = count ? [[0]] : [];
-    for (let level = 0; level < this.levels.length; level++) {
-      const following = [];
-      for (const box of this.levels[level]) {
-        const inner = children[box].sort((a, b) => share[b] - share[a] || a - b);
-        const needed = inner.reduce((all, child) => all + share[child], 0);
-        const scale = this.width[box] / Math.max(share[box], needed, 1e-12);
-        let at = this.left[box];
-        for (const child of inner) {
-          this.left[child] = at;
-          this.width[child] = share[child] * scale;
-          this.depth[child] = level + 1;
-          at += this.width[child];
-          following.push(child);
-        }
-      }
-      if (following.length) this.levels.push(following);
+    if (count) width[0] = 1;
+    for (let box = 1; box < count; box++) {
+      const above = parent[box], scale = width[above] / Math.max(share[above], needed[above], 1e-12);
+      if (box === first[above]) next[above] = left[above];
+      left[box] = next[above];
+      width[box] = share[box] * scale;
+      next[above] += width[box];
+      depth[box] = depth[above] + 1;
+      if (depth[box] === levels.length - 1) levels.push(box + 1);
+      else levels[levels.length - 1] = box + 1;
     }
-    const byColour = new Map();
-    for (const level of this.levels) for (const box of level) {
-      const named = this.#colour(box, frame[box], before), boxes = byColour.get(named);
-      if (boxes) boxes.push(box);
-      else byColour.set(named, [box]);
-    }
-    this.byColour = [...byColour].map(([named, boxes]) => [named, Int32Array.from(boxes)]);
+    Object.assign(this, { left, width, depth, first, many, levels });
+    this.kinds = new Int8Array(before ? count : data.frames.length).fill(-1);
     this.root = 0;
     this.selected = 0;
-    this.search(this.query);
+    this.hovered = -1;
+    return this.search(query);
+  }
+
+  // The number of its colour, worked out once for each function that is drawn.
+  #kind(box) {
+    const { frame, before } = this.data.boxes, place = before ? box : frame[box];
+    if (this.kinds[place] < 0) this.kinds[place] = KINDS.indexOf(this.#colour(box, frame[box], before));
+    return this.kinds[place];
   }
 
   #colour(box, number, before) {
@@ -89,17 +120,17 @@ export class FlameGraph {
     let share = null;
     if (this.data && query) {
       const wanted = query.toLowerCase();
-      const hit = this.data.frames.map(([name]) => name.toLowerCase().includes(wanted));
-      this.found = this.data.boxes.frame.map((number) => hit[number]);
+      const { frame, parent, total } = this.data.boxes, hit = this.data.frames.map(([name]) => name.toLowerCase().includes(wanted));
+      this.found = Uint8Array.from(frame, (number) => (hit[number] ? 1 : 0));
       // Boxes inside a found one are part of it already.
       const inside = new Uint8Array(this.found.length);
-      let total = 0;
-      for (const level of this.levels) for (const box of level) {
-        const parent = this.data.boxes.parent[box];
-        inside[box] = this.found[box] || (parent >= 0 && inside[parent]) ? 1 : 0;
-        if (this.found[box] && !(parent >= 0 && inside[parent])) total += this.data.boxes.total[box];
+      let all = 0;
+      for (let box = 0; box < inside.length; box++) {
+        const above = parent[box], within = above >= 0 && inside[above];
+        inside[box] = this.found[box] || within ? 1 : 0;
+        if (this.found[box] && !within) all += total[box];
       }
-      share = total / Math.max(1, this.data.samples);
+      share = all / Math.max(1, this.data.samples);
     }
     this.draw();
     return share;
@@ -107,7 +138,7 @@ export class FlameGraph {
 
   draw() {
     if (!this.data || !this.canvas.clientWidth) return;
-    const height = Math.max(1, this.levels.length) * ROW + 2;
+    const height = Math.max(1, this.levels.length - 1) * ROW + 2;
     if (this.canvas.style.height !== `${height}px`) this.canvas.style.height = `${height}px`;
     const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1;
     const wide = Math.round(width * ratio), high = Math.round(height * ratio);
@@ -144,30 +175,56 @@ export class FlameGraph {
     this.plainData = this.data;
   }
 
-  // Boxes of one colour after the other: changing the colour costs more than a box. Of boxes narrower than a pixel, one a pixel.
+  // Boxes of one colour after the other: changing the colour costs more than a box. Of boxes narrower than a pixel, one a pixel;
+  // those of one colour side by side are one box.
   #boxes(context, width, only, named) {
-    const from = this.left[this.root] || 0, scale = width / (this.width[this.root] || 1);
-    const { left, width: share, depth } = this;
-    for (const [name, boxes] of this.byColour) {
-      context.fillStyle = colour(name);
-      let pixel = -1, level = -1;
-      for (let index = 0; index < boxes.length; index++) {
-        const box = boxes[index];
-        if (only && !only[box]) continue;
+    const from = this.left[this.root] || 0, scale = width / (this.width[this.root] || 1), drawn = KINDS.map(() => []);
+    const { left, width: share, levels } = this;
+    for (let level = 0; level + 1 < levels.length; level++) {
+      let begin = 0, end = 0, kind = -1; // of those that are not drawn yet
+      for (let box = this.#firstFrom(level, from), last = levels[level + 1]; box < last; box++) {
         const x = (left[box] - from) * scale, wide = share[box] * scale;
-        if (wide < 0.4 || x >= width || x + wide <= 0) continue;
-        if (wide < 1) {
-          if ((x | 0) === pixel && depth[box] === level) continue;
-          pixel = x | 0;
-          level = depth[box];
-        }
-        const shown = x > 0 ? x : 0, room = (x + wide < width ? x + wide : width) - shown;
+        if (x >= width) break;
+        if (wide < 0.4 || x + wide <= 0 || (only && !only[box])) continue;
         // Whole pixels: nothing to blend at the edges.
-        const first = Math.floor(shown), last = Math.floor(shown + room);
-        context.fillRect(first, depth[box] * ROW, last - first > 2 ? last - first - 1 : Math.max(1, last - first), ROW - 1);
+        const shown = x > 0 ? x : 0, room = (x + wide < width ? x + wide : width) - shown, left_ = Math.floor(shown);
+        const size = Math.floor(shown + room) - left_;
+        if (size <= 2) {
+          const free = Math.max(left_, end), over = left_ + (size || 1);
+          if (over <= free) continue;
+          const mine = this.#kind(box);
+          if (mine !== kind || free !== end) {
+            if (kind >= 0) drawn[kind].push(begin, level, end - begin);
+            begin = free;
+            kind = mine;
+          }
+          end = over;
+          continue;
+        }
+        if (kind >= 0) drawn[kind].push(begin, level, end - begin);
+        kind = -1;
+        end = left_ + size - 1;
+        drawn[this.#kind(box)].push(left_, level, size - 1);
         if (room > 24) named.push([box, shown, room]);
       }
+      if (kind >= 0) drawn[kind].push(begin, level, end - begin);
     }
+    for (let kind = 0; kind < drawn.length; kind++) {
+      const all = drawn[kind];
+      if (all.length) context.fillStyle = colour(KINDS[kind]);
+      for (let at = 0; at < all.length; at += 3) context.fillRect(all[at], all[at + 1] * ROW, all[at + 2], ROW - 1);
+    }
+  }
+
+  // The first box of a level that does not end before a place: what lies left of a zoomed box is not gone through.
+  #firstFrom(level, place) {
+    let low = this.levels[level], high = this.levels[level + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.left[middle] + this.width[middle] <= place) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   #names(context) {
@@ -212,15 +269,10 @@ export class FlameGraph {
     if (!this.data) return -1;
     const place = this.canvas.getBoundingClientRect();
     const share = this.left[this.root] + (event.clientX - place.left) / place.width * this.width[this.root];
-    const level = this.levels[Math.floor((event.clientY - place.top) / ROW)] || [];
-    let low = 0, high = level.length - 1;
-    while (low <= high) {
-      const middle = (low + high) >> 1, box = level[middle];
-      if (share < this.left[box]) high = middle - 1;
-      else if (share >= this.left[box] + this.width[box]) low = middle + 1;
-      else return box;
-    }
-    return -1;
+    const level = Math.floor((event.clientY - place.top) / ROW);
+    if (level < 0 || level + 1 >= this.levels.length) return -1;
+    const box = this.#firstFrom(level, share);
+    return box < this.levels[level + 1] && this.left[box] <= share ? box : -1;
   }
 
   #hover(event) {
@@ -247,15 +299,15 @@ export class FlameGraph {
   // A box by its place among its siblings, level after level: the same capture, range and filters give the same boxes.
   #path(box) {
     const path = [], { parent } = this.data.boxes;
-    for (let at = box; parent[at] >= 0; at = parent[at]) path.unshift(this.children[parent[at]].indexOf(at));
+    for (let at = box; parent[at] >= 0; at = parent[at]) path.unshift(at - this.first[parent[at]]);
     return path.join(".");
   }
 
   follow(path) {
     let box = 0;
     for (const place of path.split(".").filter((one) => one !== "")) {
-      box = this.children[box][Number(place)];
-      if (box === undefined) return; // a link to a box that is not there shows all
+      if (!(Number(place) < this.many[box]) || !/^\d+$/.test(place)) return; // a link to a box that is not there shows all
+      box = this.first[box] + Number(place);
     }
     if (this.data.boxes.frame.length) this.zoom(box);
   }
@@ -269,15 +321,15 @@ export class FlameGraph {
 
   #key(event) {
     if (!this.data) return;
-    const { parent } = this.data.boxes, siblings = parent[this.selected] >= 0 ? this.children[parent[this.selected]] : [0];
-    const place = siblings.indexOf(this.selected);
+    const above = this.data.boxes.parent[this.selected] ?? -1, box = this.selected;
     const next = {
-      ArrowUp: parent[this.selected], ArrowDown: this.children[this.selected][0],
-      ArrowLeft: siblings[place - 1], ArrowRight: siblings[place + 1],
+      ArrowUp: above, ArrowDown: this.many[box] ? this.first[box] : -1,
+      ArrowLeft: above >= 0 && box > this.first[above] ? box - 1 : -1,
+      ArrowRight: above >= 0 && box + 1 < this.first[above] + this.many[above] ? box + 1 : -1,
     };
     if (event.key in next) {
       event.preventDefault();
-      if (next[event.key] !== undefined && next[event.key] >= 0) this.select(next[event.key]);
+      if (next[event.key] >= 0) this.select(next[event.key]);
     } else if (event.key === "Enter") this.zoom(this.selected);
     else if (event.key === "Escape") this.zoom(0);
   }

@@ -28,6 +28,6 @@ function Told({ data, colours }) {
     <section><h3>what frees it</h3>${data.freed_by.length ? data.freed_by.map((one, place) => html`<p>${place ? (one.together ? "and " : "or ") : ""}${one.words}${one.together ? "" : place ? "" : " (alone enough)"}</p>`) : html`<p><${Gap} reason="nothing known frees it" /> nothing known frees it alone</p>`}
       ${data.command && html`<p class="cmdlabel note">the plan for it: a dry run, changes nothing</p><${Command} text=${data.command} />`}
       ${data.siblings > 0 && html`<p class="note cmdlabel">and ${count(data.siblings)} like it: <a href=${link("remedies")}>the plan for all</a></p>`}</section>
-    ${data.in_vain.length > 0 && html`<section><h3>does not help</h3>${data.in_vain.map((one) => html`<p>${one.what}: ${one.why}</p>`)}</section>`}
+    ${data.in_vain.length > 0 && html`<section><h3>does not help</h3>${data.in_vain.map((one) => html`<p>${one.words}: ${one.why}</p>`)}</section>`}
     <section><h3>how we know</h3><p class="note">${data.how}</p>${data.gaps.map((gap) => html`<p class="note"><${Gap} reason=${gap.reason} /> ${gap.reason}</p>`)}</section></div>`;
 }

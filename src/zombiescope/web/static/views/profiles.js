@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles: which function? The heat map says when, the flame graph what, the difference what is new.
-import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
+import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { html } from "../parts/html.js";
 import { choose } from "../parts/address.js";
 import { useDocument } from "../parts/ask.js";
 import { useKeys } from "../parts/keys.js";
 import { Failure, Gap, Name, Panel, Pick } from "../parts/marks.js";
 import { HeatMap } from "../parts/heat.js";
-import { AREAS, FlameGraph } from "../parts/flame.js";
+import { AREAS, FlameGraph, laidOut } from "../parts/flame.js";
 import { onRepaint } from "../parts/paper.js";
 import { count, milliseconds, moment, percent, plural, seconds } from "../parts/words.js";
 
@@ -121,19 +121,34 @@ function When({ heat, colours, query, side, moments, marks, onJump }) {
     ${moments.length > 0 && html`<h3 class="note">Moments when a core left its own baseline for kernel work <kbd class="wide">m</kbd></h3><ol id="moments" class="linklist">${moments.map((one) => html`<li><button class="linklike" type="button" onClick=${() => onJump(one)}>${`core ${one.core}, ${one.begin_seconds.toFixed(1)} s to ${one.end_seconds.toFixed(1)} s: ${Math.round(100 * one.kernel_share)} % kernel, ${one.comm}, ${one.stack.at(-1) || "no single stack"}`}</button></li>`)}</ol>`}</section>`;
 }
 
+const WIDEST = 30, widestOf = new WeakMap();
+
+// The functions that take most by themselves; asked for with every change of the page, and worked out once for each answer.
 function widest(data) {
-  const best = new Map();
-  data.boxes.frame.forEach((number, box) => {
-    const row = best.get(number) || { total: 0, self: 0 };
-    row.total = Math.max(row.total, data.boxes.total[box]);
-    row.self += data.boxes.self[box];
-    best.set(number, row);
-  });
-  return [...best].filter(([number]) => data.frames[number][1]).map(([number, row]) => ({ name: data.frames[number][0], file: data.frames[number][1], ...row })).sort((one, two) => two.self - one.self || two.total - one.total);
+  if (!widestOf.has(data)) widestOf.set(data, mostOf(data));
+  return widestOf.get(data);
+}
+
+function mostOf({ frames, boxes }) {
+  const total = new Float64Array(frames.length), self = new Float64Array(frames.length), best = [];
+  for (let box = 0; box < boxes.frame.length; box++) {
+    const number = boxes.frame[box];
+    if (boxes.total[box] > total[number]) total[number] = boxes.total[box];
+    self[number] += boxes.self[box];
+  }
+  const isMore = (one, two) => self[one] > self[two] || (self[one] === self[two] && total[one] > total[two]);
+  for (let number = 0; number < frames.length; number++) {
+    if (!frames[number][1] || (best.length === WIDEST && !isMore(number, best[WIDEST - 1]))) continue;
+    let place = best.length;
+    while (place > 0 && isMore(number, best[place - 1])) place--;
+    best.splice(place, 0, number);
+    best.length = Math.min(best.length, WIDEST);
+  }
+  return best.map((number) => ({ name: frames[number][0], file: frames[number][1], total: total[number], self: self[number] }));
 }
 
 function What({ flame, query, graph, search }) {
-  const canvas = useRef(null), [box, setBox] = useState(0), [share, setShare] = useState(null), data = flame.data;
+  const canvas = useRef(null), [box, setBox] = useState(0), [share, setShare] = useState(null), data = flame.data && laidOut(flame.data);
   useEffect(() => {
     const made = new FlameGraph(canvas.current, setBox, (path) => choose({ zoom: path }));
     graph.current = made;
@@ -145,12 +160,12 @@ function What({ flame, query, graph, search }) {
   }, []);
   useEffect(() => {
     if (!data) return;
-    graph.current.show(data);
+    setShare(graph.current.show(data, query.q || ""));
     setBox(0);
     if (query.zoom) graph.current.follow(query.zoom);
   }, [data]);
-  useEffect(() => { if (data) setShare(graph.current.search(query.q || "")); }, [data, query.q]);
-  const rows = useMemo(() => (data ? widest(data).slice(0, 30) : []), [data]);
+  useEffect(() => { if (data && graph.current.query !== (query.q || "")) setShare(graph.current.search(query.q || "")); }, [query.q]);
+  const rows = data ? widest(flame.data) : [];
   const chosen = query.from !== undefined ? `${query.from} s to ${query.to} s` : "the whole capture";
   return html`<section class="panel" aria-labelledby="flame-title"><header><h2 id="flame-title">What</h2><output class="note" id="range">${data ? `${chosen}: ${plural(data.samples, "sample")}` : ""}</output>
       <output class="note" id="compared">${data && data.before_samples !== null && query.before ? `against ${query.before.replace("..", " s to ")} s (${plural(data.before_samples, "sample")}): orange is more, blue is less` : ""}</output></header>

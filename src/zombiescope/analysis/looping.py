@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is restarted over and over, now: units, from systemd's own counters read every few minutes, and containers.
+
+A count alone says little: it is kept for the life of a unit or a pod, and three restarts of last month are no loop. What counts
+is how far it moved within the last hour, or that the next restart is waited for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from zombiescope.facts.agent import Occurrence, UnitRestarts
+from zombiescope.facts.lifecycle import Counts
+from zombiescope.facts.pods import Container, Pod, PodLoop
+
+RESTARTS_TELLING = 3
+_WINDOW_SECONDS = 3600.0
+_MOST_READINGS = 32
+MOST_UNITS = 6
+
+
+class LoopingUnits:
+    """Remembers the readings of an hour."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, dict[str, int]]] = deque(maxlen=_MOST_READINGS)
+        self.looping: dict[str, int] = {}
+        """Automatic restarts of those that loop, the six with most."""
+
+    def take(self, at: float, units: Iterable[UnitRestarts]) -> None:
+        now = {unit.name: unit for unit in units}
+        while self._readings and at - self._readings[0][0] > _WINDOW_SECONDS:
+            self._readings.popleft()
+        found = {}
+        for name, unit in now.items():
+            # One that is not in an older reading had not restarted by then; a counter that fell began anew.
+            before = min((counts.get(name, 0) for _, counts in self._readings), default=unit.restarts)
+            is_waiting = unit.is_waiting and unit.restarts >= RESTARTS_TELLING
+            if unit.restarts - before >= RESTARTS_TELLING or is_waiting:
+                found[name] = unit.restarts
+        self._readings.append((at, {name: unit.restarts for name, unit in now.items()}))
+        ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+        self.looping = dict(ranked[:MOST_UNITS])
+
+
+WHAT = "unit-restarted"
+_PREFIX, _SUFFIX = "unit:", ".service"
+_TOLD_SECONDS = 60.0
+_MOST_STARTED = 512
+_FORGOTTEN_SECONDS = 3600.0
+
+
+class UnitStarts:
+    """`take` what each reading of the ledger booked by maker. A unit is told at most once a minute, with the number since. One that
+    began nothing for an hour makes way when there is no room for another."""
+
+    def __init__(self) -> None:
+        self._born_at: dict[str, float] = {}
+        self._untold: dict[str, int] = {}
+        self._told_at: dict[str, float] = {}
+
+    def take(self, at: float, lately: Mapping[str, Counts]) -> tuple[Occurrence, ...]:
+        for maker, counts in lately.items():
+            if counts.births and maker.startswith(_PREFIX) and maker.endswith(_SUFFIX):
+                self._add(at, maker.removeprefix(_PREFIX), counts.births)
+        found = []
+        for unit, births in self._untold.items():
+            if births and not 0 <= at - self._told_at.get(unit, float("-inf")) < _TOLD_SECONDS:
+                found.append(Occurrence(at, WHAT, f"{unit}: {births:,} cgroup{'s' if births != 1 else ''} born"))
+                self._untold[unit], self._told_at[unit] = 0, at
+        return tuple(found)
+
+    def _add(self, at: float, unit: str, births: int) -> None:
+        """The first birth of a unit is its start; those after it mean that it began again, or something inside it did."""
+        if unit not in self._untold and len(self._untold) >= _MOST_STARTED:
+            self._forget(at)
+        if unit in self._untold:
+            self._untold[unit] += births
+        elif len(self._untold) < _MOST_STARTED:
+            self._untold[unit] = births - 1
+        else:
+            return
+        self._born_at[unit] = at
+
+    def _forget(self, at: float) -> None:
+        for unit in [name for name, born in self._born_at.items() if not 0 <= at - born < _FORGOTTEN_SECONDS]:
+            if not self._untold[unit]:
+                del self._untold[unit], self._born_at[unit]
+                self._told_at.pop(unit, None)
+
+
+KUBELET_PAUSE_SECONDS = 300.0
+"""Kubelet's longest back-off between two starts; ten minutes without a failure end it."""
+DOCKER_PAUSE_SECONDS = 60.0
+_SLACK_SECONDS = 60.0
+_SETTLES_SECONDS = 10.0
+"""Of running: kubelet's shortest back-off."""
+_WAITING = ("CrashLoopBackOff",)
+
+
+def why_looping(container: Container, now: float, moved: int = 0, longest_pause: float = KUBELET_PAUSE_SECONDS) -> str:
+    """In words; empty for one that is not. `moved`: restarts that were seen while we looked."""
+    if container.restarts < RESTARTS_TELLING:
+        return ""
+    so_far = f"restarted {container.restarts:,} times"
+    if moved:
+        return f"{so_far}, {moved:,} of them while we looked{_ended(container)}"
+    if container.reason in _WAITING:
+        return f"{so_far}, and waits for the next start{_ended(container)}"
+    if container.restarted_at is None:
+        return ""
+    age = max(now - container.restarted_at, 0.0)
+    if age > longest_pause + _SLACK_SECONDS:
+        return ""
+    if container.is_running is False:
+        return f"{so_far}, the last {age:.0f} s ago, and is not running{_ended(container)}"
+    # One that runs may have healed: only right after its start nobody can say that yet.
+    settles = _SETTLES_SECONDS if container.is_running else longest_pause
+    if container.pause_seconds is not None and age < min(container.pause_seconds, settles):
+        last = f"the last {age:.0f} s ago, and {container.pause_seconds:.0f} s after the one before"
+        return f"{so_far}, {last}{_ended(container)}"
+    return ""
+
+
+def may_loop(container: Container, now: float) -> bool:
+    """Whether it is worth finding out if it runs."""
+    at = container.restarted_at
+    is_recent = at is not None and now - at <= KUBELET_PAUSE_SECONDS + _SLACK_SECONDS
+    return container.restarts >= RESTARTS_TELLING and is_recent
+
+
+def ended_words(reason: str, exit_code: int | None) -> str:
+    """How it ended last: `OOMKilled, exit code 137`; empty where nobody said."""
+    code = "" if exit_code is None else f"exit code {exit_code}"
+    return ", ".join(filter(None, (reason, code)))
+
+
+def _ended(container: Container) -> str:
+    told = ended_words(container.reason, container.exit_code)
+    return f" ({told})" if told else ""
+
+
+def loops_of(pods: Iterable[Pod], now: float, moved: Mapping[tuple[str, str], int], source: str) -> list[PodLoop]:
+    """`moved`: by pod and container, restarts in the window."""
+    found = []
+    for pod in pods:
+        for container in pod.containers:
+            why = why_looping(container, now, moved.get((pod.uid, container.name), 0))
+            if why:
+                found.append(
+                    PodLoop(
+                        pod.uid, pod.called, container.name, pod.maker, container.restarts, why, source,
+                        container.pause_seconds, container.reason, container.exit_code,
+                    )
+                )  # fmt: skip
+    return sorted(found, key=lambda loop: (-loop.restarts, loop.pod, loop.container))

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A candidate made ready, and booted in QEMU.
+
+The image itself is never written to. A raw ext4 disk is copied (holes stay holes) and written by debugfs; any other gets a qcow2
+overlay that libguestfs writes to, in a machine of its own. Nothing of either is ever mounted here. It boots without network or
+share, its disk a snapshot, two serial ports that write to files with a bound. Software emulation unless asked otherwise: that
+/dev/kvm exists proves nothing. One thread for all CPUs: with a thread each, a CPU can execute an instruction that another is
+patching, and the guest panics. As root it is run as nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from zombiescope.errors import ObservationError
+from zombiescope.facts.names import shown
+from zombiescope.host.bounds import limit_child
+from zombiescope.host.images.disks import Disk, disk_of, layout_of
+from zombiescope.host.images.ext4 import partitions
+from zombiescope.host.images.guestfish import guestfish, nobody, user_for
+from zombiescope.host.images.guestfs import find_root, is_installed, quoted
+
+PROGRAM = "/usr/local/lib/zombiescope-boot"
+UNIT = "zombiescope-boot.service"
+_UNIT_PATH = f"/etc/systemd/system/{UNIT}"
+_WANTS = "/etc/systemd/system/sysinit.target.wants"
+_KERNEL = re.compile(r"vmlinu[zx]-?(.*)")
+_INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
+_MIB = 1 << 20
+_ROOMY = "/var/tmp"  # noqa: S108 (a folder of our own in it)
+_DEBUGFS_BYTES, _DEBUGFS_SECONDS = 1 << 30, 120
+_SUPER_UUID = 0x468
+_HINT = "zombiescope check --image judges it by its files"
+
+
+class Given(NamedTuple):
+    """What the caller gives: our program for the inside, and a kernel where the image has none."""
+
+    program: bytes
+    kernel: bytes | None = None
+    initrd: bytes | None = None
+
+
+class Candidate(NamedTuple):
+    disk: str
+    format: str
+    kernel: str | None
+    """None: its own boot loader finds it."""
+    initrd: str | None
+    root: str
+
+
+def own_program() -> bytes | None:
+    """This very file, where we are the one-file build."""
+    try:
+        own = os.readlink(b"/proc/self/exe")
+    except OSError:
+        return None
+    return None if os.path.basename(own).startswith(b"python") else own
+
+
+def is_readable(path: bytes) -> bool:
+    return os.path.isfile(path) and os.access(path, os.R_OK)
+
+
+def is_program(path: bytes) -> bool:
+    """One that runs by itself, rather than an archive for an interpreter."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+@contextmanager
+def workplace() -> Iterator[str]:
+    """A folder of our own where disks are: the usual one is often memory."""
+    usual = None if os.environ.get("TMPDIR") or not os.access(_ROOMY, os.W_OK) else _ROOMY
+    with tempfile.TemporaryDirectory(prefix="zombiescope-boot-", dir=usual) as folder:
+        yield folder
+
+
+def cannot(image: bytes, why: str, hint: str = _HINT) -> ObservationError:
+    return ObservationError(f"cannot boot {shown(image)} here", why, hint)
+
+
+def prepare(image: bytes, given: Given, unit: str, folder: str) -> Candidate:
+    """Everything that is written goes to `folder`. Raises ObservationError and UsageError."""
+    with open(image, "rb") as file:
+        disk = disk_of(file, image)
+        layout = None if disk else layout_of(file)
+    given = given._replace(
+        kernel=_copied(given.kernel, folder, "kernel"), initrd=_copied(given.initrd, folder, "initrd")
+    )
+    unit_file = os.path.join(folder, "unit")
+    with open(unit_file, "w", encoding="ascii") as out:
+        out.write(unit)
+    if disk is None and layout and len(layout.ext4) == 1 and not layout.others and not layout.is_partly_known:
+        return _with_debugfs(image, layout.ext4[0], given, folder)
+    if disk is None and not (layout and (layout.systems or layout.is_partitioned)):
+        hint = f"make a disk of it (mke2fs -d), or: {_HINT}"
+        raise cannot(image, "it is no disk: an archive has no kernel and no file system to boot", hint)
+    if not is_installed():
+        raise cannot(image, "our program is put into such a disk by libguestfs, and guestfish is not installed")
+    return _with_guestfs(image, disk or Disk("raw disk", "raw"), given, folder)
+
+
+def _copied(path: bytes | None, folder: str, name: str) -> bytes | None:
+    """Into our own folder: the machine may run as somebody who cannot read it where it is."""
+    return None if path is None else os.fsencode(shutil.copyfile(path, os.fsencode(os.path.join(folder, name))))
+
+
+def _with_debugfs(image: bytes, offset: int, given: Given, folder: str) -> Candidate:
+    copy = os.path.join(folder, "disk.raw")
+    if shutil.disk_usage(folder).free < os.stat(image).st_blocks * 512 + (1 << 30):
+        raise cannot(image, f"{folder} has no room for a copy of it", "set TMPDIR to a folder with more room")
+    subprocess.run([b"cp", b"--sparse=always", b"--reflink=auto", b"--", image, os.fsencode(copy)], check=True)
+    device = copy + (f"?offset={offset}" if offset else "")
+    commands = [
+        f"mkdir {path}" for path in ("/usr/local", "/usr/local/lib", "/etc/systemd", "/etc/systemd/system", _WANTS)
+    ]
+    commands += [f"rm {PROGRAM}", f"rm {_UNIT_PATH}", f"rm {_WANTS}/{UNIT}"]
+    commands += [f"write {os.fsdecode(given.program)} {PROGRAM}", f"set_inode_field {PROGRAM} mode 0100755"]
+    commands += [f"write {folder}/unit {_UNIT_PATH}", f"set_inode_field {_UNIT_PATH} mode 0100644"]
+    commands += [f"symlink {_WANTS}/{UNIT} {_UNIT_PATH}", f"stat {PROGRAM}"]
+    said = _debugfs(device, commands, is_written=True)
+    size = re.search(r"\bSize: (\d+)", said.rpartition(f"stat {PROGRAM}")[2])
+    if size is None or int(size[1]) != os.stat(given.program).st_size:
+        raise cannot(image, "our program could not be put into it: no room, or a damaged file system")
+    kernel, initrd = (given.kernel, given.initrd) if given.kernel else _own_kernel(device, folder)
+    with open(image, "rb") as file:
+        head = file.read(34 * 512)
+        file.seek(offset + _SUPER_UUID)
+        uuid = file.read(16).hex()
+    number = partitions(head).index(offset) + 1 if offset else 0
+    root = f"/dev/nvme0n1p{number}" if offset else "/dev/nvme0n1"
+    if initrd:
+        root = "UUID=" + "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
+    if kernel is None and not offset:
+        raise cannot(image, "it has no kernel in /boot", "give one: --kernel FILE [--initrd FILE]")
+    return Candidate(copy, "raw", _name(kernel), _name(initrd), root)
+
+
+def _name(path: bytes | None) -> str | None:
+    return None if path is None else os.fsdecode(path)
+
+
+def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
+    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
+    if program is None:
+        raise ObservationError("cannot boot here", "debugfs is not installed", "install e2fsprogs")
+    with tempfile.TemporaryFile() as out:
+        subprocess.run(
+            [program, *(["-w"] if is_written else []), "-f", "-", device],
+            input="".join(f"{command}\n" for command in commands).encode(),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=False,
+            preexec_fn=lambda: limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, 1 << 50),
+        )
+        out.seek(0)
+        return out.read(16 * _MIB).decode("utf-8", "replace")
+
+
+def _own_kernel(device: str, folder: str) -> tuple[bytes | None, bytes | None]:
+    listed = re.findall(
+        r"^/(\d+)/\d{6}/\d+/\d+/([^/\n]+)/", _debugfs(device, ["ls -p /boot"], is_written=False), re.MULTILINE
+    )
+    inodes = {name: int(number) for number, name in listed}
+    kernel, initrd = newest_kernel(list(inodes))
+    found: list[bytes | None] = []
+    for name, file in ((kernel, "kernel"), (initrd, "initrd")):
+        if name is None:
+            found.append(None)
+            continue
+        _debugfs(device, [f"dump <{inodes[name]}> {folder}/{file}"], is_written=False)
+        found.append(os.fsencode(f"{folder}/{file}"))
+    return found[0], found[1]
+
+
+def newest_kernel(names: list[str]) -> tuple[str | None, str | None]:
+    """Of the files in /boot: the newest kernel and the first stage that belongs to it."""
+    versions = [found[1] for name in names if (found := _KERNEL.fullmatch(name))]
+    if not versions:
+        return None, None
+    version = max(versions, key=lambda word: [int(part) for part in re.findall(r"\d+", word)])
+    kernel = next(name for name in names if (found := _KERNEL.fullmatch(name)) and found[1] == version)
+    return kernel, next((name for form in _INITRDS if (name := form.format(version)) in names), None)
+
+
+def _with_guestfs(image: bytes, disk: Disk, given: Given, folder: str) -> Candidate:
+    """One session: an overlay, our program and the unit in it, the kernel out of it."""
+    overlay = os.path.join(folder, "overlay.qcow2")
+    command = [
+        b"qemu-img",
+        b"create",
+        b"-q",
+        b"-f",
+        b"qcow2",
+        b"-F",
+        disk.format.encode(),
+        b"-b",
+        os.path.abspath(image),
+    ]
+    if shutil.which("qemu-img") is None:
+        raise cannot(image, "qemu-img is not installed", "install qemu-utils")
+    subprocess.run([*command, os.fsencode(overlay)], check=True, capture_output=True)
+    what = f"cannot boot {shown(image)} here"
+    with guestfish(os.fsencode(overlay), Disk("overlay", "qcow2"), what, is_written=True) as guest:
+        guest.ask("run", 300)
+        device = find_root(guest, what)
+        guest.ask(f"mount {quoted(device)} /")
+        for command_line in (
+            "mkdir-p /usr/local/lib", f"upload {quoted(given.program)} {PROGRAM}", f"chmod 0755 {PROGRAM}", f"mkdir-p {_WANTS}",
+            f"upload {quoted(folder + '/unit')} {_UNIT_PATH}", f"ln-sf {_UNIT_PATH} {_WANTS}/{UNIT}",
+        ):  # fmt: skip
+            guest.ask(command_line)
+            if guest.complaint:
+                raise cannot(image, f"our program could not be put into it: {guest.complaint}")
+        kernel, initrd = newest_kernel([line.strip() for line in guest.words("ls /boot")])
+        paths: list[bytes | None] = [given.kernel, given.initrd]
+        if given.kernel is None:
+            for place, name in enumerate((kernel, initrd)):
+                if name is not None:
+                    target = f"{folder}/{('kernel', 'initrd')[place]}"
+                    guest.ask(f"download {quoted('/boot/' + name)} {quoted(target)}")
+                    paths[place] = os.fsencode(target)
+        uuid = guest.ask(f"vfs-uuid {quoted(device)}").decode("ascii", "replace").strip()
+        guest.ask("umount-all")
+    number = re.fullmatch(r"/dev/sda(\d*)", device)
+    plain = f"/dev/nvme0n1{'p' + number[1] if number and number[1] else ''}"
+    root = f"UUID={uuid}" if paths[1] and re.fullmatch(r"[0-9A-Za-z-]+", uuid) else plain
+    return Candidate(overlay, "qcow2", _name(paths[0]), _name(paths[1]), root)
+
+
+_MEGABYTES = 1024
+_CPUS = 2
+_FILE_BYTES = 16 << 30
+_HEARD_BYTES = 8 << 20
+"""Of each serial port."""
+_END_SECONDS = 10
+_STEP = 0.25
+
+
+class Heard(NamedTuple):
+    console: bytes
+    told: bytes
+    """What our program inside said."""
+    seconds: float
+    has_ended: bool
+    """By itself: it was switched off from inside."""
+
+
+def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Callable[[bytes, float], bool]) -> Heard:
+    """Runs until `until(told, seconds)` says enough, or the machine ends. Raises ObservationError where there is no QEMU."""
+    program = shutil.which("qemu-system-x86_64")
+    if program is None:
+        raise cannot(
+            image,
+            "qemu-system-x86_64 is not installed",
+            "install qemu-system-x86, or boot it elsewhere: check --for 10m",
+        )
+    ports = [os.path.join(folder, name) for name in ("console", "told")]
+    for path in ports:
+        with open(path, "wb"):
+            pass
+    user = user_for(os.path.realpath(image)) if candidate.format == "qcow2" else nobody()
+    if user is not None and accel == "tcg":
+        _hand_over(folder, user)
+    else:
+        user = None
+    began = time.monotonic()
+    machine = subprocess.Popen(
+        _command(program, candidate, accel, ports),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, "TMPDIR": folder},
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        preexec_fn=_limited,  # noqa: PLW1509 (no thread of ours is running)
+    )
+    has_ended = False
+    try:
+        while True:
+            has_ended = machine.poll() is not None
+            if has_ended or until(_tail(ports[1]), time.monotonic() - began) or _is_flooded(ports):
+                break
+            time.sleep(_STEP)
+    finally:
+        machine.terminate()
+        try:
+            machine.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            machine.kill()
+            machine.wait()
+    return Heard(_tail(ports[0]), _tail(ports[1]), time.monotonic() - began, has_ended)
+
+
+def _hand_over(folder: str, user: int) -> None:
+    """What the machine reads and writes is in our own folder: it becomes nobody's."""
+    os.chown(folder, user, user)
+    for name in os.listdir(folder):
+        os.chown(os.path.join(folder, name), user, user)
+
+
+def _is_flooded(ports: list[str]) -> bool:
+    return any(os.stat(path).st_size > _HEARD_BYTES for path in ports)
+
+
+def _tail(path: str) -> bytes:
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _HEARD_BYTES))
+        return file.read(_HEARD_BYTES)
+
+
+def _command(program: str, candidate: Candidate, accel: str, ports: list[str]) -> list[str]:
+    setting = "tcg,thread=single,tb-size=256" if accel == "tcg" else accel
+    command = [program, "-accel", setting, "-machine", "q35", "-cpu", "max", "-smp", str(_CPUS), "-m", str(_MEGABYTES)]
+    command += ["-nodefaults", "-nic", "none", "-display", "none", "-no-reboot"]
+    command += ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
+    for path in ports:
+        command += ["-serial", f"file:{_plain(path)}"]
+    command += ["-drive", f"if=none,id=disk,format={candidate.format},file={_plain(candidate.disk)},snapshot=on"]
+    command += ["-device", "nvme,serial=candidate,drive=disk"]
+    if candidate.kernel is not None:
+        words = f"root={candidate.root} rw rootwait console=ttyS0 panic=-1 random.trust_cpu=on"
+        command += ["-kernel", candidate.kernel, "-append", words]
+    if candidate.initrd is not None:
+        command += ["-initrd", candidate.initrd]
+    return command
+
+
+def _plain(path: str) -> str:
+    """QEMU takes a comma for the end of a value, and two for one."""
+    return path.replace(",", ",,")
+
+
+def _limited() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

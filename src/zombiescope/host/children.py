@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Children of ours. Short-lived ones do heavy work: their memory and their mistakes end with them, and what they have to say comes
+as bytes on a pipe. A kept one is a program that another keeps running: started again when it ends, less and less often, and ended
+with its parent.
+
+Of all processes a short-lived one is the first that a host short of memory may end, and it may be held to some more address space
+than the one that started it: then it fails alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from zombiescope.host.bounds import address_space
+
+_KINDNESS = 5
+_MOST_BYTES = 4 << 20
+
+
+class ShortLived:
+    """`descriptor` becomes readable when there is something to `collect`. Raises OSError where no process can be started."""
+
+    def __init__(self, work: Callable[[], bytes], memory: int | None = None, most: int = _MOST_BYTES) -> None:
+        """`memory`: bytes of address space beyond what this process has now; None does not limit it. `most`: that it may say."""
+        self._most = most
+        self._said = bytearray()
+        self.descriptor, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        us = os.getpid()
+        try:
+            self.process = os.fork()
+        except OSError:
+            os.close(self.descriptor)
+            os.close(writing)
+            raise
+        if self.process == 0:
+            _work(work, writing, memory, us)
+        os.close(writing)
+
+    def collect(self) -> bool:
+        """True when the child has said everything, or more than it may."""
+        while True:
+            try:
+                part = os.read(self.descriptor, 1 << 16)
+            except BlockingIOError:
+                return False
+            if not part:
+                return True
+            self._said += part
+            if len(self._said) > self._most:
+                return True
+
+    def end(self, *, kill: bool = False) -> bytes | None:
+        """What it said, or None where it was ended, failed or said too much. Waits: `kill` it unless it has said everything."""
+        said = self.hand_over(kill=kill)
+        return None if said is None else bytes(said)
+
+    def hand_over(self, *, kill: bool = False) -> bytearray | None:
+        """As `end`, without a copy: for whoever takes much of it apart."""
+        os.close(self.descriptor)
+        if kill or len(self._said) > self._most:
+            os.kill(self.process, signal.SIGKILL)
+        _, status = os.waitpid(self.process, 0)
+        said, self._said = self._said, bytearray()
+        return said if status == 0 and len(said) <= self._most else None
+
+
+def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: int) -> None:
+    """Ends with its parent: it holds what that one had open, a listening socket too, and nobody would hear what it says."""
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            return
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        with suppress(OSError):
+            os.nice(_KINDNESS)
+        _offer_to_the_killer()
+        if memory is not None:
+            _limit(memory)
+        os.set_blocking(writing, True)
+        content = memoryview(work())
+        while content:
+            content = content[os.write(writing, content) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _offer_to_the_killer() -> None:
+    with suppress(OSError):
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, b"1000")
+        finally:
+            os.close(descriptor)
+
+
+def _limit(memory: int) -> None:
+    """Where it cannot be limited it does not begin."""
+    now = address_space()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = now + memory if hard == resource.RLIM_INFINITY else min(now + memory, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+_PR_SET_PDEATHSIG = 1
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_in_child(work: Callable[[], object], seconds: float) -> int | None:
+    """0, or the error number with which it failed; negative where a signal ended it; None when it was interrupted in the end."""
+    us, libc = os.getpid(), ctypes.CDLL(None)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # a handler of ours must not run in the child
+    with _noted() as noted:
+        child = os.fork()
+    if child == 0:
+        _do_and_end(work, us, libc, mask)
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in noted:
+            signal.raise_signal(number)
+        status = _wait(child, seconds)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return None if status is None else os.waitstatus_to_exitcode(status)
+
+
+@contextmanager
+def _noted() -> Iterator[list[int]]:
+    """Signals that another thread takes meanwhile: what a handler raises in the hooks of a fork is swallowed, so it runs later."""
+    noted: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in _ENDING if callable(signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _do_and_end(
+    work: Callable[[], object], parent: int, libc: ctypes.CDLL, mask: set[int | signal.Signals]
+) -> NoReturn:
+    code = 255
+    try:
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if os.getppid() == parent:
+            work()
+            code = 0
+    except OSError as error:
+        code = min(error.errno or 255, 255)
+    finally:
+        os._exit(code)
+
+
+def _wait(child: int, seconds: float) -> int | None:
+    """Its status; None when it had to be interrupted."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.02)
+    os.kill(child, signal.SIGINT)
+    os.waitpid(child, 0)
+    return None
+
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 3600.0
+_GOOD_SECONDS = 600.0
+"""One that ran so long gets a new beginning."""
+_END_SECONDS = 30.0
+_ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class KeptChild:
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
+        self._libc = ctypes.CDLL(None)
+        self._process: int | None = None
+        self._began = 0.0
+        self._next = 0.0
+        self._pause = _FIRST_PAUSE_SECONDS
+        self.starts = 0
+        self.why = ""
+        """Why it does not run; empty while it does."""
+
+    def look(self, now: float) -> None:
+        """Takes note of one that has ended, and starts the next one when it is time."""
+        if self._process is not None:
+            ended, status = os.waitpid(self._process, os.WNOHANG)
+            if ended:
+                self._take_note(status, now)
+        if self._process is None and now >= self._next:
+            self._start(now)
+
+    def _take_note(self, status: int, now: float) -> None:
+        self._process = None
+        code = os.waitstatus_to_exitcode(status)
+        how = f"it ended with exit code {code}" if code >= 0 else f"signal {-code} ended it"
+        self._pause = (
+            _FIRST_PAUSE_SECONDS if now - self._began >= _GOOD_SECONDS else min(_LONGEST_PAUSE_SECONDS, 2 * self._pause)
+        )
+        self._next = now + self._pause
+        self.why = f"{how}; it is started again in {self._pause:.0f} s"
+
+    def _start(self, now: float) -> None:
+        us = os.getpid()
+        # A signal that comes before the child has its own handlers must wait, or ours would swallow it there.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)
+        try:
+            process = os.fork()
+            if process == 0:
+                self._become(us, before)
+        except OSError as error:
+            self._next, self.why = now + self._pause, f"no process could be started: {error.strerror}"
+            return
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._process, self._began, self.why = process, now, ""
+        self.starts += 1
+
+    def _become(self, parent: int, mask: Iterable[int]) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _ASKED:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+            if os.getppid() == parent:
+                with suppress(OSError):
+                    os.nice(_KINDNESS)
+                os.execv(self._command[0], self._command)  # noqa: S606 (a program of ours)
+        finally:
+            os._exit(127)
+
+    def close(self) -> None:
+        """Lets it store what it has."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGTERM)
+        over = time.monotonic() + _END_SECONDS
+        while time.monotonic() < over:
+            if os.waitpid(self._process, os.WNOHANG)[0]:
+                self._process = None
+                return
+            time.sleep(0.05)
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        self._process = None

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One HTTP server that a person named, and nobody else: no proxy is asked, no redirect followed (a token would go along), and an
+answer is bounded in bytes and in time, however slowly it comes."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from zombiescope.errors import UsageError
+from zombiescope.facts.names import quiet
+
+_CHUNK = 1 << 20
+_MOST_SHOWN = 200
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_PASSES = (429, 502, 503, 504)
+"""Answers of a server that may take it later: those that OpenTelemetry's protocol lists."""
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
+
+
+class Access(NamedTuple):
+    """How to get in: all of it from files or flags, none of it ever printed."""
+
+    token: str | None = None
+    tenant: str | None = None
+    ca_file: str | None = None
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes = b""
+    kind: str = ""
+    """Its Content-Type."""
+    leads_to: str = ""
+    """Of a redirect."""
+    retry_after: float | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        return 200 <= self.status < 300
+
+
+class NoReplyError(Exception):
+    """Why, in words; and whether it may be otherwise at the next try."""
+
+    def __init__(self, why: str, *, may_pass: bool = True) -> None:
+        super().__init__(why)
+        self.may_pass = may_pass
+
+
+class WebServer:
+    def __init__(self, url: str, access: Access, timeout_seconds: float, *, example: str) -> None:
+        """`example`: a flag with an address that could be used."""
+        what = f"cannot use the address {url!r}"
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            self._port = parts.port
+        except ValueError as error:
+            raise UsageError(what, str(error).lower(), example) from error
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            why = "it is not http://HOST[:PORT][/PATH]; a password does not belong in an address"
+            raise UsageError(what, why, example)
+        self._host, self._is_secure = parts.hostname, parts.scheme == "https"
+        self.path = parts.path.rstrip("/")
+        self._access, self._timeout = access, timeout_seconds
+        where = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        self.name = f"{parts.scheme}://{where}{f':{self._port}' if self._port else ''}{self.path}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody on the way can read along."""
+        return self._is_secure or self._host in _LOOPBACK
+
+    def post(self, path: str, body: bytes | str, headers: Mapping[str, str], most_bytes: int) -> Reply:
+        """`path`: below that of the address. Raises NoReplyError."""
+        return self._exchange("POST", path, body, headers, most_bytes)
+
+    def get(self, path: str, most_bytes: int) -> Reply:
+        return self._exchange("GET", path, None, {}, most_bytes)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | str | None, headers: Mapping[str, str], most_bytes: int
+    ) -> Reply:
+        connection = self._connection()
+        try:
+            with self._deadline(connection):
+                connection.request(method, self.path + path, body, {**self._own_headers(), **headers})
+                answer = connection.getresponse()
+                content = b"" if 300 <= answer.status < 400 else _body(answer, most_bytes)
+            return Reply(
+                answer.status,
+                content,
+                answer.getheader("Content-Type", ""),
+                quiet(answer.getheader("Location", "nowhere")[:_MOST_SHOWN]) if 300 <= answer.status < 400 else "",
+                _seconds(answer.getheader("Retry-After")),
+            )
+        except TimeoutError as error:
+            raise NoReplyError(f"it did not answer within {self._timeout:.0f} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            wrong = getattr(error, "verify_message", None)  # of a certificate
+            why = wrong or getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise NoReplyError(quiet(why)[:_MOST_SHOWN].lower(), may_pass=not wrong) from error
+        except ValueError as error:  # it would quote what must not be shown
+            why = "the request cannot be written: a token or a tenant is not plain text"
+            raise NoReplyError(why, may_pass=False) from error
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _deadline(self, connection: http.client.HTTPConnection) -> Iterator[None]:
+        """The socket's own limit is that of each piece: one that comes byte by byte ends here."""
+        over = threading.Event()
+        connection.connect()
+        held = connection.sock  # the connection lets go of it where an answer has no length
+        assert held is not None
+
+        def end() -> None:
+            over.set()
+            with suppress(OSError):
+                socket.socket.shutdown(held, socket.SHUT_RDWR)
+
+        timer = threading.Timer(self._timeout, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as error:
+            if over.is_set():
+                raise TimeoutError from error
+            raise
+        finally:
+            timer.cancel()
+        if over.is_set():  # an answer without a length ends where it was cut off
+            raise TimeoutError
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not self._is_secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            import ssl  # noqa: PLC0415 (only for https, and not in every build)
+
+            context = ssl.create_default_context(cafile=self._access.ca_file)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"cannot ask {self.name}", "this build has no TLS", "use an installed zombiescope"
+            ) from error
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise UsageError(f"cannot read {self._access.ca_file}", why, "--ca-file FILE") from error
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
+
+    def _own_headers(self) -> dict[str, str]:
+        headers = {"User-Agent": "zombiescope"}
+        if self._access.token is not None:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        if self._access.tenant is not None:
+            headers["X-Scope-OrgID"] = self._access.tenant
+        return headers
+
+
+def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
+    parts, total = [], 0
+    while part := answer.read1(_CHUNK):
+        parts.append(part)
+        total += len(part)
+        if total > most_bytes:
+            raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB", may_pass=False)
+    return b"".join(parts)
+
+
+def _seconds(text: str | None) -> float | None:
+    """None: it does not say, or names a date."""
+    return float(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], None] = time.sleep) -> Reply:
+    """Again, later and later, while nobody answers or the server asks for it: at most so many times. Many that fail at once do not
+    come back at once."""
+    wait = _FIRST_WAIT_SECONDS
+    for _ in range(tries - 1):
+        told: float | None = None
+        try:
+            reply = ask()
+            if reply.status not in _PASSES:
+                return reply
+            told = reply.retry_after
+        except NoReplyError as error:
+            if not error.may_pass:
+                raise
+        sleep(min(_LONGEST_WAIT_SECONDS, told) if told is not None else wait * random.uniform(0.5, 1.0))
+        wait = min(_LONGEST_WAIT_SECONDS, 2 * wait)
+    return ask()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live cgroups: their directories (the children of one, and which of them has which inode; any may be gone a moment later), the
+rows of /proc/cgroups with the number of cgroups of each hierarchy, zombies included, and in which one a process is."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
+from zombiescope.host.access import Host
+from zombiescope.probes.kernel_text import number, quoted, refusal
+
+
+class ControllerRow(NamedTuple):
+    hierarchy: int
+    cgroups: int
+    is_enabled: bool
+
+
+def read_controller_row(host: Host, controller: bytes = b"memory") -> ControllerRow | Gap:
+    """The controller's row in /proc/cgroups. A missing row is a gap: it does not mean that there are no cgroups."""
+    path = b"/proc/cgroups"
+    try:
+        text = host.read(path)
+    except OSError as error:
+        return refusal("memcg.counted", path, error)
+    for line in text.split(b"\n"):
+        fields = line.split()
+        if len(fields) == 4 and fields[0] == controller:
+            values = [number(field) for field in fields[1:]]
+            if values[0] is None or values[1] is None or values[2] is None:
+                return Gap(
+                    "memcg.counted", f"/proc/cgroups: the {shown(controller)} row is not readable: {quoted(line)}"
+                )
+            return ControllerRow(values[0], values[1], values[2] != 0)
+    if not text.startswith(b"#subsys_name"):
+        return Gap("memcg.counted", "/proc/cgroups is empty or not in a form we know")
+    return Gap(
+        "memcg.counted",
+        f"/proc/cgroups has no {shown(controller)} row",
+        "kernels built without MEMCG_V1 hide it; on cgroup v2 cgroup.stat has the count",
+    )
+
+
+_DELETED = b" (deleted)"
+
+
+class Membership(NamedTuple):
+    path: bytes
+    is_deleted: bool
+
+
+def memory_cgroup(text: bytes, hierarchy: Hierarchy) -> Membership | None:
+    """A live directory whose name ends in ` (deleted)` reads the same as a dead one: the caller asks whether it exists."""
+    return unified_cgroup(text) if hierarchy.version is HierarchyVersion.V2 else _of(text, _is_memory)
+
+
+def unified_cgroup(text: bytes) -> Membership | None:
+    return _of(text, lambda number, controllers: number == b"0" and not controllers)
+
+
+def _is_memory(number: bytes, controllers: bytes) -> bool:
+    return number != b"0" and b"memory" in controllers.split(b",")
+
+
+def _of(text: bytes, is_wanted: Callable[[bytes, bytes], bool]) -> Membership | None:
+    for line in text.split(b"\n"):
+        number, _, rest = line.partition(b":")
+        controllers, separator, path = rest.partition(b":")
+        if separator and path.startswith(b"/") and is_wanted(number, controllers):
+            return Membership(path.removesuffix(_DELETED), path.endswith(_DELETED))
+    return None
+
+
+GONE = (errno.ENOENT, errno.ENODEV)
+
+
+def children_of(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
+    """Paths of the live children; none of a cgroup that is gone. Any other refusal is raised."""
+    prefix = b"" if path == b"/" else path
+    try:
+        return [prefix + b"/" + name for name in host.subdirectories(hierarchy.place(path))]
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
+
+
+def children_seen(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
+    """The same where a refusal means no more than that there is nothing to see."""
+    try:
+        return children_of(host, hierarchy, path)
+    except OSError:
+        return []
+
+
+def paths_by_inode(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for path in paths:
+        try:
+            inode = host.inode(hierarchy.place(path))
+        except OSError:
+            continue
+        if inode is not None:
+            found[inode] = path
+    return found
