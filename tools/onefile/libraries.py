@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tools.onefile.sqlite import make_sqlite
 from tools.onefile.steps import Cache, Made, run
 from tools.onefile.toolchain import Toolchain, jobs
 
@@ -66,14 +67,9 @@ class _Libraries:
         self._headers(at / "zstd.h", at / "zstd_errors.h")
 
     def _sqlite(self) -> None:
-        """From its parts to one file, by its own scripts (tclsh); what they compile runs here."""
-        made = self._scratch / "sqlite"
-        shutil.copytree(self._sources["sqlite3"], made)
-        here = {"CC": f"{self._tools.zig} cc", **self._tools.environment}
-        run(["./configure", "--disable-tcl", "--disable-readline", "--disable-load-extension"], made, here)
-        run(["make", "sqlite3.c", f"BCC={self._tools.zig} cc"], made, here)
-        self._archive("libsqlite3.a", _SQLITE_FLAGS, [made / "sqlite3.c"])
-        self._headers(made / "sqlite3.h")
+        at = self._sources["sqlite3"]
+        self._archive("libsqlite3.a", _SQLITE_FLAGS, [at / "sqlite3.c"])
+        self._headers(at / "sqlite3.h")
 
     def _archive(self, name: str, flags: str, files: Iterable[Path]) -> None:
         objects = self._scratch / name
@@ -109,6 +105,7 @@ class _Libraries:
 
 
 def make_libraries(cache: Cache, tools: Toolchain, sources: dict[str, Made]) -> Made:
+    sources = {**sources, "sqlite3": make_sqlite(cache, tools, sources["sqlite3"])}
     names = ("zlib", "bzip2", "xz-utils", "libffi", "sqlite3", "libzstd")
     inputs = [tools.key, *(sources[name].key for name in names)]
     return cache.step(
