@@ -250,7 +250,22 @@ def test_stacks_that_are_no_tree_are_refused(tmp_path: Path, capsys: pytest.Capt
         size[1] = wrong
         pq.write_table(table.set_column(2, "size", pa.array(size)), file)
         assert run("fleet", "flame", "--archive", str(tmp_path)) == 0
-        assert "unknown: 1 captures of the archive could not be read" in capsys.readouterr().out
+        assert "unknown: 1 capture of the archive could not be read" in capsys.readouterr().out
+
+
+def test_a_sample_of_a_stack_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = place_at(Where(str(tmp_path)))
+    capture, labels = node_capture(seeds()[0], 0, 200, None)
+    ship(place, capture, "x", labels)
+    file = next((tmp_path / "samples").rglob("*.parquet"))
+    table = pq.read_table(file, partitioning=None)
+    column = table.column_names.index("stack")
+    for wrong in (-1, 1 << 31):
+        stack = table["stack"].to_numpy().astype(np.int64)
+        stack[0] = wrong
+        pq.write_table(table.set_column(column, "stack", pa.array(stack)), file)
+        assert run("fleet", "flame", "--archive", str(tmp_path)) == 0
+        assert "unknown: 1 capture of the archive could not be read" in capsys.readouterr().out
 
 
 def test_strange_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import counted as how_many
 from zombiescope.facts.names import shown_text
 from zombiescope.profiler.archive.catalogue import (
     Catalogue,
@@ -202,7 +203,8 @@ def _counted(engine: Engine, asked: Asked, groups: Groups) -> tuple[list[tuple[i
 def _unread(paths: Sequence[str]) -> list[Gap]:
     if not paths:
         return []
-    return [Gap("captures", f"{len(paths):,} captures of the archive could not be read, {paths[0]} among them")]
+    which = paths[0] if len(paths) == 1 else f"{paths[0]} and others"
+    return [Gap("captures", f"{how_many(len(paths), 'capture')} of the archive could not be read: {which}")]
 
 
 def _group(entries: Sequence[Entry], counted: Sequence[tuple[int, Counted]], side: int) -> Group:

@@ -211,7 +211,7 @@ def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: i
     found = connection.execute(sql, values).fetchnumpy()
     counts = np.zeros(stacks, np.int64)
     stack = np.asarray(found["stack"], np.int64)
-    if len(stack) and int(stack.max()) >= stacks:
+    if len(stack) and not 0 <= int(stack.min()) <= int(stack.max()) < stacks:
         raise BrokenCapture("a sample has a stack that is not there")
     counts[stack] = np.asarray(found["many"], np.int64)
     return counts
