@@ -41,7 +41,7 @@ def test_lab_kinds_without_a_page(lab: LabDriver, witness: Witness, kind: str, p
     for body in bodies:
         assert [found.kind for found in body.zombie.pins] == [pin]
         assert (body.zombie.pins[0].holder or HeldBy(None)).process
-        assert body.remedies[0].action == action
+        assert body.remedies[0].action.key == action
 
 
 @told_if(PAGES_PIN)
@@ -54,7 +54,9 @@ def test_shared_memory_without_a_name_is_given_its_holder(lab: LabDriver, witnes
     for body in bodies:
         (pin,) = body.zombie.pins
         assert pin.holder is not None and pin.holder.process
-        assert [(remedy.action, remedy.target) for remedy in body.remedies] == [("restart_process", pin.holder.said)]
+        assert [(remedy.action.key, remedy.target) for remedy in body.remedies] == [
+            ("restart_process", pin.holder.said)
+        ]
 
 
 @contextmanager

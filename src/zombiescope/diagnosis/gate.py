@@ -16,7 +16,7 @@ from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
-from zombiescope.diagnosis.loops import audit_suspects, is_left_known, loop_severity
+from zombiescope.diagnosis.loops import AUDITED_CHURN, audit_suspects, loop_severity
 from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.rules import (
     costly_sweep,
@@ -299,9 +299,8 @@ def _workload_reason(one: WorkloadAudit) -> Reason:
 
 def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
     """By what the rules of `doctor` say of each, and by how many there are."""
-    thresholds, known = limits.thresholds, is_left_known(audit)
     kinds = crash_looping_unit.FINDING.loops | looping_container.FINDING.loops
-    judged = [(each, loop_severity(each, thresholds, is_left_known=known)) for each in audit_suspects(audit, kinds)]
+    judged = [(each, loop_severity(each, limits.thresholds, AUDITED_CHURN)) for each in audit_suspects(audit, kinds)]
     found = [(each.loop, severity) for each, severity in judged if severity is not Severity.OK]
     if not found:
         seen = "" if audit.was_systemd_asked else " (systemd was not asked: cgroups and containers only)"
@@ -323,8 +322,6 @@ def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
 def _of_loop(severity: Severity, number: int, limits: Limits) -> GateVerdict:
     if number < limits.loops_warning:
         return GateVerdict.OK
-    if severity is Severity.UNKNOWN:
-        return GateVerdict.UNKNOWN
     return GateVerdict.CRITICAL if number >= limits.loops_critical else _VERDICTS[severity]
 
 

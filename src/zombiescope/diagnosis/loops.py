@@ -17,7 +17,7 @@ from zombiescope.facts.names import few
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.services import ServiceLoop, ServicesSeen
-from zombiescope.facts.zombies import MakerRemains
+from zombiescope.facts.zombies import MakerRemains, Remains
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit
@@ -50,13 +50,21 @@ class Suspect(NamedTuple):
         return self.zombies >= thresholds.leak_least_zombies or self.grown >= thresholds.growth_least
 
 
-def loop_severity(suspect: Suspect, thresholds: Thresholds, *, is_left_known: bool) -> Severity:
-    """Children that come and go inside a unit are what a runtime does for a living: only what they leave makes them a loop."""
+AUDITED_CHURN = Severity.WARNING
+"""An audit looks for a moment at what may go on for ever: it names whatever is started again and again, also what left nothing so
+far, or nothing that could be counted."""
+
+
+def churn_seen(remains: Remains | Gap) -> Severity:
+    """Children that come and go inside a unit are what a runtime does for a living: for a doctor only what they leave counts."""
+    return Severity.UNKNOWN if isinstance(remains, Gap) else Severity.OK
+
+
+def loop_severity(suspect: Suspect, thresholds: Thresholds, churn: Severity) -> Severity:
+    """`churn` is what children inside a unit are that were not seen to leave anything."""
     if suspect.is_leaking(thresholds):
         return Severity.CRITICAL
-    if suspect.loop.kind != "inside":
-        return Severity.WARNING
-    return Severity.OK if is_left_known else Severity.UNKNOWN
+    return churn if suspect.loop.kind == "inside" else Severity.WARNING
 
 
 def loop_remedies(suspect: Suspect) -> tuple[Remedy, ...]:
@@ -83,11 +91,10 @@ def judge_loops(
     suspects: list[Suspect],
     evidence: tuple[Evidence, ...],
     thresholds: Thresholds,
-    *,
-    is_left_known: bool,
+    churn: Severity,
 ) -> Finding | None:
     """The same for whoever asks: `doctor`, `audit` and `check`. None where nothing comes and goes."""
-    judged = [(each, loop_severity(each, thresholds, is_left_known=is_left_known)) for each in suspects]
+    judged = [(each, loop_severity(each, thresholds, churn)) for each in suspects]
     found = [(each, severity) for each, severity in judged if severity in (Severity.CRITICAL, Severity.WARNING)]
     if found:
         first, severity = found[0]
@@ -97,7 +104,7 @@ def judge_loops(
     if not suspects:
         return None
     children = f"children of {suspects[0].loop.name} come and go"
-    if is_left_known:
+    if churn is Severity.OK:
         return declared.absent(f"{children} and leave nothing behind: churn, not a leak", evidence)
     return declared.unknown(f"{children}; whether they leave anything is not known", evidence)
 
@@ -120,11 +127,7 @@ def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
 def judge_audit_loops(declared: Declaration, audit: Audit, at: float, thresholds: Thresholds) -> Finding | None:
     suspects = audit_suspects(audit, declared.loops)
     evidence = tuple(item for each in suspects for item in _of_loop(each.loop, each.name, at))
-    return judge_loops(declared, suspects, evidence, thresholds, is_left_known=is_left_known(audit))
-
-
-def is_left_known(audit: Audit) -> bool:
-    return any(unit.zombies is not None for unit in audit.units)
+    return judge_loops(declared, suspects, evidence, thresholds, AUDITED_CHURN)
 
 
 def suspects_of(case: Case, kinds: frozenset[str]) -> list[Suspect]:

@@ -103,8 +103,8 @@ def test_exactly_the_two_that_loop_are_flagged(units: None) -> None:
     found = {finding["id"]: finding for finding in audit["findings"]}
     crash, inside = found["crash-looping-unit"], found["looping-container"]
     assert crash["verdict"] != "unknown", audit["gaps"]
-    assert [item["fact"] for item in crash["evidence"]] == ["restarts of zs-crash.service"], crash
-    assert [item["fact"] for item in inside["evidence"]] == ["restarts of zs-inside.service"], inside
+    assert [item["fact"] for item in crash["evidence"]] == ["zs-crash.service.restarts"], crash
+    assert [item["fact"] for item in inside["evidence"]] == ["zs-inside.service.restarts"], inside
     rows = {unit["name"]: unit for unit in audit["units"]}
     assert rows["zs-crash.service"]["can_loop"] is True
     assert rows["zs-crash.service"]["restarts"] >= 4

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
-from zombiescope.diagnosis.loops import evidence_of, judge_audit_loops, judge_loops, suspects_of
+from zombiescope.diagnosis.loops import churn_seen, evidence_of, judge_audit_loops, judge_loops, suspects_of
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
@@ -45,7 +45,7 @@ def judge(case: Case) -> Finding:
         return FINDING.unknown(_NOT_ASKED)
     watched = Evidence("watched", round(seen.seconds, 1), "seconds", "systemctl show", seen.at)
     evidence = (watched, *evidence_of(case, found, seen))
-    judged = judge_loops(FINDING, found, evidence, case.thresholds, is_left_known=not isinstance(case.remains, Gap))
+    judged = judge_loops(FINDING, found, evidence, case.thresholds, churn_seen(case.remains))
     return judged or FINDING.absent(f"none of {seen.starting:,} services", evidence)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Finding, Role
-from zombiescope.diagnosis.loops import evidence_of, judge_audit_loops, judge_loops, suspects_of
+from zombiescope.diagnosis.loops import churn_seen, evidence_of, judge_audit_loops, judge_loops, suspects_of
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import PodsSeen
@@ -54,7 +54,7 @@ def judge(case: Case) -> Finding:
         return FINDING.unknown(case.services.reason)
     suspects = suspects_of(case, FINDING.loops)
     evidence = evidence_of(case, suspects, seen)
-    judged = judge_loops(FINDING, suspects, evidence, case.thresholds, is_left_known=not isinstance(case.remains, Gap))
+    judged = judge_loops(FINDING, suspects, evidence, case.thresholds, churn_seen(case.remains))
     return judged or FINDING.absent(f"none was seen in {seen.seconds:.0f} s{_which(case)}")
 
 
