@@ -7,6 +7,7 @@ The same bytes for the same sources: libraries of the versions in requirements-d
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ TOP = Path(__file__).resolve().parent.parent
 _EPOCH = 315_532_800
 """1980: a zip knows nothing earlier."""
 _MAIN = "import zombiescope.__main__\n\nzombiescope.__main__.main()\n"
+_EXTRAS = re.compile(r"\[[^]]*\](?===)")
+"""pip takes no constraint that has them."""
 _OF_PIP = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 """What pip notes of how it installed, with paths of this machine."""
 
@@ -26,9 +29,11 @@ def build_pyz(target: Path, source: Path = TOP, seconds: int = _EPOCH) -> None:
     """`source`: the tree, or a wheel of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation"]
-    pip += ["--no-compile", "--constraint", str(TOP / "requirements-dev.txt")]
     with tempfile.TemporaryDirectory(prefix="zombiescope-pyz-") as scratch:
-        staging = Path(scratch) / "pyz"
+        staging, versions = Path(scratch) / "pyz", Path(scratch) / "versions.txt"
+        pinned = (TOP / "requirements-dev.txt").read_text(encoding="utf-8")
+        versions.write_text(_EXTRAS.sub("", pinned), encoding="utf-8")
+        pip += ["--no-compile", "--constraint", str(versions)]
         subprocess.run([*pip, "--target", str(staging), str(source)], check=True)
         compiled = [path.name for path in staging.rglob("*.so") if path.name != "libscanner.so"]
         if compiled:
