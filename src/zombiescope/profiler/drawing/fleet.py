@@ -79,8 +79,8 @@ def render_top_text(found: Top, title: str, by: str, most: int, spread: Range) -
         own, total = (float(each[:, column].mean()) for each in (shares.own, shares.total))
         rows.append((_percent(own), told, _percent(total), peak, named(shares.keys[column])))
     first = order[0]
-    took = "takes" if by == "total" else "takes itself"
-    answer = f"{named(shares.keys[first])} {took} {_percent(float(main[:, first].mean()))} of the time"
+    what = " with what it calls" if by == "total" else ""
+    answer = f"{named(shares.keys[first])}{what} takes {_percent(float(main[:, first].mean()))} of the time"
     notes = [Text(f"means over {_of(group)}; every node counts the same. The range is that of the median over nodes")]
     if spread([0.0] * len(shares.nodes)) is None:
         notes.append(
