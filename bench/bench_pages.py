@@ -22,8 +22,7 @@ from zombiescope.facts.page_pins import PageCensus, PagePins
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.page_census import read_page_census
-from zombiescope.probes.readers.page_pins import read_page_pins
+from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 
 Answer = TypeVar("Answer")

@@ -32,7 +32,7 @@ from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_object import count_run_times
-from zombiescope.probes.readers.poll_latency import open_poll_latency
+from zombiescope.probes.readers.softirq_wait import open_poll_latency
 from zombiescope.watching.polls import PollsWatch
 
 PER_SECOND, SECONDS = 100_000, 30.0

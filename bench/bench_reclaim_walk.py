@@ -20,7 +20,7 @@ from tests.kernel.zombie_maker import Maker
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimKind
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 
 SECONDS = 5.0
 FILE_BYTES, ROOM_BYTES, CHUNK = 192 << 20, 48 << 20, 1 << 20

@@ -18,7 +18,7 @@ from tests.build import ScriptedHost
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cpu_throttling import read_throttling
+from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.watching.catalogue import PROBES
 from zombiescope.watching.reclaim import QUOTA_SECONDS
 from zombiescope.watching.softirq import DetailedSoftirqWatch, SoftirqTeller

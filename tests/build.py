@@ -21,15 +21,16 @@ from zombiescope.facts.cgroups import (
     EmptyDirectories,
     Hierarchy,
     HierarchyVersion,
+    Identity,
     LiveTree,
     Look,
     MemoryUse,
     Residuals,
+    Shape,
     Snapshot,
     Sweep,
 )
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity, Shape
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk
 
 Machine = dict[bytes, bytes]

@@ -33,16 +33,16 @@ from tests.scenarios.facts import (
 )
 
 from zombiescope.analysis.autopsy import derive_autopsy
-from zombiescope.analysis.remains import derive_remains
+from zombiescope.analysis.held import derive_remains
 from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource, Hierarchy, LiveTree
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
-from zombiescope.facts.levers import Levers
 from zombiescope.facts.page_pins import NOTHING_BESIDE
 from zombiescope.facts.plain import to_outcome
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog

@@ -9,10 +9,10 @@ from tests.build import ScriptedHost
 
 from zombiescope.diagnosis.fleet_health import judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import Fleet
-from zombiescope.facts.node import Identity
 from zombiescope.pipeline.fleet import Gathered, Source
-from zombiescope.presenters.node_link import NodeLinks
+from zombiescope.presenters.fleet_page import NodeLinks
 from zombiescope.web.fleet import Asked, ManyNodes
 
 

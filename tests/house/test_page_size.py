@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
 ASKS = PACKAGE / "host" / "page_size.py"
-SUPPOSES = PACKAGE / "facts" / "node.py"
+SUPPOSES = PACKAGE / "facts" / "cgroups.py"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 _ASKED = re.compile(r"\bPAGESIZE\b|getpagesize|SC_PAGE_?SIZE")
 _NAMED = re.compile(r"page(?!s)", re.IGNORECASE)

@@ -27,7 +27,7 @@ from tests.kernel.witness import Witness
 
 from zombiescope.cli.main import main
 from zombiescope.facts.page_pins import NAMED_KINDS
-from zombiescope.lab.draining import charge_elsewhere
+from zombiescope.lab.cleaning import charge_elsewhere
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.pins.catalogue import KINDS, pin_of
 from zombiescope.lab.pins.files import is_resident

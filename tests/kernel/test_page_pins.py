@@ -26,11 +26,10 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
-from zombiescope.pipeline.pages import look_at_pages, look_beside_pages
+from zombiescope.pipeline.autopsy import look_at_pages, look_beside_pages
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
-from zombiescope.probes.readers.page_census import read_page_census
-from zombiescope.probes.readers.page_pins import read_page_pins
+from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_former_paths
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

@@ -29,7 +29,7 @@ from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel import bpf_poll
 from zombiescope.kernel.bpf_object import BpfRefusedError, count_run_times
-from zombiescope.probes.readers.poll_latency import open_poll_latency
+from zombiescope.probes.readers.softirq_wait import open_poll_latency
 from zombiescope.watching.polls import STAMP_SHARE, PollsWatch
 from zombiescope.watching.softirq import DetailedSoftirqWatch, SoftirqTeller
 

@@ -25,7 +25,7 @@ from zombiescope.facts.reclaim import ReclaimCalls, ReclaimKind, ReclaimSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.pipeline.scan import watch_reclaim_pass
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 
 pytestmark = pytest.mark.kernel
 FEW, ZOMBIES, MOST = 300, 3000, 48_000

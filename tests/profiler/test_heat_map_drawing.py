@@ -18,7 +18,7 @@ from zombiescope.profiler.drawing.scene import LETTER
 from zombiescope.profiler.drawing.text import render_heat_map_text
 from zombiescope.profiler.stacks.arrays import U8
 from zombiescope.profiler.stacks.heat_map import HeatMap
-from zombiescope.web.statics import STATIC
+from zombiescope.web.one_file import STATIC
 
 
 def heat_map(*counts: int) -> HeatMap:

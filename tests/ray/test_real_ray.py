@@ -18,7 +18,7 @@ import pytest
 from tests.server.running import free_port, wait_for
 
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS
-from zombiescope.pipeline.job_events import read_source
+from zombiescope.pipeline.timeline import read_source
 
 RAY = Path(os.environ.get("ZOMBIESCOPE_RAY", "")) / "bin"
 JOBS = {

@@ -29,7 +29,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ThrottledGroup
-from zombiescope.facts.services import RealTimeTask
+from zombiescope.facts.units import RealTimeTask
 
 _PARTIAL = Gap("memcg.counted", "this is a container's view of the cgroups", "run it on the host")
 

@@ -24,8 +24,8 @@ from zombiescope.facts.reclaim import (
     SweepersSeen,
     ThrottledGroup,
 )
-from zombiescope.facts.services import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, Times
+from zombiescope.facts.units import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 
 NOW = 1_700_000_000.0

@@ -15,7 +15,7 @@ import pytest
 from tests.server.running import ended, fetch, free_port, wait_for
 
 from zombiescope.facts.metric_names import METRICS, PREFIX, MetricKind
-from zombiescope.fleet.pulling import ASKED, INFORMATION
+from zombiescope.fleet.server import ASKED, INFORMATION
 from zombiescope.presenters.grafana_dashboard import PANELS, render_dashboard
 from zombiescope.presenters.prometheus_rules import (
     ALERTS,

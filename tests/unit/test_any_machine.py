@@ -17,7 +17,7 @@ from tests.build import V2_MOUNT, Cgroup, Machine, Use, v1_machine, v2_machine, 
 
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.facts.gap import Gap
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.scan import scan
 from zombiescope.presenters.doctor_json import render_doctor

@@ -92,7 +92,7 @@ MUTATIONS = (
     Mutation(
         "the lab frees swap entries that are still being written",
         "test_lab.py::test_cleans_up_beside_a_slow_swap_device",
-        "lab/draining.py",
+        "lab/cleaning.py",
         "            view[start]\n",
         "            pass\n",
         lambda cell: cell.name == "6.1-v2",  # one kernel with a cache of swap slots is enough
@@ -100,7 +100,7 @@ MUTATIONS = (
     Mutation(
         "the lab leaves on at the root what it turned on",
         "test_lab.py::test_what_it_turned_on_at_the_root_it_turns_off_unless_somebody_needs_it",
-        "lab/controller.py",
+        "lab/hierarchy.py",
         'b"-memory"',
         'b"+memory"',
         lambda cell: cell.init is Init.MINI and not cell.memory_is_v1,

@@ -5,16 +5,148 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from typing import Any
+import selectors
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from zombiescope.agent.exposition import Exposition
 from zombiescope.agent.state import Judged, State
-from zombiescope.config import Config
-from zombiescope.presenters.metrics import render_families
-from zombiescope.web.http import Request, Response, plain
-from zombiescope.web.server import Apart, apart
+from zombiescope.config import Config, listen_address
+from zombiescope.errors import UsageError
+from zombiescope.facts.metric_names import MetricKind
+from zombiescope.host.own_folder import guarded_folder
+from zombiescope.host.whole_file import write_whole_in
+from zombiescope.presenters.metrics import Family, render_families
+from zombiescope.web.guards import Guards, guards_for, open_listening, read_token, remove_path
+from zombiescope.web.http import Request, Response, load_h11, plain
+from zombiescope.web.server import Answering, Apart, Server, apart
 from zombiescope.web.site import Site
+
+
+def open_door(config: Config, selector: selectors.BaseSelector, answer: Answering) -> Server | None:
+    """None where it is to serve nowhere."""
+    address = listen_address(config.text("listen"))
+    if address is None:
+        return None
+    load_h11("cannot serve metrics")
+    guards = guards_of(config)
+    try:
+        listening = open_listening(address)
+    except OSError as error:
+        what = f"cannot listen on {config.text('listen')}"
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(what, why, "--listen 127.0.0.1:0 takes any free port") from error
+    return Server(listening, selector, answer, guards)
+
+
+def close_door(config: Config, server: Server) -> None:
+    server.close()
+    address = listen_address(config.text("listen"))
+    if isinstance(address, str):
+        remove_path(address)
+
+
+def guards_of(config: Config) -> Guards:
+    """Raises UsageError where the token cannot be read."""
+    address = listen_address(config.text("listen"))
+    token = config.text("token_file")
+    where = address[0] if isinstance(address, tuple) else ""
+    return guards_for(where, config.words("hosts"), read_token(token) if token else "")
+
+
+class Notifier:
+    def __init__(self, address: str | None) -> None:
+        self._address = "\0" + address[1:] if address and address.startswith("@") else address
+
+    def say(self, *lines: str) -> None:
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaking:
+            speaking.sendto("\n".join(lines).encode(), self._address)
+
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric as ClientMetric
+
+
+class Exposition:
+    def __init__(self, families: Callable[[], Iterable[Family]]) -> None:
+        try:
+            from prometheus_client import CollectorRegistry  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise UsageError(
+                "cannot serve metrics",
+                "the package prometheus-client is not installed",
+                "pip install 'zombiescope[agent]'",
+            ) from error
+        self._families = families
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def collect(self) -> Iterator[ClientMetric]:
+        return map(client_metric, self._families())
+
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """The content type and the body."""
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
+
+        encode, content_type = choose_encoder(known_format(accept))
+        return content_type, encode(self._registry)
+
+
+def known_format(accept: str) -> str:
+    """The first format in a header Accept that is ours, in our words: the library repeats in its answer what it was given."""
+    for wanted in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in wanted.split(";"))
+        version = next((each.removeprefix("version=") for each in parameters if each.startswith("version=")), "")
+        if (kind, version) in (("application/openmetrics-text", ""), ("application/openmetrics-text", "1.0.0")):
+            return "application/openmetrics-text; version=1.0.0"
+        if (kind, version) == ("text/plain", "1.0.0"):
+            return "text/plain; version=1.0.0"
+    return ""
+
+
+def client_metric(family: Family) -> ClientMetric:
+    from prometheus_client import metrics_core  # noqa: PLC0415
+
+    metric = family.metric
+    if family.histograms:
+        return _histogram(family)
+    if metric.kind is MetricKind.COUNTER:
+        found: ClientMetric = metrics_core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    else:
+        found = metrics_core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, value in family.samples:
+        found.add_metric(labels, value)  # type: ignore[attr-defined]
+    return found
+
+
+def _histogram(family: Family) -> ClientMetric:
+    from prometheus_client import metrics_core  # noqa: PLC0415
+
+    metric = family.metric
+    found = metrics_core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for each in family.histograms:
+        buckets = [(str(bound), count) for bound, count in zip(each.bounds, each.at_most, strict=True)]
+        found.add_metric(each.labels, [*buckets, ("+Inf", float(each.all))], each.seconds)
+    return found
+
+
+_MODE = 0o644
+"""node_exporter is somebody else; the agent's own umask must not keep it out."""
+
+
+def write_textfile(path: str, body: bytes) -> str | None:
+    """Why it could not be written, or None. It is written anew at every look: no disk is waited for."""
+    where, name = os.path.split(path)
+    try:
+        with guarded_folder(where) as folder:
+            write_whole_in(folder, name, [body], mode=_MODE, sync=False)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None
+
 
 _MOST_HISTORY_SECONDS = 86_400.0
 _USUAL_HISTORY_SECONDS = 3_600.0
@@ -78,7 +210,7 @@ class Api:
         return render_doctor(judged.case, judged.diagnosis)
 
     def _ledger(self) -> dict[str, Any]:
-        from zombiescope.presenters.ledger_json import render_ledger  # noqa: PLC0415
+        from zombiescope.presenters.history_json import render_ledger  # noqa: PLC0415
 
         return render_ledger(self._state.moment(), self._state.accounts.list(), self._state.accounts.is_backlog_known)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from zombiescope.analysis.day import Day
-from zombiescope.analysis.pod_book import VERSION, PodBook, later_version
+from zombiescope.analysis.pod_owner import VERSION, PodBook, later_version
 from zombiescope.config import Config
 from zombiescope.errors import unknown_format
 from zombiescope.facts.gap import Gap

@@ -15,16 +15,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from zombiescope.agent.api import Api
+from zombiescope.agent.api import Api, Notifier, close_door, guards_of, open_door, write_textfile
 from zombiescope.agent.cluster import NAME as CLUSTER
 from zombiescope.agent.cluster import Settings, Teller, settings_of
-from zombiescope.agent.door import Notifier, close_door, guards_of, open_door
-from zombiescope.agent.exposition import write_textfile
 from zombiescope.agent.keep import Keeper
 from zombiescope.agent.page import AgentPage
-from zombiescope.agent.probing import Probing, on_the_beat
+from zombiescope.agent.probing import Probing, Troubles, on_the_beat
 from zombiescope.agent.state import State
-from zombiescope.agent.troubles import Troubles
 from zombiescope.config import Config, notify_socket, watchdog_seconds
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.errors import ObservationError, UsageError, ZombiescopeError

@@ -22,10 +22,10 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import render_host
 from zombiescope.web.http import Response, packed
-from zombiescope.web.remembered import Remembered, memory_of, question
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import Kept, Pace, Shelf, etag_of
 from zombiescope.web.site import VIEWS
+from zombiescope.web.standing import Remembered, memory_of, question
 
 Json = dict[str, Any]
 PACE = Pace(60.0, 0.001)
@@ -129,7 +129,7 @@ class AgentPage:
         if not about.get("remains"):
             return case
         from zombiescope.facts.plain import of_plain  # noqa: PLC0415
-        from zombiescope.facts.services import ServicesSeen  # noqa: PLC0415
+        from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
         from zombiescope.facts.zombies import Remains  # noqa: PLC0415
 
         case = case._replace(remains=of_plain(about["remains"], Remains))

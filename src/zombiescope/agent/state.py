@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zombiescope.analysis.growth import Growing, Growth
 from zombiescope.analysis.ledger import Accounts, renamed_counts
 from zombiescope.analysis.looping import LoopingUnits, UnitStarts
-from zombiescope.analysis.pod_book import PodBook
+from zombiescope.analysis.pod_owner import PodBook
 from zombiescope.analysis.scan import Scan, derive_kernel_cost, derive_scan, memory_mark
 from zombiescope.diagnosis.case import Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
@@ -19,11 +19,10 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Residuals, Snapshot, Sweep
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import MAKER_PREFIX
+from zombiescope.facts.history import BORN_PREFIX, DIED_PREFIX, MAKER_PREFIX, RELEASED_PREFIX
 from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.pods import POD_PREFIX, Pod
-from zombiescope.facts.series import BORN_PREFIX, DIED_PREFIX, RELEASED_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.watching.cgroups import Follower, Tick
 from zombiescope.watching.heavy import Heavy, Restarts, Walked

@@ -22,8 +22,7 @@ from zombiescope.analysis.freeing import (
 )
 from zombiescope.analysis.maker import Makers, container_id_of, folding, instance_of, pod_uid_of
 from zombiescope.analysis.scan import Population
-from zombiescope.facts.cgroups import Residuals
-from zombiescope.facts.node import PAGE_BYTES_UNTOLD
+from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD, Residuals
 from zombiescope.facts.pods import POD_PREFIX, PREFIX, KnownPods
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pages, Pin, PinKind, Tier, Walk, Zombie

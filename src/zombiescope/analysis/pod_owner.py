@@ -12,9 +12,121 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from zombiescope.facts.pods import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, STATIC_POD, Owner, Pod
+from zombiescope.facts.names import shown_text
+from zombiescope.facts.pods import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    POD,
+    POD_PREFIX,
+    STATEFUL_SET,
+    STATIC_POD,
+    Container,
+    Owner,
+    Pod,
+)
+
+VERSION = 1
+"""Of what is kept; before it was stated, it was this one too."""
+MOST_PODS = 2048
+MOST_CONTAINERS = 2048
+_ID_SHOWN = 12
+_LONGEST_NAME = 1024
+
+
+class PodBook:
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+        """Those seen longest ago first."""
+        self.containers: dict[str, str] = {}
+        """Names by the first characters of an id."""
+        self.makers: dict[str, str] = {}
+        """By uid: what `Makers` asks."""
+        self.version = 0
+        """Grows with each change that is worth keeping."""
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        return self._pods
+
+    def take(self, pods: Iterable[Pod], containers: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+        """Makers that have another name from now on: what was `pod:UID`, or a guess that somebody knew better."""
+        renamed: dict[str, str] = {}
+        for pod in pods:
+            known = self._pods.pop(pod.uid, None)
+            kept = pod._replace(containers=()) if known is None or not _is_better(known, pod) else known
+            self._pods[pod.uid] = kept
+            maker = kept.maker
+            if self.makers.get(pod.uid) != maker:
+                if known is None:
+                    renamed[POD_PREFIX + pod.uid] = maker
+                self.makers[pod.uid] = maker
+                self.version += 1
+        for number, name in containers:
+            short = number[:_ID_SHOWN]
+            if self.containers.pop(short, None) != name:
+                self.version += 1
+            self.containers[short] = name
+        self._forget()
+        return renamed
+
+    def still(self, uids: Iterable[str]) -> None:
+        """These have zombies still: they are kept before others."""
+        for uid in uids:
+            pod = self._pods.pop(uid, None)
+            if pod is not None:
+                self._pods[uid] = pod
+
+    def _forget(self) -> None:
+        while len(self._pods) > MOST_PODS:
+            uid = next(iter(self._pods))
+            del self._pods[uid]
+            self.makers.pop(uid, None)
+        while len(self.containers) > MOST_CONTAINERS:
+            del self.containers[next(iter(self.containers))]
+
+    def to_plain(self) -> dict[str, Any]:
+        pods = [[pod.uid, pod.namespace, pod.name, *pod.owner] for pod in self._pods.values()]
+        return {"v": VERSION, "pods": pods, "containers": list(self.containers.items())}
+
+    def load(self, plain: Any) -> bool:
+        """What `to_plain` gave; nothing of it, where it is anything else."""
+        if later_version(plain) is not None:
+            return False
+        try:
+            pods = [_remembered_pod(each) for each in plain["pods"][-MOST_PODS:]]
+            containers = [(_text(number), _text(name)) for number, name in plain["containers"][-MOST_CONTAINERS:]]
+        except (KeyError, TypeError, ValueError):
+            return False
+        self.take(pods, containers)
+        return True
+
+
+def later_version(plain: Any) -> object | None:
+    """The version of a file that a later program kept; None: it is none such."""
+    stated = plain.get("v", VERSION) if isinstance(plain, dict) else VERSION
+    return None if stated == VERSION else stated
+
+
+def _is_better(known: Pod, fresh: Pod) -> bool:
+    """What somebody said is worth more than a guess by the name."""
+    return fresh.owner.is_guess and not known.owner.is_guess
+
+
+def _remembered_pod(plain: Sequence[Any]) -> Pod:
+    uid, namespace, name, kind, owner, is_guess = plain
+    return Pod(_text(uid), _text(namespace), _text(name), Owner(_text(kind), _text(owner), bool(is_guess)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+        raise ValueError("no name")
+    return value
+
 
 _RANDOM = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 """Kubernetes' `rand.String(5)`: no vowels, nothing that looks like another character."""
@@ -127,3 +239,85 @@ def owner_by_references(pod: Mapping[str, Any]) -> Owner | None:
     if kind == "Node":
         return Owner(STATIC_POD, _without_node(name, owner), is_guess=False)
     return Owner(kind or POD, owner or name, is_guess=False)
+
+
+_STATIC_HASH = "kubernetes.io/config.hash"
+
+
+def pods_of_api(said: Any, node: str = "") -> tuple[list[Pod], list[tuple[str, str]]]:
+    """A list of pods as `kubectl get pods -o json`, the API and kubelet write it; and ids of containers, each with its name."""
+    items = said.get("items") if isinstance(said, dict) else None
+    pods, ids = [], []
+    for item in items if isinstance(items, list) else ():
+        pod = _pod(item, node) if isinstance(item, dict) else None
+        if pod is not None:
+            pods.append(pod)
+            ids += [(number, each) for number, each in _ids(item) if number]
+    return pods, ids
+
+
+def _pod(item: Mapping[str, Any], node: str) -> Pod | None:
+    about = _object(item.get("metadata"))
+    where = _object(item.get("spec")).get("nodeName")
+    if node and where and where != node:
+        return None
+    notes = _object(about.get("annotations"))
+    uid = str(notes.get(_STATIC_HASH) or about.get("uid") or "")  # kubelet knows a static pod by its hash alone
+    namespace, name = shown_text(str(about.get("namespace", ""))), shown_text(str(about.get("name", "")))
+    if not uid or not name:
+        return None
+    owner = owner_by_references(item) or owner_by_name(uid, name, node)
+    owner = owner._replace(name=shown_text(owner.name))
+    return Pod(shown_text(uid), namespace, name, owner, tuple(map(_container, _statuses(item))))
+
+
+def _statuses(item: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    status = _object(item.get("status"))
+    for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        found = status.get(kind)
+        yield from (each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict))
+
+
+def _container(status: Mapping[str, Any]) -> Container:
+    now, before = _object(status.get("state")), _object(status.get("lastState"))
+    running, waiting = _object(now.get("running")), _object(now.get("waiting"))
+    ended = _object(now.get("terminated")) or _object(before.get("terminated"))
+    restarts = status.get("restartCount")
+    began, end = _time(running.get("startedAt") or ended.get("startedAt")), _time(ended.get("finishedAt"))
+    pause = began - end if running and began is not None and end is not None and began > end else None
+    code = ended.get("exitCode")
+    return Container(
+        shown_text(str(status.get("name", ""))),
+        restarts if isinstance(restarts, int) else 0,
+        began if running else max((at for at in (began, end) if at is not None), default=None),
+        pause,
+        bool(running),
+        _reason(waiting, ended),
+        code if isinstance(code, int) else None,
+    )
+
+
+def _reason(waiting: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    """Why it ended says more than that it waits; a container that waits in its back-off is known by that."""
+    why = str(ended.get("reason") or "")
+    waits = str(waiting.get("reason") or "")
+    return shown_text(waits if waits == "CrashLoopBackOff" and why in ("", "Error", "Completed") else why or waits)
+
+
+def _ids(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for status in _statuses(item):
+        name = shown_text(str(status.get("name", "")))
+        ended = _object(_object(status.get("lastState")).get("terminated"))
+        for said in (status.get("containerID"), ended.get("containerID")):
+            yield str(said or "").rpartition("/")[2], name
+
+
+def _object(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, dict) else {}
+
+
+def _time(said: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(said)).timestamp() if said else None
+    except (ValueError, OverflowError):
+        return None

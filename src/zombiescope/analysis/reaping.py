@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body
-from zombiescope.facts.node import Identity
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
 from zombiescope.facts.zombies import Pin, PinKind
 

@@ -12,6 +12,7 @@ from zombiescope.analysis.comparing import (
     NOT_MEASURED,
     Chances,
     Change,
+    Generator,
     Measure,
     Row,
     compare_blocks,
@@ -19,7 +20,6 @@ from zombiescope.analysis.comparing import (
     compare_shares,
     rate_range,
 )
-from zombiescope.analysis.correlation import Generator
 from zombiescope.analysis.trend import Slope, derive_slope, median, settled
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 

@@ -6,9 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from zombiescope.facts.cgroups import Census, CountSource, EmptyDirectories, MemoryUse, Residuals, Snapshot, Sweep
+from zombiescope.facts.cgroups import (
+    Census,
+    CountSource,
+    EmptyDirectories,
+    MemoryUse,
+    Residuals,
+    Shape,
+    Snapshot,
+    Sweep,
+)
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Shape
 
 if TYPE_CHECKING:  # a plain scan has neither
     from zombiescope.facts.reclaim import ReclaimSeen

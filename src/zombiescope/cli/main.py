@@ -136,7 +136,7 @@ def _say_unwritten(error: OSError) -> int:
 def _drop_standard_output() -> None:
     """Point it elsewhere, or the interpreter complains once more when it ends."""
     if sys.stdout is not None:
-        from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+        from zombiescope.host.own_folder import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
 
         os.dup2(open_nothing(), sys.stdout.fileno())
 

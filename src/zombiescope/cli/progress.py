@@ -22,7 +22,7 @@ def tell(line: str, *, only_watched: bool = False) -> None:
         sys.stderr.write((folded(line) if sys.stderr.isatty() else line) + "\n")
         sys.stderr.flush()
     except OSError:  # pointed elsewhere, or the interpreter complains once more when it ends
-        from zombiescope.host.nothing import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
+        from zombiescope.host.own_folder import open_nothing  # noqa: PLC0415 (only for who cannot be heard)
 
         os.dup2(open_nothing(), 2)
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
-from zombiescope.analysis.unit_churn import Loop, derive_loops
+from zombiescope.analysis.looping import Loop, derive_loops
 from zombiescope.analysis.unit_starts import Activation, Pull, RestartPolicy, derive_activation, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES
-from zombiescope.diagnosis.need import Judge, Need
-from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit, WorkloadJudge, cross_check
+from zombiescope.diagnosis.workload_audit import CrossCheck, Judge, Need, WorkloadAudit, WorkloadJudge, cross_check
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import LiveUnit, Services, UnitFile

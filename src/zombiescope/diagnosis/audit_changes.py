@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zombiescope.diagnosis.audit import Audit
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # a scan has none of these
     from zombiescope.facts.lifecycle import FlowsSeen
     from zombiescope.facts.pods import PodsSeen
     from zombiescope.facts.reclaim import PressureSeen, ReclaimSeen, SweepersSeen
-    from zombiescope.facts.services import RealTimeSeen, ServicesSeen
     from zombiescope.facts.softirq import NicCounters, SoftirqSeen
+    from zombiescope.facts.units import RealTimeSeen, ServicesSeen
     from zombiescope.facts.zombies import Remains
 
 NO_HISTORY = Gap(

@@ -110,8 +110,7 @@ def _with_the_rest(plain: Diagnosis) -> Diagnosis:
 def diagnose(case: Case) -> Diagnosis:
     """Every rule, linked to its root."""
     from zombiescope.diagnosis.catalogue import RULES  # noqa: PLC0415 (a scan does not pay for all of them)
-    from zombiescope.diagnosis.chain import chains, link  # noqa: PLC0415
-    from zombiescope.diagnosis.spoken import maker_of, say  # noqa: PLC0415
+    from zombiescope.diagnosis.chain import chains, link, maker_of, say  # noqa: PLC0415  # noqa: PLC0415
     from zombiescope.diagnosis.useless import useless_of  # noqa: PLC0415
 
     findings = link(case, tuple(rule.judge(case) for rule in RULES))

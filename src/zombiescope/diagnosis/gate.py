@@ -17,7 +17,6 @@ from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.loops import AUDITED_CHURN, audit_suspects, loop_severity
-from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.rules import (
     costly_sweep,
     crash_looping_unit,
@@ -28,7 +27,7 @@ from zombiescope.diagnosis.rules import (
 )
 from zombiescope.diagnosis.stock import stock_severity
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.diagnosis.workload_audit import WorkloadAudit
+from zombiescope.diagnosis.workload_audit import Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
 
 

@@ -14,7 +14,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
 
 if TYPE_CHECKING:
-    from zombiescope.facts.services import ServiceLoop
+    from zombiescope.facts.units import ServiceLoop
 
 BY_EVENTS = "by events: died and not released"
 BY_WALK = "born in the window, by a walk of the zombies"

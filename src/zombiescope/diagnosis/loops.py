@@ -16,7 +16,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import few
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remedies import Remedy
-from zombiescope.facts.services import ServiceLoop, ServicesSeen
+from zombiescope.facts.units import ServiceLoop, ServicesSeen
 from zombiescope.facts.zombies import MakerRemains, Remains
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from zombiescope.execution.deletion import Deletion
+from zombiescope.execution.grip import Deletion
 from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import Rewriting

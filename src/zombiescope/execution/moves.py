@@ -9,7 +9,7 @@ import os
 from zombiescope.execution.journal import Journal, Write
 from zombiescope.execution.surprise import SurpriseError, refused
 from zombiescope.facts.names import shown
-from zombiescope.host.found import Found
+from zombiescope.host.removal import Found
 from zombiescope.host.writes import Writer
 
 _UP = ("active", "activating", "reloading", "deactivating")

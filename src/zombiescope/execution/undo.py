@@ -14,15 +14,15 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
-from zombiescope.execution.deletion import put_back_aside
 from zombiescope.execution.freeing import LOWERED, swap_priority
+from zombiescope.execution.grip import put_back_aside
 from zombiescope.execution.journal import Entry, Journal, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import counted, shown, unshown
-from zombiescope.host.found import Found, found_of
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.removal import Found, found_of
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = (Write.PLACE_LINK, Write.REMOVE_LINK, Write.PLACE_FILE, Write.MAKE_FOLDER)

@@ -11,7 +11,29 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity, Shape
+
+PAGE_BYTES_UNTOLD = 4096
+"""Of every x86-64 kernel and most others: for folders, and recordings made before the page size was kept."""
+
+
+class Identity(NamedTuple):
+    """Each field is known or is None with a gap in `gaps`."""
+
+    name: str | None
+    kernel: str | None
+    boot_id: str | None
+    uptime_seconds: float | None
+    gaps: tuple[Gap, ...] = ()
+    cluster: str = ""
+    """The Kubernetes cluster that it belongs to, as somebody told us; empty where nobody did."""
+
+
+class Shape(NamedTuple):
+    """Possible CPUs and NUMA nodes: the kernel allocates per-CPU memory for every possible one, not only those online."""
+
+    possible_cpus: int | None
+    possible_nodes: int | None
+    gaps: tuple[Gap, ...] = ()
 
 
 class HierarchyVersion(StrEnum):

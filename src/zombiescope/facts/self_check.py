@@ -6,8 +6,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity
 
 
 class Status(StrEnum):

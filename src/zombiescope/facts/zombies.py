@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.node import PAGE_BYTES_UNTOLD
 
 _OLDER = re.compile(
     r"(?:pid (\d{1,10})|nobody that is known)(?: \(.*\))?"

@@ -9,13 +9,16 @@ from __future__ import annotations
 import http.client
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from zombiescope.errors import ObservationError
+from zombiescope.facts import metric_names as ours
+from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import quiet
+from zombiescope.facts.names import quiet, shown_text
 from zombiescope.host.web_server import Access, NoReplyError, WebServer
 
 MOST_BYTES = 512 << 20
@@ -116,3 +119,269 @@ def _number(pair: object) -> float | None:
         return float(pair[1]) if isinstance(pair, list) else None
     except (ValueError, TypeError, IndexError):
         return None
+
+
+_PORT = re.compile(r":\d+\Z")
+_OF_THE_SCRAPE = frozenset({
+    "__name__", "instance", "job", "endpoint", "service", "pod", "container", "namespace", "uid", "prometheus",
+    "prometheus_replica", "replica",
+})  # fmt: skip
+"""No property of a node. The series that nodes are described by have no labels of their own but these."""
+MEMORY_ROW = 'node_cgroups_cgroups{subsys_name="memory"}'
+_OF_THE_ROW = "subsys_name"
+INFORMATION: Mapping[str, Mapping[str, str]] = {
+    ours.NODE.name: {name: name for name in ours.NODE.labels},
+    "node_uname_info": {"release": "kernel", "machine": "machine"},
+    "node_os_info": {"pretty_name": "os"},
+    "kube_node_info": {
+        "kernel_version": "kernel",
+        "os_image": "os",
+        "kubelet_version": "kubelet",
+        "container_runtime_version": "runtime",
+    },
+}
+"""Which of their labels are properties of a node, and what we call them."""
+ASKED = (
+    SeriesSeen(ours.ZOMBIES.name, "zombies per node", 0, None, "zombiescope agent on every node", is_needed=True),
+    SeriesSeen(ours.GROWTH.name, "growth", 0, None, "zombiescope agent on every node", is_needed=True),
+    SeriesSeen(ours.NODE.name, "kernel, hierarchy and image of a node", 0, None, "zombiescope agent", is_needed=True),
+    SeriesSeen(ours.FINDING.name, "findings that are present", 0, None, "zombiescope agent (none: no finding)", False),
+    SeriesSeen(ours.CORE_SATURATED.name, "saturated seconds", 0, None, "zombiescope agent", is_needed=False),
+    SeriesSeen(ours.NIC_RESETS.name, "resets of network cards", 0, None, "zombiescope agent", is_needed=False),
+    SeriesSeen(MEMORY_ROW, "cgroups counted, without our agent", 0, None, "node_exporter --collector.cgroups", False),
+    SeriesSeen(
+        'node_slabinfo_active_objects{slab="mem_cgroup"}',
+        "a second count, where /proc/cgroups has no memory row",
+        0,
+        None,
+        "node_exporter --collector.slabinfo (1.9: --collector.slabinfo.slabs-include=mem_cgroup)",
+        is_needed=False,
+    ),
+    SeriesSeen(
+        "node_vmstat_pgscan_direct",
+        "direct reclaim, without our agent",
+        0,
+        None,
+        "node_exporter --collector.vmstat.fields='^(oom_kill|pgpg|pswp|pg.*fault|pgscan_.*|pgsteal_.*|allocstall_.*)'",
+        is_needed=False,
+    ),
+    SeriesSeen("node_uname_info", "the kernel, without our agent", 0, None, "node_exporter (on by default)", False),
+    SeriesSeen("container_cpu_cfs_throttled_seconds_total", "throttling", 0, None, "kubelet's cAdvisor", False),
+    SeriesSeen(
+        "kube_node_labels",
+        "zone, pool, instance type",
+        0,
+        None,
+        "kube-state-metrics --metric-labels-allowlist=nodes=[*]",
+        is_needed=False,
+    ),
+)  # fmt: skip
+RULES = (
+    SeriesSeen(
+        "instance:zombiescope_memcg:ratio", "our rules for each node", 0, None, "zombiescope export rules", False, True
+    ),
+    SeriesSeen(
+        "fleet:zombiescope_nodes:count",
+        "our rules for the fleet",
+        0,
+        None,
+        "zombiescope export fleet-rules",
+        False,
+        True,
+    ),
+)
+"""What our recording rules write, as a sign that they run."""
+
+Progress = Callable[[str], None]
+_MOST_ASKED = 60
+_STEPS = 200
+
+
+class _Gathering:
+    """Numbers by node, one name after the other."""
+
+    def __init__(self, server: MetricsServer, at: float, node_label: str | None, progress: Progress) -> None:
+        self._server, self._at, self._node_label, self._progress = server, at, node_label, progress
+        self.numbers: dict[str, dict[str, float]] = {}
+        self.labels: dict[str, dict[str, str]] = {}
+        self.findings: dict[str, dict[str, str]] = {}
+        self.matchers: dict[str, tuple[str, str]] = {}
+        self.doubled: set[str] = set()
+        self.addresses: dict[str, str] = {}
+
+    def ask(self, query: str, what: str = "") -> list[tuple[str, Point]]:
+        self._progress(f"asking for {what or query.partition('{')[0]}")
+        points = self._server.ask(query, self._at)
+        return [(name, point) for point in points if (name := self._node(point.labels)) is not None]
+
+    def number(self, name: str, query: str, *, is_first: bool = False) -> None:
+        """`is_first`: its labels tell of the node, and find it again."""
+        for node, point in self.ask(query):
+            known = self.numbers.setdefault(node, {})
+            if name in known and known[name] != point.value:
+                self.doubled.add(node)
+            known[name] = max(point.value, known.get(name, point.value))
+            if is_first:
+                own = {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE}
+                self.describe(node, {key: value for key, value in own.items() if key != _OF_THE_ROW})
+                key = self._node_label or "instance"
+                self.matchers.setdefault(node, (key, point.labels.get(key, "")))
+                if name == "zombies" and "instance" in point.labels:
+                    self.addresses.setdefault(node, point.labels["instance"])
+
+    def describe(self, node: str, labels: Mapping[str, str]) -> None:
+        known = self.labels.setdefault(node, {})
+        for name, value in labels.items():
+            if name != self._node_label and value:
+                known.setdefault(name, value)
+
+    def _node(self, labels: Mapping[str, str]) -> str | None:
+        if self._node_label:
+            return labels.get(self._node_label)
+        instance = labels.get("instance")
+        if instance is not None:
+            return _PORT.sub("", instance)
+        return labels.get("node")
+
+
+def pull(
+    server: MetricsServer,
+    at: float,
+    *,
+    node_label: str | None = None,
+    information: Iterable[str] = (),
+    progress: Progress = lambda _: None,
+) -> Fleet:
+    """`information`: more series whose labels are properties of a node, such as an inventory's."""
+    found = _Gathering(server, at, node_label, progress)
+    by = f"instance,{node_label}" if node_label else "instance"
+    found.number("zombies", ours.ZOMBIES.name, is_first=True)
+    found.number("live", ours.LIVE.name)
+    found.number("counted", ours.COUNTED.name)
+    found.number("growth", f"{ours.GROWTH.name} * 3600")
+    found.number("reached", f"{ours.THRESHOLD.name}")
+    found.number("saturated", f"sum by ({by}) (increase({ours.CORE_SATURATED.name}[1h]))")
+    found.number("resets", f"sum by ({by}) (increase({ours.NIC_RESETS.name}[1d]))")
+    found.number("restarts", f"sum by ({by}) (increase({ours.UNIT_RESTARTS.name}[1h]))")
+    for node, point in found.ask(ours.FINDING.name):
+        found.findings.setdefault(node, {})[point.labels.get("id", "?")] = point.labels.get("severity", "unknown")
+    found.number("exported", MEMORY_ROW, is_first=True)
+    found.number("exported_growth", f"deriv({MEMORY_ROW}[1h]) * 3600")
+    _describe(found, information)
+    silent = _silent(found, by)
+    gaps = list(server.gaps)
+    if found.doubled:
+        first = shown_text(min(found.doubled))
+        why = f"{len(found.doubled):,} nodes are scraped twice with unlike values, such as {first}: the larger is taken"
+        gaps.append(Gap("nodes[]", why, "drop one of the two scrapes"))
+    if silent:
+        why = f"{len(silent):,} nodes told of themselves before and are silent now, such as {shown_text(min(silent))}"
+        gaps.append(Gap("nodes[].zombies", why, "up == 0 on the server names the scrapes that fail"))
+    foreign = sum("zombies" not in numbers and "exported" in numbers for numbers in found.numbers.values())
+    if foreign:
+        why = (
+            f"{foreign:,} nodes have no agent of ours: node_exporter counts their cgroups, dead and live together; "
+            "findings, makers, saturated cores, resets and restarts are not known there"
+        )
+        gaps.append(Gap("nodes[].findings", why, "zombiescope export unit, on each of them"))
+    nodes = tuple(_node(name, found, at) for name in sorted({*found.numbers, *silent}))
+    return Fleet(at, server.name, nodes, found.matchers, tuple(gaps), found.addresses)
+
+
+def _silent(found: _Gathering, by: str) -> set[str]:
+    """Nodes whose agent is still scraped and no longer answers. One that nobody scrapes any more has left the fleet."""
+    zombies = ours.ZOMBIES.name
+    before = f"({zombies} offset 1h or {zombies} offset 1d) and on ({by}) (up == 0) unless on ({by}) {zombies}"
+    silent = set()
+    for node, point in found.ask(before, "agents that fell silent"):
+        if not {"zombies", "exported"} & set(found.numbers.get(node, {})):
+            silent.add(node)
+            found.describe(node, {key: value for key, value in point.labels.items() if key not in _OF_THE_SCRAPE})
+    return silent
+
+
+def _describe(found: _Gathering, information: Iterable[str]) -> None:
+    for series, taken in INFORMATION.items():
+        for node, point in found.ask(series):
+            own = {taken[key]: value for key, value in point.labels.items() if key in taken}
+            found.describe(node, own)
+    for series in ("kube_node_labels", *information):
+        for node, point in found.ask(series):
+            own = {
+                key.removeprefix("label_"): value
+                for key, value in point.labels.items()
+                if key not in _OF_THE_SCRAPE and key != "node"
+            }
+            found.describe(node, own)
+
+
+def _node(name: str, found: _Gathering, at: float) -> FleetNode:
+    numbers = found.numbers.get(name, {})
+    labels = found.labels.get(name, {})
+    has_ours = "zombies" in numbers
+    gaps = []
+    if not has_ours and "exported" not in numbers:
+        why = "its agent answered within the last day, and does not now"
+        gaps.append(Gap("zombies", why, "systemctl status zombiescope on it"))
+    elif not has_ours:
+        why = "no agent of ours is scraped there: cgroups are counted by node_exporter, dead and live together"
+        gaps.append(Gap("zombies", why, "run zombiescope agent on it"))
+    remaining = numbers.get("reached")
+    return FleetNode(
+        name,
+        labels,
+        _whole(numbers, "zombies"),
+        _whole(numbers, "live"),
+        _whole(numbers, "counted" if has_ours else "exported"),
+        numbers.get("growth" if has_ours else "exported_growth"),
+        None if remaining is None else at + remaining,
+        found.findings.get(name, {}),
+        numbers.get("saturated"),
+        numbers.get("resets"),
+        numbers.get("restarts"),
+        gaps=tuple(gaps),
+    )
+
+
+def _whole(numbers: Mapping[str, float], name: str) -> int | None:
+    value = numbers.get(name)
+    return None if value is None or value in (float("inf"), float("-inf")) else round(value)
+
+
+def look_at_series(
+    server: MetricsServer, at: float, node_label: str | None = None, progress: Progress = lambda _: None
+) -> list[SeriesSeen]:
+    """Is each there, on how many nodes, and how old is the oldest? One number per node, however many series it has."""
+    found = _Gathering(server, at, node_label, progress)
+    by = f"instance, node, {node_label}" if node_label else "instance, node"
+    seen = []
+    for each in ASKED:
+        ages: dict[str, float] = {}
+        for node, point in found.ask(f"min by ({by}) (time() - timestamp({each.name}))", each.name.partition("{")[0]):
+            ages[node] = min(point.value, ages.get(node, point.value))
+        seen.append(each._replace(nodes=len(ages), oldest_seconds=max(ages.values(), default=None)))
+    for each in RULES:
+        points = server.ask(f"time() - timestamp({each.name})", at)
+        oldest = max((point.value for point in points), default=None)
+        seen.append(each._replace(nodes=len(points), oldest_seconds=oldest))
+    return seen
+
+
+def history_of(
+    server: MetricsServer, matchers: Sequence[tuple[str, str]], begin: float, end: float
+) -> list[tuple[float, float]]:
+    """Mean zombies of some nodes over time, as one line; of many nodes an even part stands for all. Empty: the server has none."""
+    chosen = matchers[:: max(-(-len(matchers) // _MOST_ASKED), 1)]
+    if not chosen:
+        return []
+    values = "|".join(re.escape(value) for _, value in chosen)
+    step = max((end - begin) / _STEPS, 60)
+    series = f"{ours.ZOMBIES.name}{{{chosen[0][0]}=~{quoted(values)}}}"
+    lines = server.ask_range(f"avg(avg_over_time({series}[{step:.0f}s]))", begin, end, step)
+    return lines[0].points if len(lines) == 1 else []
+
+
+def quoted(value: str) -> str:
+    """A string of PromQL: what a label holds is a stranger's."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

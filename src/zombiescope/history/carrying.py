@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.history import Happening, Sample
-from zombiescope.facts.series import our_part
+from zombiescope.facts.history import Happening, Sample, our_part
 from zombiescope.history.chunks import Chunks, Packed
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG

@@ -24,8 +24,7 @@ from typing import NamedTuple
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
-from zombiescope.host.images.disks import Disk, disk_of, layout_of
-from zombiescope.host.images.ext4 import partitions
+from zombiescope.host.images.disks import Disk, disk_of, layout_of, partitions
 from zombiescope.host.images.guestfish import guestfish, nobody, user_for
 from zombiescope.host.images.guestfs import find_root, is_installed, quoted
 

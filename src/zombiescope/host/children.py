@@ -12,14 +12,42 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from zombiescope.host.bounds import address_space
+
+_ALLOWED = ("systemctl", "journalctl")
+_OUTPUT_LIMIT = 32 << 20
+RESTART_SCHEDULED = "5eb03494b6584870a536b337290809b3"
+"""The journal's id of the message with which systemd restarts a unit by itself."""
+
+
+class Ran(NamedTuple):
+    status: int
+    output: bytes
+    complaint: str
+
+
+def ask_program(name: str, *arguments: str, seconds: float = 60.0) -> Ran | None:
+    """What it printed; None where it is not installed. Raises OSError when it did not end in time."""
+    assert name in _ALLOWED
+    place = shutil.which(name)
+    if place is None:
+        return None
+    surroundings = {**os.environ, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
+    try:
+        run = subprocess.run([place, *arguments], capture_output=True, timeout=seconds, env=surroundings, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(110, f"{name} did not answer within {seconds:.0f} s") from error
+    return Ran(run.returncode, run.stdout[:_OUTPUT_LIMIT], run.stderr.decode("utf-8", "replace").strip())
+
 
 _KINDNESS = 5
 _MOST_BYTES = 4 << 20

@@ -12,12 +12,80 @@ import errno
 import os
 import stat
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.safe_paths import BY_NUMBER, parent_below
+
+FileKey = tuple[str, int]
+"""`major:minor` and inode."""
+
+
+class InUse(NamedTuple):
+    holders: dict[FileKey, HeldBy]
+    """One per file, for all must let go."""
+    unread: int
+    """Processes that could not be looked into, by rights and not because they ended."""
+
+
+def files_in_use(wanted: Collection[FileKey], proc: bytes = b"/proc") -> InUse:
+    """Raises OSError where there is no /proc."""
+    missing, holders, unread = set(wanted), dict[FileKey, HeldBy](), 0
+    own = os.getpid()
+    for name in os.listdir(proc):
+        if not name.isdigit() or int(name) == own or not missing:
+            continue
+        process = proc + b"/" + name
+        try:
+            found = (_opened(process) | _mapped(process)) & missing
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        except OSError:
+            unread += 1
+            continue
+        holders.update(dict.fromkeys(found, _who(process, name)))
+        missing -= found
+    return InUse(holders, unread)
+
+
+def key_of(status: os.stat_result) -> FileKey:
+    return f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}", status.st_ino
+
+
+def _opened(process: bytes) -> set[FileKey]:
+    found = set()
+    folder = process + b"/fd"
+    for name in os.listdir(folder):
+        try:
+            found.add(key_of(os.stat(folder + b"/" + name)))
+        except FileNotFoundError:
+            continue  # closed meanwhile
+    return found
+
+
+def _mapped(process: bytes) -> set[FileKey]:
+    with open(process + b"/maps", "rb") as file:
+        pairs = {tuple(line.split(None, 5)[3:5]) for line in file}
+    return {_key(*pair) for pair in pairs if len(pair) == 2}
+
+
+def _key(device: bytes, inode: bytes) -> FileKey:
+    """maps writes devices in hexadecimal."""
+    major, _, minor = device.partition(b":")
+    return f"{int(major, 16)}:{int(minor, 16)}", int(inode)
+
+
+def _who(process: bytes, name: bytes) -> HeldBy:
+    try:
+        with open(process + b"/comm", "rb") as file:
+            return HeldBy(int(name), file.read().strip())
+    except OSError:
+        return HeldBy(int(name))
+
 
 _LINKS_FOLLOWED = 40
 READ_LIMIT_BYTES = 1 << 20

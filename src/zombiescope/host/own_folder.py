@@ -18,6 +18,14 @@ from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.host.safe_paths import GUARDED, UnsafePathError, folder_at, make_folder, parent_of, strangers_bits
 from zombiescope.host.whole_file import named_folder, write_whole_in
 
+
+def open_nothing() -> int:
+    try:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return os.memfd_create("zombiescope-nothing")
+
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 
-from zombiescope.facts.node import PAGE_BYTES_UNTOLD
+from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.host.access import Host
 
 PAGE_BYTES = mmap.PAGESIZE

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from zombiescope.host import removal
-from zombiescope.host.found import Found
-from zombiescope.host.removal import Held, InUseError, read_attributes, write_attributes
+from zombiescope.host.removal import Found, Held, InUseError, read_attributes, write_attributes
 
 _RENAME_EXCHANGE = 2
 _PART = 1 << 20

@@ -5,16 +5,17 @@ answer is bounded in bytes and in time, however slowly it comes."""
 from __future__ import annotations
 
 import http.client
+import json
 import random
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from zombiescope.errors import UsageError
+from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import quiet
 
 _CHUNK = 1 << 20
@@ -197,3 +198,32 @@ def patiently(ask: Callable[[], Reply], tries: int, sleep: Callable[[float], Non
         sleep(min(_LONGEST_WAIT_SECONDS, told) if told is not None else wait * random.uniform(0.5, 1.0))
         wait = min(_LONGEST_WAIT_SECONDS, 2 * wait)
     return ask()
+
+
+_MOST_BYTES = 64 << 20
+_MOST_SECONDS = 30.0
+_HINT = "is the address right?"
+_EXAMPLE = "http://127.0.0.1:8265"
+
+
+def is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def fetch_json(address: str) -> Any:
+    base, _, query = address.partition("?")
+    what = f"cannot read {base}"
+    if not is_address(address):
+        raise UsageError(what, "only addresses of http and https can be read", _EXAMPLE)
+    server = WebServer(base, Access(), _MOST_SECONDS, example=_EXAMPLE)
+    slash = "/" if base.endswith("/") or not urlsplit(base).path else ""
+    try:
+        reply = server.get(f"{slash}?{query}" if query else slash, _MOST_BYTES)
+    except NoReplyError as error:
+        raise ObservationError(what, str(error), _HINT) from error
+    if not reply.is_accepted:
+        raise ObservationError(what, f"it answered {reply.status}", _HINT)
+    try:
+        return json.loads(reply.body)
+    except (ValueError, RecursionError):
+        raise ObservationError(what, "its answer is no JSON", _HINT) from None

@@ -14,13 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
 from zombiescope.host import removal, rewriting
-from zombiescope.host.children import run_in_child
+from zombiescope.host.children import Ran, ask_program, run_in_child
 from zombiescope.host.every_cpu import every_cpu
-from zombiescope.host.found import READ_LIMIT_BYTES, Found, found_at
 from zombiescope.host.own_folder import own_folder_in
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.host.programs import Ran, ask_program
-from zombiescope.host.removal import Held, Identity, InUseError, held, let_cache_go, the_file, write_attributes
+from zombiescope.host.removal import (
+    READ_LIMIT_BYTES,
+    Found,
+    Held,
+    Identity,
+    InUseError,
+    found_at,
+    held,
+    let_cache_go,
+    the_file,
+    write_attributes,
+)
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,

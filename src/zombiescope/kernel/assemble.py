@@ -14,8 +14,19 @@ from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
 from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.mount_paths import MountPaths
-from zombiescope.kernel.pins import PinNamer, in_swap_cache, pins_without_folios, without_explained
-from zombiescope.kernel.raw import CSS_DYING, CSS_ONLINE, SHAPE, Clock, RawMemcg, RawPin, RawWalk
+from zombiescope.kernel.raw import (
+    CSS_DYING,
+    CSS_ONLINE,
+    SHAPE,
+    Clock,
+    PinNamer,
+    RawMemcg,
+    RawPin,
+    RawWalk,
+    in_swap_cache,
+    pins_without_folios,
+    without_explained,
+)
 
 _TICK_RATES = (100, 128, 250, 256, 300, 500, 512, 1000, 1024, 1200)
 _BOOT_JIFFIES = 300  # jiffies start this many seconds below 2^32 (INITIAL_JIFFIES)

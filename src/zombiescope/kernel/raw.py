@@ -6,8 +6,13 @@ Both walkers (BPF, /proc/kcore) produce these; `assemble` makes facts of them. `
 
 from __future__ import annotations
 
+import os
+import re
 from enum import IntFlag
 from typing import NamedTuple
+
+from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind, References
+from zombiescope.kernel.mount_paths import MountPaths
 
 CSS_ONLINE = 2
 CSS_RELEASED = 4
@@ -100,3 +105,180 @@ class RawWalk(NamedTuple):
     runs_nanoseconds: list[int]
     notes: list[str]
     """What went wrong on the way, in words for a gap."""
+
+
+def leads_to(path: bytes, device: str, inode: int, fstype: str) -> bool:
+    """A file with several names is found by one of them, which may have been moved or removed since."""
+    try:
+        seen = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    if seen.st_ino != inode:
+        return False
+    return fstype in OWN_NUMBERS or f"{os.major(seen.st_dev)}:{os.minor(seen.st_dev)}" == device
+
+
+_ANON, _INODE, _SWAPBACKED = int(PinFlag.ANON), int(PinFlag.INODE), int(PinFlag.SWAPBACKED)
+_BARE = int(PinFlag.BARE)
+_PSEUDO, _ROOTED, _UNHASHED = int(PinFlag.PSEUDO), int(PinFlag.ROOTED), int(PinFlag.UNHASHED)
+_SYSV = re.compile(rb"SYSV[0-9a-f]{8}")
+_MINOR_BITS = 20
+_TMPFS, _PAGE_CACHE, _make = PinKind.TMPFS, PinKind.PAGE_CACHE, tuple.__new__
+
+
+class _Folder(NamedTuple):
+    """What all files of one directory share."""
+
+    device: str
+    fstype: str
+    in_fs: bytes
+    """With a slash at its end."""
+    opened: bytes | None
+    """Where the directory is found in our mount namespace, with a slash at its end."""
+    hides: bool
+    """Something is mounted on one of its entries."""
+
+
+class PinNamer:
+    """Remembers directories: thousands of zombies are pinned by files of the same few."""
+
+    def __init__(self, mounts: MountPaths) -> None:
+        self._mounts = mounts
+        self._folders: dict[tuple[int, bytes], _Folder] = {}
+        self._checked: dict[tuple[bytes, int], bool] = {}
+        self._devices: dict[str, bytes] = {}
+
+    def of_folios(self, memcg: RawMemcg) -> tuple[Pin, ...]:
+        found = memcg.pins
+        if memcg.bare and in_swap_cache(memcg):
+            found = tuple(pin._replace(flags=pin.flags | _SWAPBACKED) if pin.flags & _BARE else pin for pin in found)
+        if len(found) == 1:
+            (only,) = found
+            return (self._name(only, not memcg.walked or only.pages < memcg.lru_anon + memcg.lru_file),)
+        merged = _merged(found)
+        attributed = sum(pin.pages for pin in merged)
+        sampled = not memcg.walked or attributed < memcg.lru_anon + memcg.lru_file
+        return tuple(self._name(pin, sampled) for pin in merged)
+
+    def of_writeback(self, found: list[RawPin]) -> tuple[Pin, ...]:
+        return tuple(
+            self._name(raw, True)._replace(kind=PinKind.WRITEBACK, pages=None, mapped=None, dirty=None) for raw in found
+        )
+
+    def _name(self, raw: RawPin, sampled: bool) -> Pin:
+        _, _, inode, device, _, nlink, flags, pages, _, dirty, mapped, names, _ = raw
+        if not flags & _INODE:
+            kind = PinKind.ANON if flags & _ANON else PinKind.SWAP if flags & _SWAPBACKED else PinKind.OTHER
+            return Pin(kind, None, None, None, None, None, pages, sampled, mapped, dirty)
+        leaf, _, above = names.partition(b"\0")
+        number, fstype, in_fs, opened, hides = self._folders.get((device, above)) or self._folder(raw, above)
+        path_in_fs = path = None
+        kind = _TMPFS if flags & _SWAPBACKED else _PAGE_CACHE
+        if flags & _ROOTED:
+            path_in_fs = in_fs + leaf
+            if opened is not None and nlink and not flags & _UNHASHED:
+                path = opened + leaf
+                if hides:
+                    path = self._mounts.visible(path)
+                if nlink > 1 and path is not None and not self._leads_to(path, number, inode, fstype):
+                    path = None
+        elif flags & _PSEUDO:
+            path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
+            kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
+        if fstype == "bdev":
+            number = _device(raw.rdevice)
+            path_in_fs = self._block_device(number)
+        return _make(Pin, (kind, path, path_in_fs, fstype, number, inode, pages, sampled, mapped, dirty, None))
+
+    def _block_device(self, number: str) -> bytes:
+        """What lies on the device itself, such as a file system's own tables, is in no file: the device stands for it."""
+        known = self._devices.get(number)
+        if known is None:
+            try:
+                name = os.readlink(os.fsencode(f"/sys/dev/block/{number}")).rpartition(b"/")[2]
+            except OSError:
+                name = b"block/" + number.encode()
+            known = self._devices[number] = b"/dev/" + name
+        return known
+
+    def _leads_to(self, path: bytes, device: str, inode: int, fstype: str) -> bool:
+        """Of a file with several names the kernel knows one: looked at once, and not shown if it leads elsewhere."""
+        known = self._checked.get((path, inode))
+        if known is None:
+            known = self._checked[path, inode] = leads_to(self._mounts.root + path, device, inode, fstype)
+        return known
+
+    def _folder(self, raw: RawPin, above: bytes) -> _Folder:
+        names = above[:-1].split(b"\0") if above else []
+        in_fs = b"".join(b"/" + name for name in reversed(names)) + b"/"
+        device = _device(raw.device)
+        opened = self._mounts.folder(device, in_fs.rstrip(b"/") or b"/")
+        hides = opened is not None and self._mounts.hides_in(opened)
+        fstype = raw.fstype.partition(b"\0")[0].decode("ascii", "replace")
+        folder = _Folder(device, fstype, in_fs, None if opened is None else opened + b"/", hides)
+        self._folders[raw.device, above] = folder
+        return folder
+
+
+def in_swap_cache(memcg: RawMemcg) -> bool:
+    """Whether its folios without a file are shared memory that was swapped out and is still in memory, too.
+
+    Such a folio lies on a list of anonymous memory, has no mapping any more, and its swap entry carries the zombie's id. Reading
+    it back gives the same folio, with its charge, to its file again: only reclaim takes this reference away.
+    """
+    return 0 < memcg.bare <= min(memcg.swap, memcg.lru_anon - memcg.anon - memcg.shmem)
+
+
+def pins_without_folios(memcg: RawMemcg, references: References) -> tuple[Pin, ...]:
+    """Unevictable pages are on no list that could be followed; the others hold no page at all."""
+    pins = []
+    if memcg.unevictable:
+        pins.append(_nameless(PinKind.UNEVICTABLE, memcg.unevictable))
+    if memcg.swap > 0:
+        pins.append(_nameless(PinKind.SWAP, memcg.swap))
+    if references.children:
+        pins.append(_nameless(PinKind.CHILD, None))
+    if references.rest:
+        pins.append(_nameless(PinKind.SOCKET if memcg.tcp else PinKind.OTHER, None))
+    return tuple(pins)
+
+
+def without_explained(pins: tuple[Pin, ...], references: References, writeback: list[RawPin]) -> tuple[Pin, ...]:
+    """Each writeback structure, one a device, holds a reference: what they explain is no longer something else."""
+    structures = len({pin.device for pin in writeback})
+    if references.rest is None or references.rest > structures:
+        return pins
+    return tuple(pin for pin in pins if pin.kind is not PinKind.OTHER or pin.pages is not None)
+
+
+def _nameless(kind: PinKind, pages: int | None) -> Pin:
+    return Pin(kind, None, None, None, None, None, pages, sampled=False)
+
+
+def _merged(pins: tuple[RawPin, ...]) -> list[RawPin]:
+    """Folios of one file need not lie side by side on a list."""
+    merged: dict[int, RawPin] = {}
+    for pin in pins:
+        before = merged.get(pin.mapping)
+        if before is not None:
+            pin = before._replace(
+                pages=before.pages + pin.pages,
+                folios=before.folios + pin.folios,
+                dirty=before.dirty + pin.dirty,
+                mapped=before.mapped + pin.mapped,
+            )
+        merged[pin.mapping] = pin
+    return list(merged.values())
+
+
+def _shared_kind(name: bytes) -> PinKind:
+    """Only the kernel's internal mount has names below no directory, so no user's file passes for one of these."""
+    if name.startswith(b"memfd:"):
+        return PinKind.MEMFD
+    if name == b"dev/zero":
+        return PinKind.SHARED_ANON
+    return PinKind.SYSV_SHM if _SYSV.fullmatch(name) else PinKind.OTHER
+
+
+def _device(number: int) -> str:
+    return f"{number >> _MINOR_BITS}:{number & ((1 << _MINOR_BITS) - 1)}"

@@ -7,18 +7,120 @@ What was just freed may keep a few dead cgroups for a while: `draining.py` pushe
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
-from zombiescope.errors import ActionFailedError
-from zombiescope.lab import controller, draining, journal, places, sysv, units
-from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.names import LAB, is_run_name
-from zombiescope.lab.pins.files import sync_filesystem_of
+from zombiescope.errors import ActionFailedError, ObservationError
+from zombiescope.facts.gap import Gap
+from zombiescope.host.every_cpu import every_cpu
+from zombiescope.host.own_folder import open_own_file
+from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.lab import hierarchy as controller
+from zombiescope.lab import journal, places
+from zombiescope.lab import processes as units
+from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy, reclaim
+from zombiescope.lab.journal import TRUTH, entries
+from zombiescope.lab.pins import references
+from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab.pins.files import sync_filesystem, sync_filesystem_of
+from zombiescope.lab.places import FORMER_ROOTS, LAB, STATE_ROOTS, is_run_name, own_run
 from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, is_named_ours, start_time
 from zombiescope.lab.truth import dead_below
+
+_BATCH_PAGES = 64
+_SWAP_BATCH_PAGES = 160
+_MADV_PAGEOUT = 21
+_STOCK_CGROUPS = 24
+
+
+def drain_pages() -> None:
+    """Fresh pages through every CPU's batch."""
+    _on_every_cpu(lambda descriptor: os.write(descriptor, b"d" * PAGE_BYTES * _BATCH_PAGES))
+
+
+def drain_swap() -> None:
+    """Fresh swap entries, made and freed on every CPU: the 65th that a CPU frees pushes the first 64 out of its cache."""
+    _on_every_cpu(_swap_out_and_free)
+
+
+def _swap_out_and_free(descriptor: int) -> None:
+    size = PAGE_BYTES * _SWAP_BATCH_PAGES
+    os.ftruncate(descriptor, size)
+    with mmap.mmap(descriptor, size) as view:
+        view[:] = b"d" * size
+        view.madvise(_MADV_PAGEOUT)
+        # Read back, page by page: that waits for the write to end and frees the entry. To free one that is still being written
+        # leaves it behind, in the swap cache, and nothing is pushed out.
+        for start in range(0, size, PAGE_BYTES):
+            view[start]
+    os.ftruncate(descriptor, 0)
+
+
+def _on_every_cpu(work: Callable[[int], object]) -> None:
+    descriptor = os.memfd_create(LAB)
+    try:
+        with closing(every_cpu()) as cpus:
+            for _ in cpus:
+                work(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def push_out(hierarchy: MemoryHierarchy, subtree: str, attempt: int) -> None:
+    """The cheap ways at once, the dear ones when they were not enough."""
+    drain_pages()
+    reclaim(hierarchy.folder(subtree))
+    if attempt % 20 != 2:
+        return
+    sync_filesystem("/")
+    charge_elsewhere(hierarchy, subtree)
+    if _has_swap():
+        drain_swap()
+
+
+def charge_elsewhere(hierarchy: MemoryHierarchy, subtree: str) -> None:
+    """No CPU's stock of charges remembers the dead below `subtree` any more."""
+    for cpu in list(every_cpu()):
+        _charge_on(hierarchy, subtree, cpu)
+
+
+def _charge_on(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
+    """Other cgroups take the places of a CPU's stock. Their deaths also make the kernel look at dead writeback structures."""
+    paths = [f"{subtree}/nudge{number}" for number in range(_STOCK_CGROUPS)]
+    for path in paths:
+        hierarchy.make(path)
+    child = os.fork()
+    if child == 0:
+        _hop_and_charge(hierarchy, paths, cpu)
+    os.waitpid(child, 0)
+    for path in paths:
+        hierarchy.remove(path)
+
+
+def _hop_and_charge(hierarchy: MemoryHierarchy, paths: list[str], cpu: int) -> NoReturn:
+    try:
+        os.sched_setaffinity(0, {cpu})
+        for path in paths:
+            hierarchy.enter(path)
+            with mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE) as page:
+                page[0] = 1
+    finally:
+        os._exit(0)
+
+
+def _has_swap() -> bool:
+    try:
+        return len(Path("/proc/swaps").read_text().splitlines()) > 1
+    except OSError:
+        return False
+
 
 RELEASE_SECONDS = 8.0
 LEAST_ATTEMPTS = 24
@@ -51,7 +153,9 @@ def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
     if hierarchy is not None:
         found.update(name for name in hierarchy.children(f"/{LAB}") if is_run_name(name))
     found.update(
-        owner for segment in sysv.list_candidates() if (owner := sysv.owner_of(segment)) and is_run_name(owner)
+        owner
+        for segment in references.list_candidates()
+        if (owner := references.owner_of(segment)) and is_run_name(owner)
     )
     return sorted(found)
 
@@ -150,10 +254,10 @@ def _remove_pins(cleaned: Cleaned) -> None:
         sync_filesystem_of(folder)
         cleaned.files += _remove_files(folder)
     staff = {entry.get("pid") for entry in journal.entries(cleaned.run) if entry.get("role") == "staff"}
-    for segment in sysv.list_candidates():
-        owner = sysv.owner_of(segment)
+    for segment in references.list_candidates():
+        owner = references.owner_of(segment)
         if owner == cleaned.run or (owner == "" and segment.creator in staff):
-            sysv.remove_segment(segment)
+            references.remove_segment(segment)
             cleaned.segments += 1
 
 
@@ -169,9 +273,9 @@ def _remove_files(folder: int) -> int:
 
 def _remove_orphan_segments() -> None:
     """Segments that no journal knows and a kill kept from being marked: ours by key, owner and size, empty, their maker gone."""
-    for segment in sysv.list_candidates():
-        if start_time(segment.creator) is None and sysv.owner_of(segment) == "":
-            sysv.remove_segment(segment)
+    for segment in references.list_candidates():
+        if start_time(segment.creator) is None and references.owner_of(segment) == "":
+            references.remove_segment(segment)
 
 
 def _remove_cgroups(cleaned: Cleaned, hierarchy: MemoryHierarchy, subtree: str, *, stays: bool = False) -> None:
@@ -204,12 +308,86 @@ def _remove_cgroup(cleaned: Cleaned, hierarchy: MemoryHierarchy, path: str) -> N
 def _wait_for_release(hierarchy: MemoryHierarchy, subtree: str) -> str:
     """Empty once the kernel holds nothing dead below the subtree, else what it still holds."""
     give_up = time.monotonic() + RELEASE_SECONDS
-    draining.drain_pages()
+    drain_pages()
     attempt = 0
     while still := dead_below(hierarchy, subtree):
         if time.monotonic() > give_up and attempt >= LEAST_ATTEMPTS:
             return still
         time.sleep(0.05)
-        draining.push_out(hierarchy, subtree, attempt)
+        push_out(hierarchy, subtree, attempt)
         attempt += 1
     return ""
+
+
+_MOST_BYTES = 64 << 20
+WHAT: dict[str, str] = {
+    "page-cache": "clean cached pages of a file on disk",
+    "dirty-file": "a file with unwritten data",
+    "mapped-file": "cached pages that a process maps",
+    "tmpfs": "a file in /dev/shm",
+    "memfd": "a nameless file in memory that a process holds",
+    "shared-anon": "shared memory that a process maps",
+    "sysv-shm": "a System V segment",
+    "socket": "an open TCP socket",
+    "child": "a dead child cgroup",
+    "unreaped": "a process that nobody waited for",
+    "swap": "memory in swap",
+    "visible": "a directory that nobody removed: not a zombie",
+}
+
+
+class Seen(NamedTuple):
+    """A run that left any trace."""
+
+    run: str
+    action: str | None
+    """`zombies`, `leak` or `churn`; None where the run did not get so far as to write down what it made."""
+    made: int | None
+    by_pin: dict[str, int]
+    at_work: bool
+    """A command is working on it."""
+
+
+def list_runs() -> list[Seen] | Gap:
+    if os.geteuid() != 0:
+        return Gap("runs", "the lab's folders are root's", "sudo zombiescope lab list")
+    try:
+        hierarchy = find_hierarchy()
+    except ObservationError:
+        hierarchy = None
+    return [_seen(run) for run in find_runs(hierarchy)]
+
+
+def list_kinds() -> list[dict[str, str]]:
+    return [{"kind": kind, "what": WHAT[kind]} for kind in KINDS]
+
+
+def _seen(run: str) -> Seen:
+    truth = _truth(run)
+    counts = truth.get("counts") if isinstance(truth.get("counts"), dict) else {}
+    assert isinstance(counts, dict)
+    return Seen(run, truth.get("action"), counts.get("made"), dict(counts.get("by_pin") or {}), _is_at_work(run))
+
+
+def _truth(run: str) -> dict[str, Any]:
+    for root in (*STATE_ROOTS, *FORMER_ROOTS):
+        try:
+            with own_run(root, run) as folder, os.fdopen(open_own_file(folder, TRUTH), "rb") as file:
+                found = json.loads(file.read(_MOST_BYTES))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _is_at_work(run: str) -> bool:
+    """The command that the journal names is alive, by number and start."""
+    now = boot_id()
+    return any(
+        entry.get("role") == "command"
+        and entry.get("boot") == now
+        and isinstance(entry.get("pid"), int)
+        and start_time(int(entry["pid"])) == entry.get("start")
+        for entry in entries(run)
+    )

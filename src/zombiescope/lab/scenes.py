@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from typing import NamedTuple, NoReturn, Protocol
 
 from zombiescope.errors import ActionFailedError
-from zombiescope.host.nothing import open_nothing
-from zombiescope.lab import units
+from zombiescope.host.own_folder import open_nothing
+from zombiescope.lab import processes
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
-from zombiescope.lab.leak import LeakOrder, leak
 from zombiescope.lab.places import tmpfs_folder
 from zombiescope.lab.processes import die_with_parent
-from zombiescope.lab.runs import Run
+from zombiescope.lab.runs import LeakOrder, Run, leak
 
 AGENT = "unused-agent"
 REAL_LIVES = 12
@@ -89,20 +88,20 @@ class UnitScene:
     watch_seconds = 8.0
 
     def __init__(self, run: Run) -> None:
-        units.require_systemd()
+        processes.require_systemd()
         self._run = run
-        self.node = f"/{units.slice_of(run.name)}"
+        self.node = f"/{processes.slice_of(run.name)}"
 
     def set_up(self) -> None:
-        self._run.journal.intend("units", slice=units.slice_of(self._run.name))
-        units.start_anchor(self._run.name)
+        self._run.journal.intend("units", slice=processes.slice_of(self._run.name))
+        processes.start_anchor(self._run.name)
         self._run.hierarchy.make_parents(self.node)
 
     def crash_loop(self, count: int, advance: Advance) -> int:
-        agent = units.agent_of(self._run.name)
+        agent = processes.agent_of(self._run.name)
         before = leak(RunBelow(self._run, self.node), _order(max(count - REAL_LIVES, 1), place=agent), advance)
         folder = tmpfs_folder(self._run.name)
-        units.start_agent(self._run.name, folder)
+        processes.start_agent(self._run.name, folder)
         give_up = time.monotonic() + _PATIENCE_SECONDS
         while (lives := _lives(folder)) < REAL_LIVES:
             if time.monotonic() > give_up:
@@ -112,7 +111,7 @@ class UnitScene:
         return len(before.made) + lives
 
     def has_ended(self) -> bool:
-        state = units.systemctl("show", "-p", "ActiveState", "--value", units.agent_of(self._run.name)).strip()
+        state = processes.systemctl("show", "-p", "ActiveState", "--value", processes.agent_of(self._run.name)).strip()
         return state in {"inactive", "failed"}
 
 

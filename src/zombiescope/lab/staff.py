@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from zombiescope.errors import ActionFailedError, ZombiescopeError
-from zombiescope.host.nothing import open_nothing
-from zombiescope.lab.draining import drain_pages
+from zombiescope.host.own_folder import open_nothing
+from zombiescope.lab.cleaning import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
 from zombiescope.lab.journal import RunJournal
-from zombiescope.lab.names import refusal, zombie_name
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
+from zombiescope.lab.places import refusal, zombie_name
 from zombiescope.lab.processes import die_with_parent
 from zombiescope.lab.truth import Made
 

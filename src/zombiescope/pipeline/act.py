@@ -14,23 +14,27 @@ from zombiescope.execution.executor import Executor, StepReceipt
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.restoring import KeptCopy, kept_copies
 from zombiescope.execution.surprise import Attention, InterruptedActionError
-from zombiescope.execution.way_back import WayBack, ended_in_the_middle, is_one_at_work, refuse_in_the_middle
+from zombiescope.execution.way_back import (
+    KeptCopy,
+    WayBack,
+    ended_in_the_middle,
+    is_one_at_work,
+    kept_copies,
+    refuse_in_the_middle,
+)
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.names import shown
-from zombiescope.facts.node import Identity
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
-from zombiescope.host.live import LiveHost, choose_host
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import LiveHost, TreeHost, choose_host
 from zombiescope.host.writes import Writer
 from zombiescope.pipeline.mistyped import refuse_consents
 from zombiescope.pipeline.plan import Planned, Scope, make_plan
 from zombiescope.pipeline.verify import remembers
-from zombiescope.probes.readers.machine_health import read_machine_health
-from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.node import read_identity, read_machine_health
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
 from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals

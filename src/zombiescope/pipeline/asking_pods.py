@@ -4,20 +4,49 @@ socket, the API server of the cluster. What they refuse is a gap."""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import NamedTuple
 
-from zombiescope.analysis.asked_pods import pods_of_api
-from zombiescope.analysis.pod_owner import owner_by_labels, owner_by_name
+from zombiescope.analysis.pod_owner import PodBook, owner_by_labels, owner_by_name, pods_of_api
 from zombiescope.config import load_config
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
-from zombiescope.facts.pods import Container, Pod
-from zombiescope.host.access import Host
+from zombiescope.facts.pods import Container, KnownPods, Pod
+from zombiescope.history.pod_file import read_pod_file
+from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.cluster_api import Api, fetch
 from zombiescope.host.cri_socket import CriContainer, CriPod, CriSocket
+from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.watching.pods import Asked, Asking, PodsWatch
+from zombiescope.watching.pods import Asked, Asking, PodsWatch, names_now
+
+
+def read_known_pods(host: Host, state: str | None = None) -> KnownPods:
+    """`state`: an agent's folder; without it the configured one. What is there now counts before what is remembered."""
+    now = names_now(host)
+    if not isinstance(beside_recording(host), LiveHost):
+        return now
+    book = PodBook()
+    book.load(remembered_in(state))
+    pods = {**book.pods, **{uid: pod for uid, pod in now.pods.items() if not _is_known_better(book, uid)}}
+    return KnownPods(pods, {**book.containers, **now.containers}, now.node)
+
+
+def _is_known_better(book: PodBook, uid: str) -> bool:
+    known = book.pods.get(uid)
+    return known is not None and not known.owner.is_guess
+
+
+def remembered_in(state: str | None) -> object:
+    try:
+        folder = load_config(None, {}).text("state") if state is None else state
+        text = read_pod_file(os.fsencode(folder)) if folder else b""
+        return json.loads(text or b"{}")
+    except (ZombiescopeError, OSError, ValueError, RecursionError):
+        return {}
+
 
 _MOST_ENDS = 50
 _TELLING = 1

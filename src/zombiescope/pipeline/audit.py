@@ -16,17 +16,16 @@ from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.node import Identity
 from zombiescope.facts.units import Declared, Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.files import REFUSALS_KEPT, Files, FolderTree
 from zombiescope.host.images.choose import image_budget, open_image
-from zombiescope.host.live import LiveHost
+from zombiescope.host.live import LiveHost, TreeHost
 from zombiescope.host.safe_open import read_named, read_shipped
-from zombiescope.host.tree import TreeHost
 from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
 from zombiescope.probes.readers.node import read_identity

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.autopsy import (
@@ -22,7 +23,16 @@ from zombiescope.analysis.scan import Population, derive_population
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
+from zombiescope.facts.page_pins import (
+    NOTHING_BESIDE,
+    Beside,
+    DeletedTasks,
+    PageCensus,
+    PageFreePins,
+    PagePins,
+    PinnedFile,
+    SocketCandidates,
+)
 from zombiescope.facts.plain import Clean, of_plain, to_plain
 from zombiescope.facts.pods import KnownPods
 from zombiescope.facts.zombies import Pin, Tier, Walk, Zombie
@@ -32,9 +42,50 @@ from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
+from zombiescope.probes.readers.socket_pins import read_socket_pins
+from zombiescope.probes.readers.writeback_trace import read_writeback_trace
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
+
+
+class PagesSeen(NamedTuple):
+    pins: PagePins | Gap
+    census: PageCensus | Gap
+    """A witness for the residual: `shmem` and `file` of a parent are at least its zombies'."""
+
+
+def look_at_pages(
+    host: Host, hierarchy: Hierarchy, residuals: Residuals, progress: Progress = lambda _: None
+) -> PagesSeen:
+    """The pages tier: which files pin zombies below which live parent. `residuals` says what there is to explain."""
+    pins = read_page_pins(host, hierarchy, residuals, progress=progress)
+    census = read_page_census(host, hierarchy, residuals.by_parent, progress=_in_tenths(progress))
+    return PagesSeen(pins, census)
+
+
+def look_beside_pages(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> PageFreePins:
+    """Pins that hold no page, for every tier; `parents` are live cgroups below which there are zombies."""
+    return PageFreePins(
+        read_deleted_tasks(host, hierarchy),
+        read_cgroup_namespaces(host, hierarchy),
+        read_socket_pins(host, hierarchy),
+        read_writeback_trace(host, hierarchy, parents),
+    )
+
+
+def _in_tenths(progress: Progress) -> Callable[[float], None]:
+    told = [-1]
+
+    def tell(share: float) -> None:
+        if int(share * 10) > told[0]:
+            told[0] = int(share * 10)
+            progress(f"counting the machine's pages, {told[0] * 10} %")
+
+    return tell
+
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
 
@@ -82,7 +133,6 @@ def _look_further(
         return walk, NOTHING_BESIDE, gaps + more
     if isinstance(residuals, Gap) or not host.is_live:
         return walk, NOTHING_BESIDE, ()
-    from zombiescope.pipeline.pages import look_at_pages, look_beside_pages  # noqa: PLC0415
 
     seen = look_at_pages(host, hierarchy, residuals, progress)
     beside = look_beside_pages(host, hierarchy, residuals.by_parent)
@@ -147,7 +197,6 @@ def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tupl
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
         from zombiescope.analysis.held import holders_beside_pages  # noqa: PLC0415
-        from zombiescope.pipeline.pages import look_beside_pages  # noqa: PLC0415
 
         holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
         return walk._replace(zombies=explain(walk.zombies, holders)), gaps
@@ -158,7 +207,7 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
     wanted = files_in_question(walk.zombies)
     if not wanted:
         return walk, ()
-    from zombiescope.probes.readers.shared_memory_holders import read_shared_memory_holders  # noqa: PLC0415
+    from zombiescope.probes.readers.files_in_use import read_shared_memory_holders  # noqa: PLC0415
 
     found = read_shared_memory_holders(host, wanted)
     if isinstance(found, Gap):
@@ -218,7 +267,7 @@ def names_for(host: Host, walk: Walk, state: bytes | None = None) -> KnownPods:
     """Of the pods that left zombies; most hosts have none."""
     if not any(b"pod" in zombie.path for zombie in walk.zombies):
         return NOBODY
-    from zombiescope.pipeline.pod_names import read_known_pods  # noqa: PLC0415
+    from zombiescope.pipeline.asking_pods import read_known_pods  # noqa: PLC0415
 
     return read_known_pods(host, None if state is None else os.fsdecode(state))
 

@@ -128,7 +128,7 @@ def carry(wanted: Carrying, words: Words) -> Carried:
 
 def makers_in_history(state: bytes | None) -> list[bytes]:
     """Names of makers, which may stay where that was asked for."""
-    from zombiescope.facts.series import our_part  # noqa: PLC0415
+    from zombiescope.facts.history import our_part  # noqa: PLC0415
     from zombiescope.history.carrying import series_names  # noqa: PLC0415
 
     if state is None or not _has_any(state):

@@ -28,10 +28,9 @@ from zombiescope.diagnosis.gate import (
 from zombiescope.diagnosis.limits import COMMON_NAMES, NAMES, Limits, from_environment, parse_gate_file, with_values
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Census, Hierarchy
+from zombiescope.facts.cgroups import Census, Hierarchy, Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import environment

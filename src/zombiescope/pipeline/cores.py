@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity
 from zombiescope.host.access import Host
 from zombiescope.host.recording import ReplayHost
 from zombiescope.probes.readers.cpu_time import PATH

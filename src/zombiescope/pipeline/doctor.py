@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy
+from zombiescope.analysis.held import derive_remains
 from zombiescope.analysis.maker import fold_flows
-from zombiescope.analysis.remains import derive_remains
 from zombiescope.analysis.scan import derive_scan
 from zombiescope.diagnosis.case import NO_HISTORY, Case, Observation
 from zombiescope.diagnosis.engine import Diagnosis
@@ -22,7 +22,7 @@ from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.scan import USUAL, growth_of, observe
 from zombiescope.probes.readers.cgroup_census import read_census
-from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.cgroups import FlowsWatch
 from zombiescope.watching.pods import PodsWatch
 from zombiescope.watching.services import Live
 from zombiescope.watching.watch import Filling, judge

@@ -13,10 +13,11 @@ from zombiescope.analysis.trend import derive_change
 from zombiescope.diagnosis.fleet_health import Judged, Sickness, choose_sick, judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import Fleet, FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity
-from zombiescope.fleet import documents, pulling
+from zombiescope.fleet import documents
+from zombiescope.fleet import server as pulling
 from zombiescope.fleet.server import MetricsServer
 from zombiescope.host.access import Host
 from zombiescope.host.web_server import Access
@@ -91,7 +92,7 @@ def require_nodes(found: Gathered, source: Source) -> None:
 def _sent(source: Source, now: float, progress: Progress) -> Fleet:
     assert source.files is not None
     if source.files.endswith(".parquet"):
-        from zombiescope.fleet.tables import read_table  # noqa: PLC0415 (needs duckdb)
+        from zombiescope.fleet.documents import read_table  # noqa: PLC0415 (needs duckdb)
 
         progress("reading the table")
         return read_table(source.files, now)

@@ -31,6 +31,6 @@ def open_host(root: bytes | None, config: Config | None = None) -> Host:
     names = config.text("kubernetes_node"), config.text("kubernetes_cluster")
     if not any(names):
         return host
-    from zombiescope.host.told import told  # noqa: PLC0415
+    from zombiescope.host.live import told  # noqa: PLC0415
 
     return told(host, *names)

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zombiescope.facts.history import FINDING_SEVERITY, Happening, Interval, Mark, Timeline
-from zombiescope.facts.series import describe
-from zombiescope.history.ranges import Ranges
+from zombiescope.facts.history import FINDING_SEVERITY, Happening, Interval, Mark, Timeline, describe
+from zombiescope.history.reader import Ranges
 from zombiescope.pipeline.page_time import (
     DAY,
     MINUTE,
@@ -22,7 +21,7 @@ from zombiescope.pipeline.page_time import (
     thinned,
 )
 from zombiescope.pipeline.timeline import IN_HISTORY, NOT_KEPT, correlate, without
-from zombiescope.presenters.timeline_json import render_follows
+from zombiescope.presenters.tree_json import render_follows
 
 Json = dict[str, Any]
 Query = Mapping[str, str]

@@ -16,8 +16,8 @@ from zombiescope.analysis.trend import median
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.series import CORE_PREFIX, Series, SeriesKind, describe, lane_order, lane_title
-from zombiescope.history.ranges import Columns, Ranges
+from zombiescope.facts.history import CORE_PREFIX, Series, SeriesKind, describe, lane_order, lane_title
+from zombiescope.history.reader import Columns, Ranges
 from zombiescope.history.summaries import SLOT_SECONDS, SLOTS
 
 Json = dict[str, Any]

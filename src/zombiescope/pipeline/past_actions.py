@@ -20,13 +20,12 @@ from zombiescope.execution.journal import (
     undo_line,
 )
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.restoring import KeptCopy, kept_copies, restore_all
 from zombiescope.execution.surprise import Attention, SurpriseError
 from zombiescope.execution.undo import Taken, UndoState, pending, undo_all, undo_state
-from zombiescope.execution.way_back import is_one_at_work
+from zombiescope.execution.way_back import KeptCopy, is_one_at_work, kept_copies, restore_all
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, unshown
-from zombiescope.facts.node import Identity
 from zombiescope.host.live import LiveHost
 from zombiescope.host.writes import Writer
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy

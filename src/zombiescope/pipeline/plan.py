@@ -15,11 +15,10 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.growing import makers_that_grow
 from zombiescope.diagnosis.loops import suspects_of
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.cgroups import Hierarchy, Identity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.levers import Levers
 from zombiescope.facts.names import unshown
-from zombiescope.facts.node import Identity
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.units import UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
@@ -37,7 +36,7 @@ from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import freeing_alone, propose
 from zombiescope.remedies.situation import Activity
-from zombiescope.watching.flows import FlowsWatch
+from zombiescope.watching.cgroups import FlowsWatch
 from zombiescope.watching.services import ServicesWindow
 
 _LOCAL = "/etc/"

@@ -24,7 +24,24 @@ from zombiescope.history.reader import remember
 from zombiescope.host.live import LiveHost
 from zombiescope.host.safe_open import open_regular, read_shipped
 from zombiescope.probes.kernel_messages import parse_line
+from zombiescope.probes.readers.node import read_identity, read_node_image, read_node_zone
 from zombiescope.watching.nics import FollowedNicsWatch
+
+
+class NodeLabels(NamedTuple):
+    """Empty where nothing tells."""
+
+    node: str
+    zone: str
+    image: str
+    kernel: str
+
+
+def labels_here() -> NodeLabels:
+    host = LiveHost()
+    identity = read_identity(host)
+    return NodeLabels(identity.name or "", read_node_zone(host), read_node_image(host), identity.kernel or "")
+
 
 _STAMPED = re.compile(rb"\s*(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)")
 _MOST_LOG_BYTES = 64 << 20

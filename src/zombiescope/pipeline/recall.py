@@ -21,13 +21,11 @@ from zombiescope.analysis.recall import (
 )
 from zombiescope.analysis.scan import ReclaimPass, memory_mark
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.facts.cgroups import Snapshot
+from zombiescope.facts.cgroups import Shape, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS, Happening, Sample
-from zombiescope.facts.node import Shape
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.machine_health import read_memory_bytes
-from zombiescope.probes.readers.node import read_identity, read_shape
+from zombiescope.probes.readers.node import read_identity, read_memory_bytes, read_shape
 
 _GROWTH_SECONDS = 6 * 3600.0
 _STALE_SECONDS = 900.0

@@ -16,10 +16,9 @@ from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
 from zombiescope.host.bundle import pack, publish
 from zombiescope.host.known_names import kernel_symbols, read_known_names
-from zombiescope.host.leaks import Leak, find_leaks
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import page_bytes_of
-from zombiescope.host.recorder import RecordingHost
+from zombiescope.host.recorder import Leak, RecordingHost, find_leaks
 from zombiescope.host.recording import Header, ReplayHost, bytes_of, text_of
 from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.autopsy import NAME, Gathered, gather, keep, recall

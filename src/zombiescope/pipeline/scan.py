@@ -65,14 +65,14 @@ def recorded_reclaim(host: Host) -> ReclaimSeen | Gap:
     """What a recording kept of its window is as good as measured; a live host would have to be watched."""
     if host.is_live:
         return NO_RECLAIM
-    from zombiescope.probes.readers.reclaim_passes import ReclaimWindow  # noqa: PLC0415 (a live host does not pay for it)
+    from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a live host does not pay for it)
 
     return ReclaimWindow(host).seen()
 
 
 def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
     """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
-    from zombiescope.probes.readers.reclaim_passes import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
+    from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
 
     window = ReclaimWindow(host)
     try:

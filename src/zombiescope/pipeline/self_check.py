@@ -38,8 +38,8 @@ from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.nic_counters import read_nic_counters
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.page_census import try_page_frames
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
-from zombiescope.probes.readers.softirq_latency import LatencyWindow
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
+from zombiescope.probes.readers.softirq_wait import LatencyWindow
 from zombiescope.probes.readers.systemd_state import read_systemd_state
 from zombiescope.probes.readers.zombie_walk import try_zombie_walk
 

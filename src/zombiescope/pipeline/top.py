@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zombiescope.analysis.ledger import Account, Accounts
-from zombiescope.analysis.pod_book import PodBook
+from zombiescope.analysis.pod_owner import PodBook
 from zombiescope.facts.cgroups import Hierarchy, Look, Sweep
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host
-from zombiescope.pipeline.pod_names import remembered_in
+from zombiescope.pipeline.asking_pods import remembered_in
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
 from zombiescope.watching.cgroups import Follower, read_backlog

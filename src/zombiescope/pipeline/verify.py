@@ -15,16 +15,16 @@ from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_out
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.execution.checks import keep_check
 from zombiescope.execution.journal import Entry
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Happening, Mark, Sample
 from zombiescope.facts.names import unshown
-from zombiescope.facts.node import Identity
 from zombiescope.facts.reclaim import Vitals, vitals_of
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
-from zombiescope.pipeline.job_events import read_jobs, read_query
 from zombiescope.pipeline.past_actions import Opened, open_action
-from zombiescope.presenters.receipt_json import verify_body
+from zombiescope.pipeline.timeline import read_jobs, read_query
+from zombiescope.presenters.receipt_text import verify_body
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
-from zombiescope.presenters.receipt_json import Kept
+from zombiescope.presenters.receipt_text import Kept
 
 _REASONS = {
     "actions[].begun_at": "its journal has no beginning, or cannot be read",

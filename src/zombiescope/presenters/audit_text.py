@@ -12,17 +12,15 @@ from rich.text import Text
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
-from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
+from zombiescope.diagnosis.workload_audit import CrossCheck, Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, shown_text
 from zombiescope.facts.units import Schedule
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import Cell, Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose
+from zombiescope.presenters.layout import Block, Command, Prose, unknown_block
 from zombiescope.presenters.scan_text import STYLES
-from zombiescope.presenters.unknown_text import unknown_block
 
 _NAMED = 5
 _FIELDS = {

@@ -20,9 +20,8 @@ from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
-from zombiescope.presenters.layout import Block, Command, Prose, again
+from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
 from zombiescope.presenters.plain_words import tried_words, words_of
-from zombiescope.presenters.unknown_text import unknown_block
 
 _ROWS = 10
 _PINS = 3

@@ -11,8 +11,7 @@ from rich.text import Text
 from zombiescope.facts.cores import Blame, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.layout import Command, Prose, again, wrapped
-from zombiescope.presenters.unknown_text import unknown_block
+from zombiescope.presenters.layout import Command, Prose, again, unknown_block, wrapped
 
 LEGEND = (
     ("K", "bold red", "saturated in the kernel"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zombiescope.analysis.correlation import LEAST_CASES, Correlation
+from zombiescope.analysis.comparing import LEAST_CASES, Correlation
 from zombiescope.analysis.scan import derive_reclaim_pass
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis

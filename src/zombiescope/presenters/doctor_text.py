@@ -14,10 +14,10 @@ from rich.text import Text
 from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import FINDINGS
+from zombiescope.diagnosis.chain import maker_of
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.diagnosis.reclaim_work import DECIDES
-from zombiescope.diagnosis.spoken import maker_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text, zombies_said
@@ -25,10 +25,9 @@ from zombiescope.presenters.doctor_json import last_gaps
 from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
 from zombiescope.presenters.figures import Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose, again
+from zombiescope.presenters.layout import Block, Command, Prose, again, listed, unknown_block
 from zombiescope.presenters.plain_words import fact_label
 from zombiescope.presenters.scan_text import STYLES, handed_on_lines
-from zombiescope.presenters.unknown_text import listed, unknown_block
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _MOST_FACTS = 3

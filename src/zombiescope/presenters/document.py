@@ -3,12 +3,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity
+
+Value = str | int | float | None
+_WORTH_A_DICTIONARY = 4
+"""Each word must stand for so many rows, on the average."""
+
+
+def render_column(values: Sequence[Value]) -> dict[str, Any]:
+    words = dict.fromkeys(values)
+    if len(words) <= 1:
+        return {"constant": next(iter(words), None)}
+    if len(words) * _WORTH_A_DICTIONARY <= len(values):
+        codes = {word: number for number, word in enumerate(words)}
+        return {"dictionary": list(words), "codes": [codes[value] for value in values]}
+    return {"values": list(values)}
+
+
+def render_numbers(values: Sequence[float | None], scale: float = 1) -> dict[str, Any]:
+    """Whole steps of `scale`, as differences; what is not known stays unknown."""
+    steps = [None if value is None else round(value / scale) for value in values]
+    if len(set(steps)) <= 1:
+        only = steps[0] if steps else None
+        return {"constant": None if only is None else only * scale}
+    found: list[int | None] = []
+    before = 0
+    for step in steps:
+        if step is None:
+            found.append(None)
+        else:
+            found.append(step - before)
+            before = step
+    return {"deltas": found} if scale == 1 else {"deltas": found, "scale": scale}
+
 
 Json = dict[str, Any]
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0

@@ -17,9 +17,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown_text
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
-from zombiescope.presenters.layout import Command, Prose
+from zombiescope.presenters.layout import Command, Prose, unknown_block
 from zombiescope.presenters.scan_text import STYLES
-from zombiescope.presenters.unknown_text import unknown_block
 
 _SHOWN = 10
 _COHORTS_SHOWN = 10

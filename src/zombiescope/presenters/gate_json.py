@@ -3,15 +3,215 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
+from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.loops import OF_CONTAINERS
 from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
+from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, shown_text
 from zombiescope.presenters.document import Json, rfc3339
-from zombiescope.presenters.gate_formats import clean, not_judged, sentence
+from zombiescope.presenters.layout import Block, Command, Prose
+
+NPD_CHARACTERS = 80
+_NAMED_FIRST = 3
+_NAMED_AS_NOTES = 20
+_ANNOTATIONS = {
+    GateVerdict.OK: "notice",
+    GateVerdict.WARNING: "warning",
+    GateVerdict.CRITICAL: "error",
+    GateVerdict.UNKNOWN: "error",
+}
+_ANNOTATIONS_PER_STEP = 10
+_UNITS = {"sweep": " s", "growth": " per hour"}
+_SOURCES: dict[str, str] = {
+    CountSource.PROC_CGROUPS: "/proc/cgroups",
+    CountSource.CGROUP_STAT_SUBSYS: "cgroup.stat",
+    CountSource.CGROUP_STAT_DESCENDANTS: "cgroup.stat",
+}
+_PERFORMANCE = ("zombies", "ratio", "growth", "sweep", "directories")
+
+
+def render_check_text(gate: Gate, source: str, where: str = "", *, is_image: bool = False) -> list[RenderableType]:
+    """`where`: the options that name the same machine or image."""
+    first, *rest = render_text(gate, source).split("\n")
+    reasons = [Block(f"  {line[2:10].rstrip()}", [line[10:].lstrip()], style="", width=11) for line in rest]
+    if is_image:
+        next_ = Command("to see every service", f"zombiescope audit{where}")
+    elif gate.verdict is GateVerdict.OK:
+        next_ = Command("nothing to do; to look closer", f"zombiescope doctor{where}")
+    else:
+        next_ = Command("to see the cause and what to do", f"zombiescope doctor{where}")
+    return [Prose(first, "bold"), *reasons, Text(), next_]
+
+
+def render_text(gate: Gate, source: str) -> str:
+    lines = [f"{gate.verdict}: {source}: {sentence(gate)}"]
+    for reason in gate.reasons:
+        is_compared = reason.threshold is not None and reason.rule in _PERFORMANCE and not _is_excused(reason)
+        limit = f" (limit {_figure(reason.threshold)}{_UNITS.get(reason.rule, '')})" if is_compared else ""
+        where = f" [{_SOURCES.get(reason.source, reason.source)}]" if reason.source else ""
+        lines.append(f"  {reason.verdict:<8} {clean(reason.what)}: {clean(reason.summary)}{limit}{where}")
+    lines += [
+        f"  waiver   {clean(one.waiver.what)}: {one.state}, until {one.waiver.expires}; {clean(one.waiver.told)}"
+        for one in gate.waivers
+        if one.state != "used"
+    ]
+    return "\n".join(lines)
+
+
+def render_nagios(gate: Gate, limits: Limits) -> str:
+    performance = " ".join(_performance(gate, limits))
+    summary = sentence(gate).replace("|", "/")
+    lines = [f"ZOMBIESCOPE {gate.verdict} - {summary}" + (f" | {performance}" if performance else "")]
+    lines += [
+        f"{reason.verdict}: {clean(reason.what)}: {clean(reason.summary).replace('|', '/')}"
+        for reason in gate.failing[1:]
+    ]
+    return "\n".join(lines)
+
+
+def _performance(gate: Gate, limits: Limits) -> Iterator[str]:
+    for reason in sorted(gate.reasons, key=lambda reason: reason.what):
+        if reason.rule in _PERFORMANCE:
+            value = "U" if reason.value is None else f"{reason.value:.15g}"
+            warning, critical = (getattr(limits, f"{reason.rule}_{level}") for level in ("warning", "critical"))
+            yield f"{reason.rule}={value};{warning:.15g};{critical:.15g};0"
+    yield f"not_judged={'U' if gate.not_judged is None else len(gate.not_judged)};;;0"
+
+
+def render_npd(gate: Gate) -> str:
+    """One line of at most 80 characters: node-problem-detector cuts the rest."""
+    reasons = gate.failing or gate.reasons
+    more = f", {len(gate.failing) - 1} more" if len(gate.failing) > 1 else ""
+    line = f"{gate.verdict}: {_brief(reasons[0]) if reasons else 'nothing was looked at'}{more}"
+    tail = f"; {not_judged(gate)}" if not_judged(gate) else ""
+    room = NPD_CHARACTERS - len(tail)
+    return (line if len(line) <= room else line[: room - 3] + "...") + tail
+
+
+def _brief(reason: Reason) -> str:
+    if reason.value is None or reason.rule not in _PERFORMANCE:
+        return clean(reason.what if reason.value is not None else f"{reason.what}: {reason.summary}")
+    return f"{reason.rule} {_figure(reason.value)} (limit {_figure(reason.threshold)})"
+
+
+def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
+    lines = [
+        "# HELP zombiescope_check_verdict The verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
+        "# TYPE zombiescope_check_verdict gauge",
+        f"zombiescope_check_verdict {gate.verdict.exit_code}",
+        "# HELP zombiescope_check_reasons Reasons by rule and verdict.",
+        "# TYPE zombiescope_check_reasons gauge",
+    ]
+    tally: dict[tuple[str, str], int] = {}
+    for reason in gate.reasons:
+        tally[reason.rule, reason.verdict] = tally.get((reason.rule, reason.verdict), 0) + 1
+    lines += [
+        f'zombiescope_check_reasons{{rule="{rule}",verdict="{verdict}"}} {count}'
+        for (rule, verdict), count in sorted(tally.items())
+    ]
+    values = [reason for reason in gate.reasons if reason.rule in _PERFORMANCE and reason.value is not None]
+    if values:
+        lines += ["# HELP zombiescope_check_value What was measured.", "# TYPE zombiescope_check_value gauge"]
+        lines += [f'zombiescope_check_value{{rule="{reason.rule}"}} {reason.value:.15g}' for reason in values]
+    if gate.not_judged is not None:
+        lines += [
+            "# HELP zombiescope_check_not_judged Services that start and could not be judged.",
+            "# TYPE zombiescope_check_not_judged gauge",
+            f"zombiescope_check_not_judged {len(gate.not_judged)}",
+        ]
+    lines += [
+        "# HELP zombiescope_check_threshold The limits compared with.",
+        "# TYPE zombiescope_check_threshold gauge",
+    ]
+    for rule in _PERFORMANCE:
+        for level in ("warning", "critical"):
+            lines.append(
+                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {getattr(limits, f"{rule}_{level}"):.15g}'
+            )
+    lines += [
+        "# HELP zombiescope_check_timestamp_seconds When the check was made.",
+        "# TYPE zombiescope_check_timestamp_seconds gauge",
+        f"zombiescope_check_timestamp_seconds {at:.3f}",
+    ]
+    lines += [f"# failing: {reason.verdict}: {clean(reason.what)}: {clean(reason.summary)}" for reason in gate.failing]
+    lines += [f"# {not_judged(gate, _NAMED_AS_NOTES)}"] if not_judged(gate) else []
+    return "\n".join(lines)
+
+
+def sentence(gate: Gate) -> str:
+    """The worst reason first; for OK, the first one measured; then what could not be judged."""
+    reasons = gate.failing or gate.reasons
+    more = f", and {len(gate.failing) - 1} more" if len(gate.failing) > 1 else ""
+    head = _short(reasons[0]) + more if reasons else "nothing was looked at"
+    tail = not_judged(gate, _NAMED_FIRST)
+    return f"{head}; {tail}" if tail else head
+
+
+def not_judged(gate: Gate, named: int = 0) -> str:
+    """How many services could not be judged, with the first names; empty when all were."""
+    if gate.not_judged is None:
+        return "services not judged"
+    if not gate.not_judged:
+        return ""
+    names = ", ".join(shown(name.encode()) for name in gate.not_judged[:named])
+    names += ", …" if named and len(gate.not_judged) > named else ""
+    return f"{len(gate.not_judged)} could not be judged" + (f" ({names})" if names else "")
+
+
+def _is_excused(reason: Reason) -> bool:
+    """Above its limit and still OK: its summary says why, and the bare limit beside it would only contradict it."""
+    if reason.verdict is not GateVerdict.OK or reason.value is None or reason.threshold is None:
+        return False
+    return reason.value >= reason.threshold
+
+
+def _short(reason: Reason) -> str:
+    limit = ""
+    if reason.verdict in (GateVerdict.WARNING, GateVerdict.CRITICAL) and reason.rule in _PERFORMANCE:
+        limit = f" (limit {_figure(reason.threshold)})"
+    return clean(reason.summary) + limit
+
+
+def clean(text: str) -> str:
+    """One printable line, whatever a name held."""
+    return text if text.isprintable() else shown_text(text)
+
+
+def _figure(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.10g}"
+
+
+def render_github(gate: Gate, source: str) -> str:
+    """Annotations of GitHub Actions: the verdict first, then what is not OK or waived. GitHub shows ten of a kind per step."""
+    lines = [
+        _annotation(_ANNOTATIONS[gate.verdict], f"zombiescope check: {gate.verdict}", f"{source}: {sentence(gate)}")
+    ]
+    room = dict.fromkeys(_ANNOTATIONS.values(), _ANNOTATIONS_PER_STEP)
+    room[_ANNOTATIONS[gate.verdict]] -= 1
+    for reason in gate.reasons:
+        kind = _ANNOTATIONS[reason.verdict]
+        if (reason.verdict is GateVerdict.OK and not reason.is_waived) or not room[kind]:
+            continue
+        room[kind] -= 1
+        where = f" [{reason.source}]" if reason.source else ""
+        lines.append(_annotation(kind, f"{reason.verdict}: {reason.what}", f"{_short(reason)}{where}"))
+    return "\n".join(lines)
+
+
+def _annotation(kind: str, title: str, message: str) -> str:
+    """A workflow command; what would end it or begin another is escaped as the runner reads it."""
+    message, title = (clean(text).replace("%", "%25") for text in (message, title))
+    title = title.replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={title}::{message}"
+
 
 RULES = {
     "zombies": "Memory cgroups that died and were not released",

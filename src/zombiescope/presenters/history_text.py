@@ -16,8 +16,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, KeptCapture, Sample
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import Column, Fitting, duration
-from zombiescope.presenters.layout import Block, Command, Prose
-from zombiescope.presenters.unknown_text import unknown_block
+from zombiescope.presenters.layout import Block, Command, Prose, unknown_block
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20

@@ -13,8 +13,7 @@ from zombiescope.facts.names import counted, zombies_said
 from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import size
-from zombiescope.presenters.layout import Block, Command, Prose, again
-from zombiescope.presenters.unknown_text import unknown_block
+from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
 from zombiescope.remedies.plan import Plan, Risk, Step, Undo, details, few_names
 
 _STYLES = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}

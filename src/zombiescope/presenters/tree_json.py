@@ -7,12 +7,46 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from zombiescope.analysis.autopsy import Body
+from zombiescope.analysis.comparing import Correlation
 from zombiescope.analysis.scan import ParentShare
 from zombiescope.facts.cgroups import LiveTree, Snapshot
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import Timeline
 from zombiescope.facts.names import shown
+from zombiescope.presenters.doctor_report import told_correlation
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.zombies_json import held_bytes, main_pin
+
+_MOST_MARKS = 2_000
+
+
+def render_timeline(timeline: Timeline) -> Json:
+    """The last marks of a lane, where there are very many."""
+    lanes = []
+    for kind in timeline.kinds:
+        marks = [[mark.at, mark.detail] for mark in timeline.marks if mark.what == kind]
+        watched = [list(each) for each in timeline.watched.get(kind, ())]
+        lane = {"id": kind.replace(" ", "-"), "title": kind[:1].upper() + kind[1:], "kind": "marks"}
+        lanes.append({**lane, "count": len(marks), "marks": marks[-_MOST_MARKS:], "watched": watched})
+    body = {"schema": "zombiescope.events/1", "from": timeline.begin, "to": timeline.end, "lanes": lanes}
+    return {**body, "gaps": []}
+
+
+def render_follows(found: Iterable[Correlation]) -> list[Json]:
+    return [
+        {
+            "cause": each.cause,
+            "effect": each.effect,
+            "cases": each.cases,
+            "with_cause": each.preceded,
+            "lift": each.lift,
+            "p_value": each.p_value,
+            "is_telling": each.is_telling,
+            "words": told_correlation(each),
+        }
+        for each in found
+    ]
+
 
 MOST_NODES = 2_000
 _MOST_MAKERS = 12

@@ -15,8 +15,7 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
 from zombiescope.presenters.autopsy_json import render_holder, render_totals
-from zombiescope.presenters.columns import render_column, render_numbers
-from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.document import Json, document, render_column, render_numbers, rfc3339
 from zombiescope.presenters.figures import duration, size
 from zombiescope.presenters.plain_words import tried_words
 

@@ -16,7 +16,7 @@ from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.facts.levers import Levers
+from zombiescope.facts.reaping import Levers
 from zombiescope.remedies.catalogue import RECIPES
 from zombiescope.remedies.choice import Reckoning, choose
 from zombiescope.remedies.plan import Expected, Plan, Step

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from zombiescope.analysis.looping import Loop
 from zombiescope.analysis.maker import unit_maker
-from zombiescope.analysis.unit_churn import Loop
 from zombiescope.diagnosis.audit import Audit, UnitAudit
-from zombiescope.diagnosis.need import Need
-from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.facts.levers import Levers
-from zombiescope.facts.node import PAGE_BYTES_UNTOLD
+from zombiescope.diagnosis.workload_audit import Need
+from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD, Hierarchy, HierarchyVersion
 from zombiescope.facts.pods import PodsSeen
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.choice import Choices, Lever, least_harm_first, may_be_deleted
 from zombiescope.remedies.plan import Change, PlaceLink, ReclaimWay, RemoveLinks, Risk, StopUnit, Undo

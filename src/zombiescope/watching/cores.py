@@ -29,9 +29,9 @@ from zombiescope.facts.cores import (
     Stretch,
 )
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import CORE_PREFIX
 from zombiescope.facts.metric_names import CORE_SATURATED
 from zombiescope.facts.plain import of_outcome, to_outcome
-from zombiescope.facts.series import CORE_PREFIX
 from zombiescope.host.access import Host
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time

@@ -35,7 +35,7 @@ from zombiescope.facts.metric_names import (
 )
 from zombiescope.facts.softirq import Buckets, CoreLatency, PollLook, PollTail, Times
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.poll_latency import Following, open_poll_latency
+from zombiescope.probes.readers.softirq_wait import Following, open_poll_latency
 from zombiescope.watching.watch import Events, Teller
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from zombiescope.facts.reclaim import (
     ThrottledGroup,
 )
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.cpu_throttling import FACT, read_throttling
+from zombiescope.probes.readers.cpu_time import THROTTLING_FACT as FACT
+from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.probes.readers.node import read_shape
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
-from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_reclaim_rates
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow, find_kswapd, read_reclaim_rates
 from zombiescope.watching.watch import Quiet, Teller
 
 QUOTA_SECONDS = 60.0

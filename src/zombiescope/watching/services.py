@@ -15,11 +15,10 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.plain import of_outcome, to_outcome
-from zombiescope.facts.services import ServiceLoop, ServicesSeen, UnneededService
-from zombiescope.facts.units import LiveUnit, Running
+from zombiescope.facts.units import LiveUnit, Running, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births, watch_births
+from zombiescope.probes.readers.cgroup_lifecycle import BirthsWatch, read_cgroup_births, watch_births
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.systemd_state import read_journal_restarts, read_systemd_state
 from zombiescope.probes.unit_layout import is_unit_name

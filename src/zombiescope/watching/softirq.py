@@ -61,7 +61,7 @@ class DetailedSoftirqWatch(SoftirqWatch):
     """`seen` ends it. Drops and squeezes are counted where no ksoftirqd is to be seen, too."""
 
     def __init__(self, host: Host) -> None:
-        from zombiescope.probes.readers.softirq_latency import LatencyWindow  # noqa: PLC0415 (the agent stamps none)
+        from zombiescope.probes.readers.softirq_wait import LatencyWindow  # noqa: PLC0415 (the agent stamps none)
 
         super().__init__(host, None)
         self._latency = LatencyWindow(host, self.ksoftirqd)

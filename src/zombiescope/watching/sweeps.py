@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from zombiescope.analysis.sweeping import SweepBursts, derive_sweepers
+from zombiescope.analysis.zombie_cost import SweepBursts, derive_sweepers
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.metric_names import SWEEPERS

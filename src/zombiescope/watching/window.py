@@ -17,9 +17,9 @@ from zombiescope.host.access import Host
 from zombiescope.host.recording import ReplayHost
 from zombiescope.probes.readers.cpu_time import PATH
 from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
+from zombiescope.watching.cgroups import FlowsWatch
 from zombiescope.watching.cores import LOOKS_PER_SECOND, DetailedCoresWatch
-from zombiescope.watching.flows import FlowsWatch
 from zombiescope.watching.nics import NicsWatch, place_nics
 from zombiescope.watching.pods import PodsWatch
 from zombiescope.watching.reclaim import WholePressureWatch

@@ -14,8 +14,7 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.names import shown_text
 from zombiescope.host.access import Host
 from zombiescope.pipeline import fleet as many
-from zombiescope.presenters.fleet_page import render_cohorts_page, render_fleet_page, worst_of
-from zombiescope.presenters.node_link import NodeLinks
+from zombiescope.presenters.fleet_page import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import Kept, Pace, Shelf, laid_out
 

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from zombiescope.errors import ObservationError
-from zombiescope.web.guards import guards_for
+from zombiescope.web.guards import guards_for, open_listening, remove_path
 from zombiescope.web.http import Request, Response, load_h11
-from zombiescope.web.listening import open_listening, remove_path
 from zombiescope.web.server import Apart, Server
 from zombiescope.web.site import error_response
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from zombiescope.errors import ZombiescopeError
 from zombiescope.web.http import Request, Response
+from zombiescope.web.one_file import answer_static
 from zombiescope.web.server import Apart, apart
 from zombiescope.web.shelf import Kept, Shelf, etag_of
-from zombiescope.web.statics import answer_static
 
 Json = dict[str, Any]
 VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")

@@ -26,10 +26,9 @@ from tests.scenarios.facts import (
 from tests.scenarios.speed import all_times
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.facts.cgroups import Sweep
+from zombiescope.facts.cgroups import Shape, Sweep
 from zombiescope.facts.cores import CoresSeen, CoreTime, CoreUse
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Shape
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen, ThrottledGroup
 from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 

@@ -10,10 +10,9 @@ from tests.scenarios.held_out.clinic import DAY, HOUR, Left, held
 from tests.scenarios.speed import all_times
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.facts.cgroups import Sweep
-from zombiescope.facts.node import Shape
+from zombiescope.facts.cgroups import Shape, Sweep
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
-from zombiescope.facts.services import RealTimeTask
+from zombiescope.facts.units import RealTimeTask
 
 
 def drained_node() -> Case:

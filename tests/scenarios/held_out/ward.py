@@ -12,7 +12,7 @@ from tests.scenarios.speed import all_times
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.reclaim import ReclaimCalls, ReclaimGroup, ReclaimKind, ReclaimSeen
-from zombiescope.facts.services import ServiceLoop
+from zombiescope.facts.units import ServiceLoop
 
 LOUD = loop("metrics-push.service", 2_000_000, every_seconds=0.3, why="12,000 automatic restarts in the last hour")
 PROBE = loop("vpn-probe.service", 5_900, every_seconds=90.0, why="40 automatic restarts in the last hour")

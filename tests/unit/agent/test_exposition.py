@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.agent.exposition import Exposition, known_format, write_textfile
+from zombiescope.agent.api import Exposition, known_format, write_textfile
 
 OPEN, CLASSIC = "application/openmetrics-text; version=1.0.0", "text/plain; version=1.0.0"
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.build import ScriptedHost
 
-from zombiescope.agent.exposition import Exposition
+from zombiescope.agent.api import Exposition
 from zombiescope.agent.state import Judged, State
 from zombiescope.analysis.growth import MOST_MEMCG_IDS, Growth
 from zombiescope.analysis.looping import MOST_UNITS
@@ -21,9 +21,11 @@ from zombiescope.facts.cgroups import (
     EmptyDirectories,
     Hierarchy,
     HierarchyVersion,
+    Identity,
     Look,
     MemoryUse,
     Residuals,
+    Shape,
     Sweep,
 )
 from zombiescope.facts.cores import CoreMode
@@ -49,9 +51,8 @@ from zombiescope.facts.metric_names import (
     UNIT_RESTARTS,
     Metric,
 )
-from zombiescope.facts.node import Identity, Shape
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.ledger_json import render_ledger
+from zombiescope.presenters.history_json import render_ledger
 from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
 from zombiescope.probes.readers.cgroup_lifecycle import PollingLedger

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from zombiescope.agent.troubles import REMEMBERED_SECONDS, Troubles
+from zombiescope.agent.probing import REMEMBERED_SECONDS, Troubles
 from zombiescope.facts.gap import Gap
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from tests.unit.diagnosis.test_workloads import PODS, loop, node
 from tests.unit.kube_nodes import STATIC, UID_A
 
-from zombiescope.analysis.asked_pods import pods_of_api
 from zombiescope.analysis.looping import why_looping
+from zombiescope.analysis.pod_owner import pods_of_api
 from zombiescope.facts.pods import Owner
 from zombiescope.watching.pods import Asked, joined
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from zombiescope.analysis.cluster_events import cluster_marks, is_of_cluster
-from zombiescope.analysis.event_file import parse_events
+from zombiescope.analysis.event_file import cluster_marks, is_of_cluster, parse_events
 from zombiescope.facts.history import JOB_FAILURE, JOB_SUCCESS
 
 AT = "2026-11-18T12:00:00Z"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zombiescope.analysis.correlation import LEAST_CASES, Correlation, common, derive_correlation, joined
+from zombiescope.analysis.comparing import LEAST_CASES, Correlation, common, derive_correlation, joined
 from zombiescope.facts.history import Interval
 
 DAY = (Interval(0.0, 86_400.0),)

@@ -9,7 +9,7 @@ from tests.unit.kube_nodes import UID_A, UID_B
 
 from zombiescope.analysis.growth import Growing
 from zombiescope.analysis.ledger import Accounts, by_label
-from zombiescope.analysis.pod_book import MOST_PODS, PodBook
+from zombiescope.analysis.pod_owner import MOST_PODS, PodBook
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.lifecycle import Counts, Flow
 from zombiescope.facts.pods import Owner, Pod

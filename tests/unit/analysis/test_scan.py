@@ -7,9 +7,8 @@ import pytest
 from tests.build import census, snapshot
 
 from zombiescope.analysis.scan import KernelCost, ParentShare, derive_kernel_cost, derive_population, derive_scan
-from zombiescope.facts.cgroups import Look, MemoryUse, Residuals
+from zombiescope.facts.cgroups import Look, MemoryUse, Residuals, Shape
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Shape
 
 SMALL, LARGE = MemoryUse(1, 0, 0, None, 0), MemoryUse(0, 100, 5, 7, 900)
 

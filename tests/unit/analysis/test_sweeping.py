@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from zombiescope.analysis.looping import UnitStarts
-from zombiescope.analysis.sweeping import SweepBursts
+from zombiescope.analysis.zombie_cost import SweepBursts
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.reclaim import SweepBurst
 

@@ -13,8 +13,7 @@ from zombiescope.diagnosis.gate import Reason
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.gap import Gap
 from zombiescope.history.store import Store
-from zombiescope.host.live import LiveHost
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import LiveHost, TreeHost
 from zombiescope.pipeline.check import Watching, _counts
 from zombiescope.probes.readers.node import read_identity
 

@@ -18,7 +18,7 @@ from tests.unit.trees import TARGETS, WANTED, enabled, plant
 from zombiescope.cli.catalogue import COMMANDS
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.outcome import Held, Outcome
-from zombiescope.facts.node import Identity
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import vitals_of
 from zombiescope.pipeline.verify import Verified
 

@@ -30,11 +30,11 @@ from zombiescope.analysis.reaping import Choice, Pass, Reaping, Tally
 from zombiescope.cli.answer import TextAnswer
 from zombiescope.cli.main import commands
 from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import SeriesSeen
-from zombiescope.facts.node import Identity
 from zombiescope.facts.reaping import Lever, Order
 from zombiescope.facts.reclaim import vitals_of
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
 from zombiescope.pipeline.self_check import Places, check_self

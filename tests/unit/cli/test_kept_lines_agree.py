@@ -19,7 +19,7 @@ from zombiescope.analysis.recall import derive_recall
 from zombiescope.diagnosis.gate import GateVerdict, Reason, judge_gate
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.gate_formats import render_text
+from zombiescope.presenters.gate_json import render_text
 from zombiescope.presenters.history_text import growth_sentence
 
 

@@ -11,7 +11,7 @@ from tests.build import V1, V1_MOUNT, Cgroup, ScriptedHost, v1_machine
 from textual.widgets import DataTable, Static
 
 from zombiescope.analysis.ledger import Account
-from zombiescope.cli.screens.makers import MakersScreen
+from zombiescope.cli.commands.top import MakersScreen
 from zombiescope.facts.cgroups import Look, Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap

@@ -9,11 +9,11 @@ import pytest
 from tests.scenarios.built import BUILT
 from tests.scenarios.facts import case, cores, flows, loop, real_time, services, stretch
 
+from zombiescope.diagnosis.chain import spell
 from zombiescope.diagnosis.engine import diagnose, glance
-from zombiescope.diagnosis.spoken import spell
 from zombiescope.facts.cores import CoreMode
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.services import RealTimeTask
+from zombiescope.facts.units import RealTimeTask
 
 
 def test_the_sentence_of_the_case() -> None:

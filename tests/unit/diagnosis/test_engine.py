@@ -10,9 +10,8 @@ from tests.build import case, snapshot
 from zombiescope.diagnosis.engine import Disease, at_least, diagnose, glance
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.facts.cgroups import EmptyDirectories, Snapshot
+from zombiescope.facts.cgroups import EmptyDirectories, Shape, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Shape
 
 UNSEEN = Gap("visible_leak.empty_directories", "may not be read")
 UNCOUNTED = Gap("memcg.counted", "no row")

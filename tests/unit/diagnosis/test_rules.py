@@ -17,7 +17,7 @@ from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import memory_shortage
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.services import RealTimeTask
+from zombiescope.facts.units import RealTimeTask
 
 HOG = RealTimeTask(4711, "spin", "fifo", 50, 9.0, 2)
 NAP = HOG._replace(seconds=0.3)

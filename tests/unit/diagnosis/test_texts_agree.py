@@ -22,7 +22,7 @@ from zombiescope.presenters.cores_text import render_cores_text
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.gate_formats import render_nagios, render_npd, render_text
+from zombiescope.presenters.gate_json import render_nagios, render_npd, render_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
 

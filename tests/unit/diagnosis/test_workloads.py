@@ -13,16 +13,15 @@ from tests.scenarios.facts import NOW, flows, remains, services
 from tests.unit.kube_nodes import UID_A, UID_B
 from tests.unit.remedies.situations import V1, autopsy, body, diagnosis, pin
 
-from zombiescope.analysis.looping import why_looping
-from zombiescope.analysis.unit_churn import derive_loops
+from zombiescope.analysis.looping import derive_loops, why_looping
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.gate import judge_units
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.levers import Levers
 from zombiescope.facts.pods import Container, Owner, Pod, PodLoop, PodsSeen
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.units import RestartingContainer, Services, UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.presenters.doctor_report import Report

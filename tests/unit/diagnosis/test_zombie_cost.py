@@ -8,8 +8,7 @@ from tests.build import case, snapshot
 from tests.scenarios.facts import case as built
 from tests.scenarios.facts import cores, stretch
 
-from zombiescope.analysis.sweeping import derive_sweepers
-from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_works
+from zombiescope.analysis.zombie_cost import Payer, Walking, derive_payer, derive_sweepers, derive_works
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules import costly_reclaim_walk, costly_sweep
 from zombiescope.diagnosis.thresholds import Severity

@@ -12,7 +12,7 @@ from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.host.programs import Ran
+from zombiescope.host.children import Ran
 from zombiescope.host.removal import read_attributes
 from zombiescope.host.writes import Fault, Writer
 from zombiescope.remedies.plan import Change, DeleteFiles, NamedFile, RewriteFiles, Risk, Step, Undo

@@ -12,7 +12,7 @@ import pytest
 
 from zombiescope.execution.checks import FILE, keep_check, read_checks
 from zombiescope.execution.journal import Journal
-from zombiescope.facts.node import Identity
+from zombiescope.facts.cgroups import Identity
 from zombiescope.pipeline.past_actions import past_actions
 from zombiescope.presenters.actions_json import render_actions
 from zombiescope.presenters.document import null_fields

@@ -17,7 +17,7 @@ from zombiescope.execution.journal import Journal
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.zombies import HeldBy
 from zombiescope.host import removal
-from zombiescope.host.files_in_use import InUse
+from zombiescope.host.files import InUse
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import NamedFile, Undo
 

@@ -17,8 +17,8 @@ from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, read_entries
 from zombiescope.execution.surprise import Attention, SurpriseError
 from zombiescope.execution.way_back import WayBack
-from zombiescope.host.found import Found
-from zombiescope.host.programs import Ran
+from zombiescope.host.children import Ran
+from zombiescope.host.removal import Found
 from zombiescope.pipeline.act import _break_circuit
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import Expected, NamedFile, Plan, ReclaimWay, Undo

@@ -15,8 +15,8 @@ from tests.unit.execution.machine import ETC, HIERARCHY, build, picture, seen, s
 from zombiescope.cli.main import main
 from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.restoring import kept_copies, restore_all
 from zombiescope.execution.undo import UndoState, undo_all, undo_state
+from zombiescope.execution.way_back import kept_copies, restore_all
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import NamedFile, Undo
 

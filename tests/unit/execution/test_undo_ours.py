@@ -18,7 +18,7 @@ from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention
 from zombiescope.execution.undo import Taken, is_in_the_middle, undo_all
 from zombiescope.execution.way_back import WayBack, ended_in_the_middle, refuse_in_the_middle
-from zombiescope.host.programs import Ran
+from zombiescope.host.children import Ran
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import ReclaimWay, Undo
 

@@ -14,7 +14,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import AppendLog
-from zombiescope.history.ranges import Ranges
+from zombiescope.history.reader import Ranges
 from zombiescope.history.summaries import pack_summary, unpack_summary
 from zombiescope.pipeline import page_events, page_time
 

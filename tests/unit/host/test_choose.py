@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import UsageError
-from zombiescope.host.live import LiveHost, choose_host
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import LiveHost, TreeHost, choose_host
 
 
 def test_without_a_root_it_is_this_host() -> None:

@@ -12,8 +12,7 @@ import pytest
 from tests.build import ScriptedHost, write_machine
 
 from zombiescope.host.access import READ_LIMIT_BYTES, Host
-from zombiescope.host.live import LiveHost
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import LiveHost, TreeHost
 
 FILES = {
     b"/proc/short": b"one\n",

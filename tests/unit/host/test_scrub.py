@@ -16,7 +16,7 @@ from zombiescope.analysis.maker import maker_of
 from zombiescope.errors import ActionUndoneError
 from zombiescope.host.bundle import open_bundle, pack
 from zombiescope.host.known_names import KnownNames, kept_words, may_stay, read_known_names, telling
-from zombiescope.host.leaks import find_leaks
+from zombiescope.host.recorder import find_leaks
 from zombiescope.host.recording import Answer, Header, text_of
 from zombiescope.host.scrub import Scrubber, is_kernels_own
 from zombiescope.pipeline.record import record

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from tests.build import ScriptedHost, node_files
 
-from zombiescope.facts.node import Identity
+from zombiescope.facts.cgroups import Identity
 from zombiescope.host.known_names import read_known_names
-from zombiescope.host.live import LiveHost
+from zombiescope.host.live import LiveHost, ToldHost, cluster_of, told
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.scrub import Scrubber
-from zombiescope.host.told import ToldHost, cluster_of, told
 from zombiescope.pipeline.opening import open_host
 from zombiescope.presenters.document import render_host
 from zombiescope.probes.readers.node import read_identity

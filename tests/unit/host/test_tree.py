@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ObservationError
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 
 
 @pytest.fixture

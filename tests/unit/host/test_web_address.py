@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.host import web_address
-from zombiescope.host.web_address import fetch_json
+from zombiescope.host import web_server
+from zombiescope.host.web_server import fetch_json
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def test_json_is_read() -> None:
 
 
 def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_address, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(web_server, "_MOST_SECONDS", 0.2)
     ended = threading.Event()
 
     def drip(connection: socket.socket) -> None:
@@ -78,7 +78,7 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_answer_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_address, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(web_server, "_MOST_BYTES", 1000)
     with (
         answering(told(b"HTTP/1.0 200 OK\r\n\r\n" + b" " * 5000)) as address,
         pytest.raises(ObservationError, match="larger"),

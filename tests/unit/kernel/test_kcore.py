@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 from zombiescope.kernel.kcore import KcoreError, KernelMemory, UnreadableError, read_symbols
 
 _BASE = 0xFFFF_8880_0000_0000

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.errors import UsageError
-from zombiescope.lab import sysv
-from zombiescope.lab.leak import LeakOrder, checked_maker, fresh_path
-from zombiescope.lab.names import checked_run_name, is_run_name, new_run_name, refusal
+from zombiescope.lab.pins import references
 from zombiescope.lab.pins.catalogue import KINDS, PINS, pin_of
+from zombiescope.lab.places import checked_run_name, is_run_name, new_run_name, refusal
+from zombiescope.lab.runs import LeakOrder, checked_maker, fresh_path
 from zombiescope.lab.truth import Made, Truth, truth_document
 
 
@@ -67,7 +67,7 @@ def _row(key: int, size: int = mmap.PAGESIZE, uid: int | None = None) -> str:
 
 def test_only_segments_with_our_key_size_and_owner_are_candidates() -> None:
     rows = [_row(0x7A6C0001), _row(0x7A6D0000), _row(0x7A6C0002, size=1), _row(0x7A6C0003, uid=54321), "short row", ""]
-    found = sysv.list_candidates("\n".join(["key shmid ...", *rows]))
+    found = references.list_candidates("\n".join(["key shmid ...", *rows]))
     assert [(segment.key, segment.id, segment.creator) for segment in found] == [(0x7A6C0001, 17, 4242)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ActionFailedError
-from zombiescope.lab import controller
+from zombiescope.lab import hierarchy as controller
 from zombiescope.lab.hierarchy import MemoryHierarchy
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.nobody import as_nobody
 
 from zombiescope.cli.main import main
-from zombiescope.lab import journal, listing
-from zombiescope.lab.listing import WHAT, Seen, list_kinds, list_runs
+from zombiescope.lab import cleaning, journal
+from zombiescope.lab.cleaning import WHAT, Seen, list_kinds, list_runs
 from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.processes import boot_id, start_time
 
@@ -21,10 +21,10 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(listing, "STATE_ROOTS", (str(tmp_path / "lab"),))
-    monkeypatch.setattr(listing, "FORMER_ROOTS", ())
+    monkeypatch.setattr(cleaning, "STATE_ROOTS", (str(tmp_path / "lab"),))
+    monkeypatch.setattr(cleaning, "FORMER_ROOTS", ())
     monkeypatch.setattr(journal, "_KEEPERS", (str(tmp_path / "lab"),))
-    monkeypatch.setattr(listing, "find_runs", lambda _: ["r1", "r2", "r3"])
+    monkeypatch.setattr(cleaning, "find_runs", lambda _: ["r1", "r2", "r3"])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     me = {
         "intent": "process",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ActionUndoneError, ObservationError, ZombiescopeError
-from zombiescope.lab import throwaway
-from zombiescope.lab.throwaway import MachineOrder, run_in_machine
+from zombiescope.lab import incident
+from zombiescope.lab.incident import MachineOrder, run_in_machine
 
 ORDER = MachineOrder("6.1-v2", ("lab", "incident", "--unit"), 60)
 STAND_IN = """
@@ -30,7 +30,7 @@ sys.exit(STATUS)
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tests" / "vm").mkdir(parents=True)
-    monkeypatch.setattr(throwaway, "find_checkout", lambda: tmp_path)
+    monkeypatch.setattr(incident, "find_checkout", lambda: tmp_path)
     return tmp_path
 
 
@@ -56,13 +56,13 @@ def test_how_it_failed_is_told(checkout: Path, status: int, kind: type[Zombiesco
 
 
 def test_an_installed_package_has_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throwaway, "__file__", str(tmp_path / "lib/python/zombiescope/lab/throwaway.py"))
+    monkeypatch.setattr(incident, "__file__", str(tmp_path / "lib/python/zombiescope/lab/incident.py"))
     with pytest.raises(ObservationError, match="part of the sources") as refusal:
-        throwaway.find_checkout()
+        incident.find_checkout()
     assert "make .venv/.ready" in refusal.value.hint
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ObservationError, match=r"not installed: qemu-system-x86_64, mke2fs"):
-        throwaway.find_checkout()
+        incident.find_checkout()

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from zombiescope.errors import ActionFailedError, ObservationError
-from zombiescope.lab import units
+from zombiescope.lab import processes
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(units, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(units, "_DROP_INS", (str(tmp_path), str(tmp_path / "etc")))
+    monkeypatch.setattr(processes, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(processes, "_DROP_INS", (str(tmp_path), str(tmp_path / "etc")))
     return tmp_path
 
 
@@ -24,28 +24,28 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         words.append(given)
         return ""
 
-    monkeypatch.setattr(units, "systemctl", systemctl)
+    monkeypatch.setattr(processes, "systemctl", systemctl)
     return words
 
 
 def test_a_slice_is_one_level_whatever_the_run_is_called() -> None:
-    assert units.slice_of("test-1-a") == "zombiescope_lab_test_1_a.slice"
+    assert processes.slice_of("test-1-a") == "zombiescope_lab_test_1_a.slice"
 
 
 def test_units_are_written_started_and_gone_without_a_trace(folder: Path, asked: list[tuple[str, ...]]) -> None:
-    units.start_anchor("r1")
-    units.start_agent("r1", "/dev/shm/zombiescope-lab/r1/tmpfs")
+    processes.start_anchor("r1")
+    processes.start_agent("r1", "/dev/shm/zombiescope-lab/r1/tmpfs")
     agent = folder / "zombiescope-lab-r1-unused-agent.service"
     assert "Slice=zombiescope_lab_r1.slice\n" in agent.read_text()
     assert ">/dev/shm/zombiescope-lab/r1/tmpfs/life-$$$$;" in agent.read_text()
     assert ("start", "--no-block", agent.name) in asked
-    assert units.runs_with_units() == {"r1"}
+    assert processes.runs_with_units() == {"r1"}
     drop_in = folder / "etc" / f"{agent.name}.d"
     drop_in.mkdir(parents=True)
     (drop_in / "limit.conf").write_text("[Unit]\n")
     (folder / "etc" / "ssh.service").write_text("somebody else's")
-    units.stop_agent("r1")
-    units.remove_units("r1")
+    processes.stop_agent("r1")
+    processes.remove_units("r1")
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["ssh.service"]
     assert not drop_in.exists()
     assert asked[-1] == ("daemon-reload",)
@@ -53,17 +53,17 @@ def test_units_are_written_started_and_gone_without_a_trace(folder: Path, asked:
 
 def test_where_there_is_none_nothing_is_asked(folder: Path, asked: list[tuple[str, ...]]) -> None:
     (folder / "zombiescope-lab-NOT A RUN-anchor.service").write_text("")
-    assert units.runs_with_units() == set()
-    units.stop_agent("r1")
-    units.remove_units("r1")
+    assert processes.runs_with_units() == set()
+    processes.stop_agent("r1")
+    processes.remove_units("r1")
     assert asked == []
 
 
 def test_without_systemd_it_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "FOLDER", str(folder / "absent"))
-    assert units.runs_with_units() == set()
+    monkeypatch.setattr(processes, "FOLDER", str(folder / "absent"))
+    assert processes.runs_with_units() == set()
     with pytest.raises(ObservationError, match="systemd is not the first process"):
-        units.require_systemd()
+        processes.require_systemd()
 
 
 def test_what_systemd_says_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +72,4 @@ def test_what_systemd_says_is_the_reason(tmp_path: Path, monkeypatch: pytest.Mon
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ActionFailedError, match=r"Unit x not loaded\."):
-        units.systemctl("stop", "x")
+        processes.systemctl("stop", "x")

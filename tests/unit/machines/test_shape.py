@@ -28,7 +28,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.pipeline.record import Asked, record
 from zombiescope.presenters.doctor_report import Report
 from zombiescope.presenters.doctor_text import Shown, render_report_text
-from zombiescope.presenters.gate_formats import render_check_text
+from zombiescope.presenters.gate_json import render_check_text
 from zombiescope.presenters.layout import Prose
 from zombiescope.presenters.scan_text import render_scan_text
 

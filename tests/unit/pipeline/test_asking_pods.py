@@ -17,7 +17,7 @@ from tests.unit.analysis.test_cluster_events import event, listed
 from zombiescope.facts.gap import Gap
 from zombiescope.host.cluster_api import Api
 from zombiescope.pipeline.asking_pods import NOBODY_ASKED, PodSources
-from zombiescope.pipeline.job_events import read_jobs
+from zombiescope.pipeline.timeline import read_jobs
 
 WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
 

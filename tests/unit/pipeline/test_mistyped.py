@@ -13,8 +13,7 @@ from tests.unit.remedies.situations import V2, autopsy, body, diagnosis, levers,
 from zombiescope.cli.main import main
 from zombiescope.errors import UsageError
 from zombiescope.facts.zombies import PinKind
-from zombiescope.host.live import LiveHost
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import LiveHost, TreeHost
 from zombiescope.pipeline.mistyped import nearest, refuse_below, refuse_consents, refuse_maker
 from zombiescope.remedies.planner import propose
 

@@ -13,14 +13,14 @@ from tests.unit.kube_nodes import CRASHY, UID_A, UID_B, UID_C, KubeNode, id_of
 
 from zombiescope.agent.keep import Keeper
 from zombiescope.analysis.autopsy import derive_autopsy, names_of, with_pods
-from zombiescope.analysis.pod_book import PodBook
+from zombiescope.analysis.pod_owner import PodBook
 from zombiescope.errors import UsageError
 from zombiescope.facts.pods import Owner, Pod, known_pods
 from zombiescope.facts.zombies import Tier
 from zombiescope.host.live import LiveHost
+from zombiescope.pipeline.asking_pods import read_known_pods
 from zombiescope.pipeline.autopsy import Choice, chosen
 from zombiescope.pipeline.mistyped import refuse_maker
-from zombiescope.pipeline.pod_names import read_known_pods
 from zombiescope.presenters.autopsy_text import _headline
 
 MAKER = "workload:shop/Deployment/crashy"

@@ -15,12 +15,11 @@ from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.self_check import Part, SelfCheck, Status
-from zombiescope.host.live import choose_host
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost, choose_host
 from zombiescope.pipeline import self_check
 from zombiescope.pipeline.self_check import Places, check_self, try_agent, try_history
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.self_check_json import render_self_check
+from zombiescope.presenters.self_check_text import render_self_check
 
 Capture = pytest.CaptureFixture[str]
 NOWHERE = Places("", "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.scenarios.facts import NOW, case, cores, kernel_log, reset, stretch
 
-from zombiescope.analysis.correlation import Correlation
+from zombiescope.analysis.comparing import Correlation
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Interval
 from zombiescope.facts.reclaim import SweepBurst, SweepersSeen

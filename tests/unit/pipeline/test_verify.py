@@ -17,9 +17,9 @@ from zombiescope.diagnosis.outcome import Held
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.history import Sample
 from zombiescope.history.store import Store
-from zombiescope.pipeline import job_events, verify
+from zombiescope.pipeline import timeline, verify
 from zombiescope.pipeline.verify import Asked, Verified
-from zombiescope.presenters.receipt_json import render_verify
+from zombiescope.presenters.receipt_text import render_verify
 
 NOW = 1_790_000_000.0
 CHANGED = NOW - 1500.0
@@ -177,7 +177,7 @@ def test_a_source_that_cannot_be_reached_is_a_gap(tmp_path: Path, monkeypatch: p
     def refuse(address: str) -> None:
         raise ObservationError(f"cannot read {address}", "connection refused", "")
 
-    monkeypatch.setattr(job_events, "fetch_json", refuse)
+    monkeypatch.setattr(timeline, "fetch_json", refuse)
     state = remembered(tmp_path, lambda t: {"zombies": stock(t)})
     seen = verify.verify(Asked(state, since=CHANGED, events=("http://127.0.0.1:1",)))
     assert [gap.fact for gap in seen.gaps] == ["events"]
@@ -192,7 +192,7 @@ def test_a_prometheus_is_asked_for_both_times(tmp_path: Path, monkeypatch: pytes
         values = [[CHANGED + 60 * number, value] for number in range(20)]
         return {"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}
 
-    monkeypatch.setattr(job_events, "fetch_json", answer)
+    monkeypatch.setattr(timeline, "fetch_json", answer)
     state = remembered(tmp_path, lambda t: {"zombies": stock(t)})
     seen = verify.verify(
         Asked(state, since=CHANGED, prometheus="http://p", query="success_rate", higher_is_better=True)

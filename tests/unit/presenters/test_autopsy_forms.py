@@ -13,9 +13,8 @@ from rich.console import Console
 
 from zombiescope.analysis.autopsy import Autopsy, derive_autopsy
 from zombiescope.analysis.scan import Population
-from zombiescope.facts.cgroups import CountSource, Snapshot
+from zombiescope.facts.cgroups import CountSource, Identity, Shape, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity, Shape
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Tier, Walk, Zombie
 from zombiescope.pipeline.autopsy import Choice, chosen
 from zombiescope.presenters.autopsy_json import COLUMNS, render_autopsy, render_autopsy_csv

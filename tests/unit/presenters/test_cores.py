@@ -9,9 +9,9 @@ import json
 import pytest
 from rich.console import Console
 
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity
 from zombiescope.pipeline.cores import CoresAnswer
 from zombiescope.presenters.cores_json import render_cores
 from zombiescope.presenters.cores_text import letter_of, render_cores_text, strip

@@ -15,9 +15,8 @@ from tests.build import case, observed, snapshot
 
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.facts.cgroups import MemoryUse, Residuals, Snapshot
+from zombiescope.facts.cgroups import Identity, MemoryUse, Residuals, Shape, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.node import Identity, Shape
 from zombiescope.presenters.doctor_json import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.scan_json import render_scan

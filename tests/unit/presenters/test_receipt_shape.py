@@ -11,7 +11,7 @@ from tests.unit.machines.shape import check_shape, drawn
 from zombiescope.analysis import comparing
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.execution.journal import restore_line, undo_line, verify_line
-from zombiescope.facts.node import Identity
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.pipeline.verify import Verified
 from zombiescope.presenters.actions_text import render_actions_text

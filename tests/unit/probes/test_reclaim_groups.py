@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.build import V1, V1_MOUNT, V2, V2_MOUNT, ScriptedHost
 
-from zombiescope.probes.readers.reclaim_passes import named_groups
+from zombiescope.probes.readers.reclaim_rates import named_groups
 
 
 def test_those_above_with_a_limit_are_named_on_v2() -> None:

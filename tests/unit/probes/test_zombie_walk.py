@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zombiescope.facts.gap import Gap
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 from zombiescope.probes.readers.zombie_walk import (
     count_nodes,
     read_former_paths,

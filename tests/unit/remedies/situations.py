@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, derive_totals
-from zombiescope.analysis.unit_churn import Loop
+from zombiescope.analysis.looping import Loop
 from zombiescope.analysis.unit_starts import RestartPolicy
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
-from zombiescope.diagnosis.need import Need
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
-from zombiescope.facts.levers import Levers
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
 
 V1 = Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", False, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.unit.remedies.situations import UNIT, V1, audit, autopsy, body, diagnosis, levers, pin, unit
 
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.zombies import PinKind
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import propose

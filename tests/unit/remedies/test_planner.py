@@ -11,9 +11,9 @@ from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, d
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
 from zombiescope.diagnosis.audit import Subject
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy
-from zombiescope.facts.levers import Levers, SwapArea
+from zombiescope.facts.reaping import Levers, SwapArea
 from zombiescope.facts.zombies import HeldBy, PinKind
 from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.remedies.situations import UNIT, audit, autopsy, body, diagnosis, levers, pin, unit
 
 from zombiescope.diagnosis.audit import Audit
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.zombies import PinKind
 from zombiescope.remedies.plan import AskHuman
 from zombiescope.remedies.planner import propose

@@ -9,8 +9,8 @@ import pytest
 
 from zombiescope.facts.cores import Blame, CoresSeen
 from zombiescope.facts.gap import Gap
+from zombiescope.host.live import TreeHost
 from zombiescope.host.recording import Answer, ReplayHost
-from zombiescope.host.tree import TreeHost
 from zombiescope.watching.cores import DetailedCoresWatch
 
 START = 1_700_000_000.0

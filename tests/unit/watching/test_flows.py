@@ -10,7 +10,7 @@ from tests.build import V1, ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, FlowsSeen, MakerFlow
-from zombiescope.watching.flows import FlowsWatch, _released
+from zombiescope.watching.cgroups import FlowsWatch, _released
 
 
 class Replayed(ScriptedHost):

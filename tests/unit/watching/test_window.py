@@ -11,7 +11,7 @@ from tests.build import ScriptedHost, case, snapshot
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.services import RealTimeSeen
+from zombiescope.facts.units import RealTimeSeen
 from zombiescope.watching.cores import LOOKS_PER_SECOND
 from zombiescope.watching.services import Live
 from zombiescope.watching.window import Scene, Window, let_pass, subject

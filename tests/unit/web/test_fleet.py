@@ -14,10 +14,10 @@ from tests.unit.web.test_site import Turning
 from zombiescope.diagnosis.fleet_health import judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
+from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import Fleet, FleetNode
-from zombiescope.facts.node import Identity
 from zombiescope.pipeline.fleet import Gathered, Source
-from zombiescope.presenters.node_link import INSTANCE_PAGE, NodeLinks
+from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
 from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes
 from zombiescope.web.http import Request, Response
 from zombiescope.web.site import Site

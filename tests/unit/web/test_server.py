@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from zombiescope.web.guards import guards_for
+from zombiescope.web.guards import guards_for, open_listening, remove_path
 from zombiescope.web.http import Request, Response, packed, plain
-from zombiescope.web.listening import open_listening, remove_path
 from zombiescope.web.server import MOST_PER_PEER, Apart, Server, apart
 
 END = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"

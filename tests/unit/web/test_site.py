@@ -19,13 +19,13 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.pipeline.carrying import places
 from zombiescope.pipeline.page_look import Subject
-from zombiescope.presenters.columns import render_column, render_numbers
+from zombiescope.presenters.document import render_column, render_numbers
 from zombiescope.web.http import Request, Response
+from zombiescope.web.one_file import STATIC
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import Pace, Shelf, failed, laid_out
 from zombiescope.web.site import Site
 from zombiescope.web.standing import Standing
-from zombiescope.web.statics import STATIC
 
 ZOMBIES = 700
 PATIENCE = 120.0

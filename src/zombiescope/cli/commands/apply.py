@@ -99,7 +99,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
     with window_shown(order.seconds if order.root is None else 0, WATCHING, THEN) as progress:
         planned = rehearse(order, progress)
     if as_json:
-        from zombiescope.presenters.receipt_json import render_dry_run  # noqa: PLC0415
+        from zombiescope.presenters.receipt_text import render_dry_run  # noqa: PLC0415
 
         return JsonAnswer(render_dry_run(planned.plan, planned, planned.gaps))
     from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
@@ -160,7 +160,7 @@ def _ask(step: Step, stage: Stage) -> bool:
 
 def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_json: bool) -> Answer:
     if as_json:
-        from zombiescope.presenters.receipt_json import render_receipt, verify_body  # noqa: PLC0415
+        from zombiescope.presenters.receipt_text import render_receipt, verify_body  # noqa: PLC0415
 
         held = verified and verify_body(verified)
         plan, planned = applied.planned.plan, applied.planned

@@ -162,7 +162,7 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -> Answer:
-    from zombiescope.presenters import gate_formats, gate_json  # noqa: PLC0415 (only when it is drawn)
+    from zombiescope.presenters import gate_json  # noqa: PLC0415
     from zombiescope.presenters.document import document  # noqa: PLC0415
 
     gate, code = checked.gate, checked.gate.verdict.exit_code
@@ -175,12 +175,12 @@ def _answer(checked: gating.Checked, form: str, where: str, *, is_image: bool) -
         case "junit":
             return PlainAnswer(gate_json.render_junit(gate, checked.source, checked.taken_at), code)
         case "nagios":
-            return PlainAnswer(gate_formats.render_nagios(gate, checked.limits), code)
+            return PlainAnswer(gate_json.render_nagios(gate, checked.limits), code)
         case "npd":
-            return PlainAnswer(gate_formats.render_npd(gate), code)
+            return PlainAnswer(gate_json.render_npd(gate), code)
         case "prometheus":
-            return PlainAnswer(gate_formats.render_prometheus(gate, checked.limits, checked.taken_at), code)
+            return PlainAnswer(gate_json.render_prometheus(gate, checked.limits, checked.taken_at), code)
         case "github":
-            return PlainAnswer(gate_formats.render_github(gate, checked.source), code)
+            return PlainAnswer(gate_json.render_github(gate, checked.source), code)
         case _:
-            return TextAnswer(gate_formats.render_check_text(gate, checked.source, where, is_image=is_image), code)
+            return TextAnswer(gate_json.render_check_text(gate, checked.source, where, is_image=is_image), code)

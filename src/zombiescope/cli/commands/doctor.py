@@ -123,7 +123,7 @@ def _answer(
 
         return JsonAnswer(render_report(report), exit_code)
     if markdown:
-        from zombiescope.presenters.doctor_markdown import render_doctor_markdown  # noqa: PLC0415
+        from zombiescope.presenters.doctor_report import render_doctor_markdown  # noqa: PLC0415
 
         return PlainAnswer(render_doctor_markdown(report).rstrip("\n"), exit_code)
     from zombiescope.presenters.doctor_text import Shown, render_report_text  # noqa: PLC0415

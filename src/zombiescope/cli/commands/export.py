@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import click
 
-from zombiescope.cli.exports.agent_files import (
+from zombiescope.cli.exports.shipped import (
+    audit_schedule,
     dashboard,
     fleet_dashboard,
     fleet_rules,
+    kubelet,
+    npd,
+    policy,
     profile_unit,
+    reap_unit,
     rules,
+    sh,
+    slice_,
+    stop_hook,
     stream_aggregation,
     unit,
 )
-from zombiescope.cli.exports.shipped import audit_schedule, kubelet, npd, policy, reap_unit, sh, slice_, stop_hook
 from zombiescope.cli.options import Listed
 
 EPILOG = """\b

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.labs.incident import complain, incident, signals_interrupt
-from zombiescope.cli.labs.listing import list_command
+from zombiescope.cli.labs.incident import complain, incident, list_command, signals_interrupt
 from zombiescope.cli.options import Listed, examples, json_option
 from zombiescope.cli.progress import count_shown, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError
 from zombiescope.facts.names import counted
 from zombiescope.lab import runs
 from zombiescope.lab.cleaning import Cleaned
-from zombiescope.lab.leak import LEAKING_PINS, STYLES, LeakOrder, checked_maker
-from zombiescope.lab.leak import churn as churn_run
-from zombiescope.lab.leak import leak as leak_run
 from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab.runs import LEAKING_PINS, STYLES, LeakOrder, checked_maker
+from zombiescope.lab.runs import churn as churn_run
+from zombiescope.lab.runs import leak as leak_run
 from zombiescope.lab.truth import Truth, stamp, truth_document
 
 if TYPE_CHECKING:

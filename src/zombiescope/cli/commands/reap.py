@@ -180,7 +180,7 @@ def _lines(each: Pass) -> list[str]:
 def _export(each: Pass, textfile: str | None) -> None:
     if not textfile:
         return
-    from zombiescope.agent.exposition import Exposition, write_textfile  # noqa: PLC0415
+    from zombiescope.agent.api import Exposition, write_textfile  # noqa: PLC0415
     from zombiescope.presenters.reap_text import render_reaper_families  # noqa: PLC0415
 
     tally = each.tally

@@ -36,7 +36,7 @@ def self_check(*, config: str | None, as_json: bool) -> Answer:
         seen = check_self(open_host(None), places, progress)
     exit_code = ObservationError.exit_code if seen.part("files").by is None else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.self_check_json import render_self_check  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.self_check_text import render_self_check  # noqa: PLC0415 (each form loads only what it needs)
 
         return JsonAnswer(render_self_check(seen), exit_code)
     from zombiescope.presenters.self_check_text import render_self_check_text  # noqa: PLC0415

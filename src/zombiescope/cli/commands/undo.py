@@ -42,7 +42,7 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
     todo = [describe(entry) for entry in done.todo]
     exit_code = ActionFailedError.exit_code if done.lost else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.receipt_json import render_undo  # noqa: PLC0415
+        from zombiescope.presenters.receipt_text import render_undo  # noqa: PLC0415
 
         taken = [{"what": each.what, "outcome": each.outcome, "why": each.why} for each in done.taken]
         return JsonAnswer(render_undo(done.action, taken, todo, done.kept, act.now(), dry_run=not yes), exit_code)

@@ -57,7 +57,7 @@ def verify(**given: object) -> Answer:
         seen = look(asked, progress)
     exit_code = _exit_code(seen)
     if as_json:
-        from zombiescope.presenters.receipt_json import render_verify  # noqa: PLC0415
+        from zombiescope.presenters.receipt_text import render_verify  # noqa: PLC0415
 
         return JsonAnswer(render_verify(seen, seen.gaps), exit_code)
     from zombiescope.execution.journal import undo_line, verify_line  # noqa: PLC0415

@@ -7,14 +7,104 @@ import re
 
 import click
 
-from zombiescope.cli.answer import Answer, PlainAnswer
-from zombiescope.cli.options import examples, root_option
+from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer
+from zombiescope.cli.options import config_option, examples, root_option
 from zombiescope.cli.progress import bytes_shown
+from zombiescope.config import thresholds_for
 from zombiescope.errors import UsageError
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.audit import shipped_text
-from zombiescope.presenters.systemd_unit import render_reaper_unit, render_slice, render_stop_hook
+from zombiescope.presenters.fleet_rules import (
+    USUAL_LABELS,
+    render_fleet_dashboard,
+    render_fleet_rules,
+    render_stream_aggregation,
+)
+from zombiescope.presenters.grafana_dashboard import render_dashboard
+from zombiescope.presenters.prometheus_rules import RUNBOOK, render_rules
+from zombiescope.presenters.systemd_unit import (
+    render_reaper_unit,
+    render_recorder_unit,
+    render_slice,
+    render_stop_hook,
+    render_unit,
+)
 from zombiescope.watching.services import ServicesWindow
+
+
+@click.command(epilog=examples("zombiescope export dashboard > zombiescope.json"))
+def dashboard() -> Answer:
+    """A Grafana dashboard (JSON) over the agent's metrics: import it and choose a Prometheus."""
+    return JsonAnswer(render_dashboard())
+
+
+@click.command(epilog=examples("zombiescope export rules > /etc/prometheus/rules/zombiescope.yml"))
+@click.option("--runbook", default=RUNBOOK, show_default=True, metavar="URL", help="Page that the alerts link to.")
+@config_option
+def rules(*, runbook: str, config: str | None) -> Answer:
+    """Recording and alert rules for Prometheus: for the agent, and for fleets that have node_exporter and cAdvisor only.
+
+    They compare with the configured thresholds, as the commands do.
+    """
+    return PlainAnswer(render_rules(runbook, thresholds_for(config, is_live=True)).rstrip("\n"))
+
+
+by_option = click.option(
+    "--by",
+    "labels",
+    multiple=True,
+    metavar="LABEL",
+    help=f"Compare nodes by this label; as often as you like. Without it: {', '.join(USUAL_LABELS)}.",
+)
+
+
+@click.command(
+    "fleet-rules", epilog=examples("zombiescope export fleet-rules > /etc/prometheus/rules/zombiescope-fleet.yml")
+)
+@by_option
+@click.option("--runbook", default=RUNBOOK, show_default=True, metavar="URL", help="Page that the alerts link to.")
+@config_option
+def fleet_rules(*, labels: tuple[str, ...], runbook: str, config: str | None) -> Answer:
+    """Recording and alert rules for fleets: the share of nodes that grow, and cohorts that stand out."""
+    return PlainAnswer(render_fleet_rules(labels, runbook, thresholds_for(config, is_live=True)).rstrip("\n"))
+
+
+@click.command("fleet-dashboard", epilog=examples("zombiescope export fleet-dashboard > zombiescope-fleet.json"))
+@by_option
+def fleet_dashboard(*, labels: tuple[str, ...]) -> Answer:
+    """A Grafana dashboard (JSON) over what `export fleet-rules` records, with the same labels."""
+    return JsonAnswer(render_fleet_dashboard(labels))
+
+
+@click.command("stream-aggregation", epilog=examples("zombiescope export stream-aggregation > aggregation.yml"))
+@by_option
+@click.option("--interval", default="1m", show_default=True, metavar="AGE", help="How often aggregates are sent.")
+def stream_aggregation(*, labels: tuple[str, ...], interval: str) -> Answer:
+    """Stream aggregation for vmagent: aggregates of many nodes instead of every series of each."""
+    if not re.fullmatch(r"[1-9][0-9]{0,4}[smh]", interval):
+        raise UsageError("cannot use --interval", f"{interval!r} is not a time such as 30s or 1m", "--interval 1m")
+    return PlainAnswer(render_stream_aggregation(labels, interval).rstrip("\n"))
+
+
+@click.command(epilog=examples("zombiescope export unit > /etc/systemd/system/zombiescope.service"))
+@click.option(
+    "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
+)
+def unit(*, program: str) -> Answer:
+    """A systemd unit for the agent: few capabilities, limits on itself, a watchdog, and a start limit that trips."""
+    return PlainAnswer(render_unit(program).rstrip("\n"))
+
+
+@click.command(
+    "profile-unit",
+    epilog=examples("zombiescope export profile-unit > /etc/systemd/system/zombiescope-profile.service"),
+)
+@click.option(
+    "--program", default="/usr/local/bin/zombiescope", show_default=True, metavar="FILE", help="What to start."
+)
+def profile_unit(*, program: str) -> Answer:
+    """A systemd unit for `zombiescope profile record --service`; off until you enable it."""
+    return PlainAnswer(render_recorder_unit(program).rstrip("\n"))
 
 
 @click.command(epilog=examples("zombiescope export npd > /etc/node-problem-detector/zombiescope.json"))
@@ -112,7 +202,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
 )
 def audit_schedule(*, kind: str, program: str, accepted: str | None, config: str | None, image: str) -> Answer:
     """The quarterly audit without people: a systemd service and timer, or a scheduled job of a pipeline."""
-    from zombiescope.presenters.audit_schedule import render_schedule  # noqa: PLC0415 (only when it is drawn)
+    from zombiescope.presenters.systemd_unit import render_schedule  # noqa: PLC0415 (only when it is drawn)
 
     folder = "/etc/zombiescope/" if kind == "systemd" else ""
     words = (program, accepted or f"{folder}accepted.json", config or f"{folder}gate.toml", image)

@@ -15,8 +15,8 @@ from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.errors import UsageError, absent_part
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
-from zombiescope.pipeline.node_labels import labels_here
 from zombiescope.pipeline.opening import open_host
+from zombiescope.pipeline.profile_events import labels_here
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.files import store
 from zombiescope.profiler.stacks.capture import Capture, Clock

@@ -16,7 +16,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.remedies import Remedy
-from zombiescope.facts.services import ServicesSeen
+from zombiescope.facts.units import ServicesSeen
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Finding, Role
-from zombiescope.diagnosis.pins import judge_pins
+from zombiescope.diagnosis.stock import judge_pins
 from zombiescope.facts.remedies import Remedy
 
 FINDING = Declaration(

@@ -8,7 +8,7 @@ from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
-from zombiescope.facts.services import RealTimeTask
+from zombiescope.facts.units import RealTimeTask
 
 FINDING = Declaration(
     id="real-time-hog",

@@ -3,17 +3,107 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import mmap
 import os
 import socket
 import zlib
+from dataclasses import dataclass
+from pathlib import Path
 
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.lab import sysv
 from zombiescope.lab.hierarchy import write_file
-from zombiescope.lab.names import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT
 from zombiescope.lab.pins.pin import Bench, Pin, require_descriptors, require_mappings
+from zombiescope.lab.places import LAB, SYSV_KEY_BASE, SYSV_KEY_COUNT, SYSV_MARK
+
+_IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
+_SHM_RDONLY = 0o10000
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+_libc.shmat.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+_libc.shmdt.argtypes = (ctypes.c_void_p,)
+_libc.shmget.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    key: int
+    id: int
+    creator: int
+    """Process id of who made it."""
+
+
+def _raise() -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
+
+
+def make_segment(offset: int) -> tuple[Segment, int]:
+    """Makes one segment of a page at the next free key from `offset` on; returns it and the offset after it."""
+    for step in range(SYSV_KEY_COUNT):
+        key = SYSV_KEY_BASE + (offset + step) % SYSV_KEY_COUNT
+        number = _libc.shmget(key, PAGE_BYTES, _IPC_CREAT | _IPC_EXCL | 0o600)
+        if number >= 0:
+            return Segment(key, number, os.getpid()), offset + step + 1
+        if ctypes.get_errno() != errno.EEXIST:
+            break
+    _raise()
+    raise AssertionError
+
+
+def mark_segment(segment: Segment, run: str) -> None:
+    """Writes the run's name into the segment's only page, which charges the page to whoever calls this first."""
+    address = _attach(segment, 0)
+    ctypes.memmove(address, SYSV_MARK + run.encode() + b"\0", len(SYSV_MARK) + len(run) + 1)
+    _libc.shmdt(address)
+
+
+def _attach(segment: Segment, flags: int) -> int:
+    address = _libc.shmat(segment.id, None, flags)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        _raise()
+    return int(address)
+
+
+def owner_of(segment: Segment) -> str | None:
+    """The run that wrote its name into it, `""` when nothing is written yet, None when it is not ours."""
+    try:
+        address = _attach(segment, _SHM_RDONLY)
+    except OSError:
+        return None
+    head = ctypes.string_at(address, len(SYSV_MARK) + 48)
+    _libc.shmdt(address)
+    if not head.strip(b"\0"):
+        return ""
+    if not head.startswith(SYSV_MARK):
+        return None
+    return head[len(SYSV_MARK) :].split(b"\0")[0].decode("ascii", "replace")
+
+
+def list_candidates(table: str | None = None) -> list[Segment]:
+    """Segments that have our keys, our size and our owner."""
+    try:
+        text = Path("/proc/sysvipc/shm").read_text() if table is None else table
+    except OSError:
+        return []
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 10:
+            continue
+        key, number, size, creator, uid = int(fields[0]), int(fields[1]), int(fields[3]), int(fields[4]), int(fields[7])
+        in_range = 0 <= (key & 0xFFFFFFFF) - SYSV_KEY_BASE < SYSV_KEY_COUNT
+        if in_range and size == PAGE_BYTES and uid == os.geteuid():
+            found.append(Segment(key & 0xFFFFFFFF, number, creator))
+    return found
+
+
+def remove_segment(segment: Segment) -> None:
+    if _libc.shmctl(segment.id, _IPC_RMID, None) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.EIDRM):
+        _raise()
+
 
 _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 _FILES_A_MESSAGE = 200
@@ -141,7 +231,7 @@ class SysvShm(Pin):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._segments: list[sysv.Segment] = []
+        self._segments: list[Segment] = []
 
     def announce(self) -> None:
         self.bench.journal.intend("sysv", first_key=SYSV_KEY_BASE, keys=SYSV_KEY_COUNT)
@@ -153,7 +243,7 @@ class SysvShm(Pin):
         offset = zlib.crc32(self.bench.run.encode()) % SYSV_KEY_COUNT
         for made in indexes:
             try:
-                segment, offset = sysv.make_segment(offset)
+                segment, offset = make_segment(offset)
             except OSError as error:
                 raise ObservationError(
                     f"cannot make {self.bench.count} SysV segments",
@@ -163,4 +253,4 @@ class SysvShm(Pin):
             self._segments.append(segment)
 
     def charge(self, index: int, folder: str) -> None:
-        sysv.mark_segment(self._segments[index], self.bench.run)
+        mark_segment(self._segments[index], self.bench.run)

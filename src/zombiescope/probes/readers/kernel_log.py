@@ -15,7 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, LogSource
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
-from zombiescope.host.programs import ask_program
+from zombiescope.host.children import ask_program
 from zombiescope.kernel.kmsg import PLACE, Klog, Kmsg
 from zombiescope.probes.kernel_messages import parse_line
 from zombiescope.probes.kernel_text import refusal

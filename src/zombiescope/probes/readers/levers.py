@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.levers import Levers, SwapArea
+from zombiescope.facts.reaping import Levers, SwapArea
 from zombiescope.host.access import NOT_RECORDED, Host
+from zombiescope.probes.cgroups import hands_pages_on
 from zombiescope.probes.kernel_text import number, refusal, unoctal
-from zombiescope.probes.reparenting import hands_pages_on
 
 _CONTROL_FILES = (b"memory.reclaim", b"memory.high", b"memory.force_empty")
 _NODES = b"/sys/devices/system/node"

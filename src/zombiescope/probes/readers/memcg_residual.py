@@ -16,9 +16,8 @@ from typing import NamedTuple
 from zombiescope.facts.cgroups import HandedOn, Hierarchy, HierarchyVersion, LiveTree, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
-from zombiescope.probes.cgroups import GONE, children_of
+from zombiescope.probes.cgroups import GONE, children_of, hands_pages_on, is_told_to_hand_on
 from zombiescope.probes.kernel_text import number, refusal
-from zombiescope.probes.reparenting import hands_pages_on, is_told_to_hand_on
 
 SAMPLES = 3
 SECONDS_BETWEEN_SAMPLES = 1.0

@@ -7,18 +7,206 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.page_pins import PageCensus, ParentPages
+from zombiescope.facts.page_pins import PageCensus, PagePins, ParentPages
+from zombiescope.facts.zombies import PinKind
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
+from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.page_frames import FrameCount, FrameKind, count_frames, open_page_frames
-from zombiescope.probes.cgroups import paths_by_inode
-from zombiescope.probes.kernel_text import refusal
+from zombiescope.kernel.resident_window import open_window
+from zombiescope.probes.cgroups import hands_pages_on, paths_by_inode
+from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury
+from zombiescope.probes.processes import read_processes
+
+MOST_PIN_SECONDS = 30.0
+FACT = "zombies[].pins"
+_NO_PAGE_PINS = Gap(
+    FACT,
+    "this kernel hands the pages of a dead cgroup on to its parent: no file's page holds a zombie here",
+    "look at sockets, tasks, namespaces, swap and files not yet on disk",
+)
+
+Progress = Callable[[str], None]
+
+
+def read_page_pins(
+    host: Host,
+    hierarchy: Hierarchy,
+    residuals: Residuals,
+    seconds: float = MOST_PIN_SECONDS,
+    progress: Progress = lambda _: None,
+) -> PagePins | Gap:
+    """`residuals` says below which live parents there are pages to be explained. A figure of 0 is no reason not to look: older
+    kernels print memory.stat up to 32 pages a CPU too low."""
+    if not isinstance(host, LiveHost):
+        return Gap(FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    if not residuals.by_parent:
+        return PagePins((), {}, 0, 0, _unsplit_gaps(residuals))
+    if hands_pages_on(host):
+        return PagePins((), {}, 0, 0, (_NO_PAGE_PINS,))
+    processes = read_processes(host, FACT)
+    if isinstance(processes, Gap):
+        return processes
+    try:
+        with open_page_frames(host.root) as frames, open_window() as window:
+            parents = paths_by_inode(host, hierarchy, residuals.by_parent)
+            look = _Look(host, FilePages(frames, window, parents), parents, seconds, progress)
+            hits = look.all_hits(Candidates(host, processes), residuals.by_parent, processes)
+            jury = Jury(host, hierarchy, window)
+            files, undecided = jury.decide(hits)
+            return PagePins(
+                tuple(files), undecided, look.pages.files_seen, look.attached, look.gaps + _unsplit_gaps(residuals)
+            )
+    except ObservationError as error:
+        return Gap(FACT, error.why, error.hint)
+    except OSError as error:
+        return Gap(FACT, f"the machine's pages could not be looked at: {error.strerror}", "run as root")
+
+
+class _Look:
+    """From candidates to hits, within the time."""
+
+    def __init__(
+        self, host: LiveHost, pages: FilePages, parents: dict[int, bytes], seconds: float, progress: Progress
+    ) -> None:
+        self._host = host
+        self.pages = pages
+        self._parents = parents
+        self._end = host.monotonic() + seconds
+        self._seconds = seconds
+        self._progress = progress
+        self._nameless = nameless_device()
+        self.attached = 0
+        self.gaps: tuple[Gap, ...] = ()
+
+    def all_hits(self, candidates: Candidates, wanted: Mapping[bytes, MemoryUse], processes: list[int]) -> list[Hit]:
+        self._progress("looking at shared memory")
+        hits = list(self._hits(self.pages.look(candidates.shared_memory(), self._is_over)))
+        if _falls_short(hits, wanted):
+            hits += self._all_segments(processes)
+        self._progress("looking at open, mapped and log files")
+        hits += self._hits(self.pages.look(candidates.disk_files(), self._is_over))
+        self.gaps += candidates.gaps()
+        if self._is_over():
+            reason = f"not every file was looked at within {self._seconds:g} s"
+            self.gaps += (Gap(FACT, reason, "give it more time"),)
+        if self.pages.unreadable:
+            self.gaps += (Gap(FACT, f"{self.pages.unreadable} files could not be opened or mapped"),)
+        return hits
+
+    def _is_over(self) -> bool:
+        return self._host.monotonic() > self._end
+
+    def _hits(self, files: Iterable[FoundFile]) -> Iterator[Hit]:
+        for found in files:
+            kind = self._kind(found)
+            for inode, pages in found.pages.items():
+                yield Hit(found, self._parents[inode], kind, pages)
+
+    def _kind(self, found: FoundFile) -> PinKind:
+        if found.device != self._nameless:
+            return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
+        return nameless_kind(found.candidate.path_in_fs or b"")
+
+    def _all_segments(self, processes: list[int]) -> list[Hit]:
+        hits: list[Hit] = []
+        refused = 0
+        for link in _ipc_namespaces(self._host, processes):
+            try:
+                run_inside(self._host.root + link, IPC, lambda: hits.extend(self._segments()))
+            except OSError:
+                refused += 1
+        if refused:
+            reason = f"{refused} IPC namespaces could not be entered to look at SysV segments that nobody has attached"
+            self.gaps += (Gap(FACT, reason, "run as root"),)
+        return hits
+
+    def _segments(self) -> Iterator[Hit]:
+        """Those nobody has attached; the others were seen among the mappings."""
+        for segment in detached_segments(self._host):
+            if self._is_over():
+                return
+            try:
+                with attached(segment.id) as address:
+                    self.attached += 1
+                    pages = self.pages.look_at(address, segment.pages)
+            except OSError:
+                continue
+            candidate = Candidate(b"", None, b"SYSV%08x" % segment.key, "tmpfs")
+            found = FoundFile(
+                candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
+            )
+            yield from self._hits([found])
+
+
+def nameless_kind(name: bytes) -> PinKind:
+    if name.startswith(b"memfd:"):
+        return PinKind.MEMFD
+    if name == b"dev/zero":
+        return PinKind.SHARED_ANON
+    return PinKind.SYSV_SHM if name.startswith(b"SYSV") else PinKind.OTHER
+
+
+class Segment(NamedTuple):
+    key: int
+    id: int
+    pages: int
+
+
+def _ipc_namespaces(host: LiveHost, processes: list[int]) -> list[bytes]:
+    """A link to each that anybody shows."""
+    found: dict[int, bytes] = {}
+    for link in [b"/proc/self/ns/ipc", *(b"/proc/%d/ns/ipc" % process for process in processes)]:
+        try:
+            found.setdefault(host.inode(link) or 0, link)
+        except OSError:
+            continue
+    return list(found.values())
+
+
+def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool:
+    """Parent by parent: more found below one does not explain what is missing below another."""
+    found: Counter[bytes] = Counter()
+    for hit in hits:
+        found[hit.parent] += hit.pages
+    return any(found[parent] * PAGE_BYTES < use.shmem for parent, use in wanted.items())
+
+
+def detached_segments(host: Host) -> list[Segment]:
+    """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
+    try:
+        lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
+    except OSError:
+        return []
+    found = []
+    for line in lines[1:]:
+        fields = line.split()
+        if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
+            continue
+        identity, size = number(fields[1]), number(fields[3])
+        if identity is not None and size and fields[0].lstrip(b"-").isdigit():
+            found.append(Segment(int(fields[0]) & 0xFFFFFFFF, identity, -(-size // PAGE_BYTES)))
+    return found
+
+
+def _unsplit_gaps(residuals: Residuals) -> tuple[Gap, ...]:
+    if not residuals.unsplit:
+        return ()
+    reason = (
+        f"{len(residuals.unsplit)} parents keep memory to themselves: a page cannot tell their own from their zombies'"
+    )
+    return (Gap(FACT, reason, "allow BPF or /proc/kcore"),)
+
 
 MOST_SECONDS = 20.0
 _FACT = "totals.pages"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.services import RealTimeSeen, RealTimeTask
+from zombiescope.facts.units import RealTimeSeen, RealTimeTask
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.probes.kernel_text import refusal
 

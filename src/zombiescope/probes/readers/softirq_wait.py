@@ -3,13 +3,162 @@
 
 from __future__ import annotations
 
+import json
 import re
+import select
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.softirq import KsoftirqdTime, SoftirqLook
+from zombiescope.facts.lifecycle import Histogram
+from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, PollLook, SoftirqLook, Times
 from zombiescope.host.access import Host
+from zombiescope.host.children import ShortLived
+from zombiescope.kernel.bpf_object import BpfRefusedError
+from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
+from zombiescope.kernel.softirq_latency import SoftirqHist, SoftirqLatency
 from zombiescope.probes.kernel_text import cpu_list_count, number, refusal
 from zombiescope.probes.processes import parse_stat, read_processes
+
+_TYPES = b"/sys/kernel/btf/vmlinux"
+_MOST_TYPES = 64 << 20
+_ONLINE_CPUS, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
+_FIRST = re.compile(rb"[-,]")
+_MOST_SECONDS = 60.0
+_FIRST_COUNTS_SECONDS = 0.05
+_WHAT = "cannot follow the network's softirqs"
+
+
+class Following(Protocol):
+    """What a watch needs of it."""
+
+    @property
+    def is_stamping(self) -> bool: ...
+    def read(self) -> PollLook: ...
+    def stamp(self) -> None: ...
+    def rest(self) -> None: ...
+    def stamp_for(self, seconds: float) -> float | None: ...
+    def close(self) -> None: ...
+
+
+def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
+    """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
+    try:
+        cores = cpu_list_count(host.read(_POSSIBLE))
+    except OSError:
+        cores = None
+    if not cores:
+        raise ObservationError(
+            _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
+        )
+    try:
+        following = PollLatency(host.wall_clock, cores, _first_online(host) if has_clock else None, _places(host))
+    except BpfRefusedError as error:
+        raise ObservationError(_WHAT, error.why, error.hint) from error
+    host.wait(_FIRST_COUNTS_SECONDS)
+    return following
+
+
+def _first_online(host: Host) -> int:
+    try:
+        return number(_FIRST.split(host.read(_ONLINE_CPUS).strip())[0]) or 0
+    except OSError:
+        return 0
+
+
+def _places(host: Host) -> Places:
+    def work() -> bytes:
+        try:
+            return json.dumps(places_in(host.read(_TYPES, _MOST_TYPES))).encode()
+        except ObservationError as error:
+            return json.dumps(error.why).encode()
+        except OSError as error:
+            return json.dumps(f"{_TYPES.decode()}: {(error.strerror or str(error)).lower()}").encode()
+
+    try:
+        child = ShortLived(work)
+    except OSError as error:
+        raise ObservationError(
+            _WHAT, f"no process could be started: {error.strerror}", "raise the limit of processes"
+        ) from error
+    while not (is_done := child.collect()):
+        if not select.select([child.descriptor], [], [], _MOST_SECONDS)[0]:
+            break
+    said = child.end(kill=not is_done)
+    found = json.loads(said) if said else "the process that read the kernel's types gave no answer"
+    if isinstance(found, str):
+        raise ObservationError(_WHAT, found, "boot a kernel with CONFIG_DEBUG_INFO_BTF")
+    return Places(*found)
+
+
+LATENCY_FACT = "softirq.latencies"
+_PRESENCE = b"/proc/softirqs"
+_NOT_HERE = Gap(
+    LATENCY_FACT, "nothing happens in a folder, and its recording did not keep the latencies", "run it on the live host"
+)
+
+
+class LatencyWindow:
+    is_least = False
+    """They may have been longer: told by hist triggers."""
+
+    def __init__(self, host: Host, ksoftirqd: Mapping[int, int] | Gap) -> None:
+        self._host = host
+        self._watch, self.refused = _begin(host, {} if isinstance(ksoftirqd, Gap) else ksoftirqd)
+
+    def end(self) -> tuple[CoreLatency, ...] | Gap:
+        watch = self._watch
+        if isinstance(watch, Gap) and watch.reason.startswith(_PRESENCE.decode()):
+            return watch
+        outcome = self._host.experiment("softirq_latency", lambda: {**_told(watch), "refused": self.refused})
+        if not isinstance(watch, Gap):
+            watch.close()
+        self.is_least = outcome is not None and outcome.get("by") == "hist"
+        self.refused = str(outcome.get("refused", "")) if outcome is not None else ""
+        return _NOT_HERE if outcome is None else _checked(outcome)
+
+
+def _begin(host: Host, ksoftirqd: Mapping[int, int]) -> tuple[SoftirqLatency | SoftirqHist | Gap, str]:
+    """And why BPF was refused, where it was."""
+    try:
+        host.read(_PRESENCE)
+    except OSError as error:
+        return refusal(LATENCY_FACT, _PRESENCE, error), ""
+    if not host.is_live:
+        return _NOT_HERE, ""
+    try:
+        return SoftirqLatency(host.wall_clock, ksoftirqd), ""
+    except ObservationError as error:
+        refused = Gap(LATENCY_FACT, error.why, error.hint)
+    try:
+        return SoftirqHist(), refused.reason
+    except ObservationError as error:
+        return refused._replace(reason=f"{refused.reason}; hist triggers: {error.why}"), refused.reason
+
+
+def _told(watch: SoftirqLatency | SoftirqHist | Gap) -> dict[str, Any]:
+    return {"gap": list(watch)} if isinstance(watch, Gap) else watch.read()
+
+
+def _checked(outcome: dict[str, Any]) -> tuple[CoreLatency, ...] | Gap:
+    """A recording comes from a stranger."""
+    try:
+        if "gap" in outcome:
+            return Gap(*(str(word) for word in outcome["gap"]))
+        return tuple(
+            CoreLatency(int(core), *(_recorded_times(kinds[kind]) for kind in ("network", "others", "poll", "queue")))
+            for core, kinds in sorted(outcome["cores"].items(), key=lambda pair: int(pair[0]))
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Gap(LATENCY_FACT, "the recorded latencies are not in a form we know", "record the host again")
+
+
+def _recorded_times(plain: Any) -> Times:
+    buckets, longest, began, is_open = plain
+    counts = tuple(int(count) for count in buckets)
+    return Times(Histogram(counts), float(longest), None if began is None else float(began), bool(is_open))
+
 
 FACT = "softirq.waited_seconds"
 _SOFTNET = b"/proc/net/softnet_stat"

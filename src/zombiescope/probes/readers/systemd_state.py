@@ -12,11 +12,10 @@ from typing import Any
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.services import UnitRestart
-from zombiescope.facts.units import LiveUnit
+from zombiescope.facts.units import LiveUnit, UnitRestart
 from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.children import RESTART_SCHEDULED, ask_program
 from zombiescope.host.live import LiveHost
-from zombiescope.host.programs import RESTART_SCHEDULED, ask_program
 
 _PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "MainPID", "ControlGroup",

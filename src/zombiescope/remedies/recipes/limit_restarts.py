@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import UnitAudit
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import PlaceFile, Risk, Undo
 from zombiescope.remedies.situation import UNIT_FOLDER, Draft, Situation

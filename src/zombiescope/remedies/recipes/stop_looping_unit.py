@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zombiescope.diagnosis.need import Need
+from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.situation import Draft, Situation, stop_and_keep_stopped

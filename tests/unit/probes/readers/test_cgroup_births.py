@@ -5,7 +5,7 @@ from tests.build import V1, Cgroup, ScriptedHost, v1_machine
 
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import DirectoryWalk
-from zombiescope.probes.readers.cgroup_births import BirthsWatch, read_cgroup_births
+from zombiescope.probes.readers.cgroup_lifecycle import BirthsWatch, read_cgroup_births
 
 
 class SlowWalks(ScriptedHost):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zombiescope.facts.cores import CoreLook
 from zombiescope.facts.gap import Gap
-from zombiescope.host.tree import TreeHost
+from zombiescope.host.live import TreeHost
 from zombiescope.probes.readers.cpu_time import parse_cpu_time, read_cpu_time
 
 TEXT = b"""cpu  581917 825858 254384 778534 8009 0 3884 11695 7 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.build import ScriptedHost, node_files
 
-from zombiescope.facts.node import Identity, Shape
+from zombiescope.facts.cgroups import Identity, Shape
 from zombiescope.probes.readers.node import read_identity, read_shape
 
 NODES = b"/sys/devices/system/node/possible"

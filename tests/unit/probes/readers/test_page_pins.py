@@ -10,10 +10,14 @@ from zombiescope.facts.cgroups import MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import PagePins
 from zombiescope.facts.zombies import PinKind
-from zombiescope.host.live import LiveHost
-from zombiescope.host.tree import TreeHost
-from zombiescope.probes.readers.page_census import frame_ranges, read_page_census
-from zombiescope.probes.readers.page_pins import detached_segments, nameless_kind, read_page_pins
+from zombiescope.host.live import LiveHost, TreeHost
+from zombiescope.probes.readers.page_census import (
+    detached_segments,
+    frame_ranges,
+    nameless_kind,
+    read_page_census,
+    read_page_pins,
+)
 
 SOME = Residuals({b"/a": MemoryUse(0, 4096, 0, 0, 0)}, frozenset())
 HEADER = b"       key      shmid perms   size  cpid  lpid nattch uid gid cuid cgid atime dtime ctime rss swap\n"

@@ -13,7 +13,7 @@ from tests.build import ScriptedHost, mountinfo
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import Throttle
-from zombiescope.probes.readers.cpu_throttling import read_throttling
+from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.probes.readers.reclaim_rates import find_kswapd, read_group_stalls, read_reclaim_rates
 
 KSWAPD = b"60 (kswapd0) S 2 0 0 0 -1 0 0 0 0 0 5 245 0 0 20 0"

@@ -8,7 +8,7 @@ from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimSeen
-from zombiescope.probes.readers.reclaim_passes import ReclaimWindow
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 from zombiescope.probes.readers.stat_sweep import SweeperTime, read_sweepers
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.services import UnitRestart
+from zombiescope.facts.units import UnitRestart
+from zombiescope.host.children import Ran
 from zombiescope.host.live import LiveHost
-from zombiescope.host.programs import Ran
 from zombiescope.host.recording import Answer, ReplayHost
 from zombiescope.probes.readers import systemd_state
 from zombiescope.probes.readers.systemd_state import read_restart_times
