@@ -33,7 +33,7 @@ from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_object import count_run_times
 from zombiescope.probes.readers.softirq_wait import open_poll_latency
-from zombiescope.watching.polls import PollsWatch
+from zombiescope.watching.softirq import PollsWatch
 
 PER_SECOND, SECONDS = 100_000, 30.0
 TARGET = 0.002

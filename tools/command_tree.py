@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from zombiescope.cli.catalogue import COMMANDS
-from zombiescope.cli.main import commands
+from zombiescope.cli.main import COMMANDS, commands
 
 
 class Flag(NamedTuple):

@@ -110,10 +110,8 @@ PROFILE_KEYS = (
         "most_cpu_percent", 1.0, "percent of a core", "Beyond it fewer samples are taken; 0: there is no limit.", 0, 100
     ),
 )
-_SAMPLERS = ("own", "perf", "auto")
+_CHOICES = {"events": EVENT_CHOICES, "sampler": ("own", "perf", "auto")}
 EVENTS = ("saturated-core", "nic-reset", "finding")
-_BY_NAME = {key.name: key for key in KEYS}
-_BY_PROFILE_NAME = {key.name: key for key in PROFILE_KEYS}
 _THRESHOLDS = Thresholds._fields
 _TABLES = ("agent", "profile", "thresholds", "check", "waiver", "need")
 _LISTS = ("waiver", "need")
@@ -147,39 +145,29 @@ class Config(NamedTuple):
 
 def load_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
     """`file`: None takes the default one where it exists; one that is named must exist."""
-    values: dict[str, Value] = {key.name: key.default for key in KEYS}
+    return _load("agent", KEYS, ENVIRONMENT_PREFIX, file, flags)
+
+
+def load_profile_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
+    """`[profile]`: what the recorder does that is always on. It judges nothing: thresholds are the usual ones."""
+    return _load("profile", PROFILE_KEYS, PROFILE_PREFIX, file, flags)
+
+
+def _load(table: str, keys: Iterable[Key], prefix: str, file: str | None, flags: Mapping[str, Value | None]) -> Config:
+    known = {key.name: key for key in keys}
+    values: dict[str, Value] = {name: key.default for name, key in known.items()}
     origins = dict.fromkeys(values, "default")
     thresholds = Thresholds()
     path = file_to_read(file)
     if path is not None:
         tables = _tables(read_safely(path), path)
-        _take(values, origins, tables.get("agent", {}), f"file {path}")
-        thresholds = _with_thresholds(thresholds, tables.get("thresholds", {}), origins, f"file {path}")
-    given = {
-        name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
-        for name, value in os.environ.items()
-        if name.startswith(ENVIRONMENT_PREFIX)
-    }
-    _take(values, origins, given, "environment")
-    _take(values, origins, {name: value for name, value in flags.items() if value is not None}, "flag")
+        _take(values, origins, tables.get(table, {}), f"file {path}", known)
+        if table == "agent":
+            thresholds = _with_thresholds(thresholds, tables.get("thresholds", {}), origins, f"file {path}")
+    given = {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}
+    _take(values, origins, given, "environment", known)
+    _take(values, origins, {name: value for name, value in flags.items() if value is not None}, "flag", known)
     return Config(values, origins, thresholds)
-
-
-def load_profile_config(file: str | None, flags: Mapping[str, Value | None]) -> Config:
-    """`[profile]`: what the recorder does that is always on."""
-    values: dict[str, Value] = {key.name: key.default for key in PROFILE_KEYS}
-    origins = dict.fromkeys(values, "default")
-    path = file_to_read(file)
-    if path is not None:
-        _take(values, origins, _tables(read_safely(path), path).get("profile", {}), f"file {path}", _BY_PROFILE_NAME)
-    given = {
-        name.removeprefix(PROFILE_PREFIX).lower(): value
-        for name, value in os.environ.items()
-        if name.startswith(PROFILE_PREFIX)
-    }
-    _take(values, origins, given, "environment", _BY_PROFILE_NAME)
-    _take(values, origins, {n: v for n, v in flags.items() if v is not None}, "flag", _BY_PROFILE_NAME)
-    return Config(values, origins, Thresholds())
 
 
 def file_to_read(file: str | None) -> str | None:
@@ -252,7 +240,7 @@ def _take(
     origins: dict[str, str],
     given: Mapping[str, object],
     origin: str,
-    known: Mapping[str, Key] = _BY_NAME,
+    known: Mapping[str, Key],
 ) -> None:
     for name, value in given.items():
         key = known.get(name)
@@ -271,10 +259,9 @@ def _checked(key: Key, value: object, origin: str) -> Value:
     if isinstance(key.default, str):
         if not isinstance(value, str) or "\0" in value:
             raise UsageError(what, f"{value!r} is not text", f'{key.name} = "{key.default}"')
-        if key.name == "events" and value not in EVENT_CHOICES:
-            raise UsageError(what, f"{value!r} is not one of {', '.join(EVENT_CHOICES)}", 'events = "auto"')
-        if key.name == "sampler" and value not in _SAMPLERS:
-            raise UsageError(what, f"{value!r} is not one of {', '.join(_SAMPLERS)}", 'sampler = "own"')
+        choices = _CHOICES.get(key.name, (value,))
+        if value not in choices:
+            raise UsageError(what, f"{value!r} is not one of {', '.join(choices)}", f'{key.name} = "{key.default}"')
         if key.name == "prefer" and (
             strange := [w.strip() for w in value.split(",") if w.strip() not in (*EVENTS, "")]
         ):

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from zombiescope.cli.catalogue import COMMANDS, DEFAULT
-from zombiescope.cli.main import commands
+from zombiescope.cli.main import COMMANDS, DEFAULT, commands
 from zombiescope.diagnosis.catalogue import FINDINGS, RULES
 from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.catalogue import RECIPES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zombiescope.cli.catalogue import COMMANDS
+from zombiescope.cli.main import COMMANDS
 from zombiescope.config import KEYS
 from zombiescope.presenters.systemd_unit import render_unit
 

@@ -23,14 +23,15 @@ from tests.kernel.exact_tiers import HAS_BPF, HAS_KCORE, HAS_SWAP, IS_V2, PAGES_
 from tests.kernel.idle_pages import drops_idle_pages
 from tests.kernel.lab_driver import LabDriver, held_bytes
 from tests.kernel.test_lab_zombies import FILE_KINDS, SHMEM_KINDS
+from tests.kernel.truth_table import SEEN_AS
 from tests.kernel.witness import Witness
 
 from zombiescope.cli.main import main
 from zombiescope.facts.page_pins import NAMED_KINDS
 from zombiescope.lab.cleaning import charge_elsewhere
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.pins.catalogue import KINDS, pin_of
 from zombiescope.lab.pins.files import is_resident
+from zombiescope.lab.runs import KINDS
 
 pytestmark = pytest.mark.kernel
 EACH = 3
@@ -146,9 +147,9 @@ def check_pin(kind: str, made: dict[str, Any], zombie: dict[str, Any]) -> None:
     if kind == "dirty-file":
         assert kinds <= {"page_cache", "writeback"} and kinds, kinds
     elif made["pin"] in ("socket", "unreaped"):
-        assert kinds <= {pin_of(made["pin"]).seen_as, "other"} and kinds, kinds
+        assert kinds <= {SEEN_AS[made["pin"]], "other"} and kinds, kinds
     else:
-        assert kinds == {pin_of(made["pin"]).seen_as}, (kind, zombie)
+        assert kinds == {SEEN_AS[made["pin"]]}, (kind, zombie)
     if made["file"] is not None and kinds & {"page_cache", "tmpfs", "memfd", "sysv_shm", "writeback"}:
         names = {pin["path_in_fs"] for pin in zombie["pins"]}
         assert any(made["file"].endswith(name) for name in names if name), (made, names)
@@ -212,7 +213,7 @@ def test_what_the_pages_tier_names_it_names_right(truths: Truths) -> None:
     assert answer["zombies"] == [] and "zombies" in {gap["fact"] for gap in answer["gaps"]}
     for kind, truth in truths.items():
         files = [file for file in answer["pinned_files"] if file["parent"] == truth["subtree"]]
-        seen_as = "tmpfs" if kind == "child" else pin_of(kind).seen_as
+        seen_as = "tmpfs" if kind == "child" else SEEN_AS[kind]
         is_named = seen_as in NAMED_KINDS and kind not in ("page-cache", "dirty-file")
         if kind == "sysv-shm" and not TRUE_FIGURES:
             continue  # segments nobody has attached are looked at where memory.stat tells of pages no file explains

@@ -21,7 +21,7 @@ from tests.kernel.lab_driver import LabDriver, lab_processes, leftovers, segment
 from tests.kernel.witness import Witness
 
 from zombiescope.lab import runs
-from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab.runs import KINDS
 
 KILLS = 8 if IN_MACHINE else 50
 SEED = int(os.environ.get("ZOMBIESCOPE_SEED", "20260"))

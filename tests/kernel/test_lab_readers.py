@@ -13,9 +13,9 @@ from tests.kernel.command import IN_MACHINE, run_command
 from tests.kernel.idle_pages import drops_idle_pages
 from tests.kernel.lab_driver import LabDriver
 from tests.kernel.test_lab_zombies import FILE_KINDS, SHMEM_KINDS, ZOMBIE_KINDS
+from tests.kernel.truth_table import SEEN_AS
 from tests.kernel.witness import Witness
 
-from zombiescope.lab.pins.catalogue import pin_of
 from zombiescope.lab.pins.files import is_resident
 
 COUNT = 5 if IN_MACHINE else 50
@@ -71,7 +71,7 @@ def _autopsy_names_every_zombie_and_its_pin(every: list[dict[str, Any]]) -> None
         zombie = found[made["id"]]
         assert zombie["path"] == made["path"]
         kinds = [pin["kind"] for pin in zombie["pins"] if made["pin"] != "dirty-file" or pin["kind"] != "writeback"]
-        assert kinds == [pin_of(made["pin"]).seen_as]  # v2 also tells that a dirty file is held until it is written
+        assert kinds == [SEEN_AS[made["pin"]]]  # v2 also tells that a dirty file is held until it is written
         assert zombie["pages"]["file"] + zombie["pages"]["shmem"] == made["bytes"] // page
         if made["file"] is not None and made["file"].startswith(("/dev/shm/", "/var/")):
             assert zombie["pins"][0]["path"] == made["file"]
@@ -88,6 +88,6 @@ def test_a_recording_replays_each_zombie_and_its_pins(lab: LabDriver, witness: W
     assert replayed["totals"]["zombies"] == len(found)
     for made in (made for truth in truths for made in truth["made"]):
         zombie = found[made["id"]]
-        assert [pin["kind"] for pin in zombie["pins"]] == [pin_of(made["pin"]).seen_as]
+        assert [pin["kind"] for pin in zombie["pins"]] == [SEEN_AS[made["pin"]]]
         assert zombie["pages"]["shmem"] == made["bytes"] // os.sysconf("SC_PAGE_SIZE")
         assert zombie["freed_by"]

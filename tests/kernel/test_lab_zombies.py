@@ -14,8 +14,8 @@ from tests.kernel.idle_pages import most_lost
 from tests.kernel.lab_driver import LabDriver, held_bytes, leftovers, segment_ids
 from tests.kernel.witness import Witness
 
-from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.pins.files import is_resident
+from zombiescope.lab.runs import KINDS
 
 SHMEM_KINDS = {"tmpfs", "memfd", "shared-anon", "sysv-shm", "child"}
 FILE_KINDS = {"page-cache", "dirty-file", "mapped-file"}

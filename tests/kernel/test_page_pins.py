@@ -26,7 +26,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages
 from zombiescope.kernel.page_frames import open_page_frames
 from zombiescope.kernel.resident_window import open_window
-from zombiescope.pipeline.autopsy import look_at_pages, look_beside_pages
+from zombiescope.pipeline.autopsy import look_beside_pages
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
@@ -372,7 +372,6 @@ def test_a_census_cut_short_says_so(maker: Maker) -> None:
 
 def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
     maker.die(b"tmpfs", maker.tmpfs(b"file", 3))
-    told: list[str] = []
     residuals = Residuals({maker.prefix: MemoryUse(0, 3 * PAGESIZE, 0, 0, 0)}, frozenset())
 
     def is_offline() -> bool:
@@ -380,9 +379,9 @@ def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
         return isinstance(census, PageCensus) and census.by_parent[maker.prefix].shmem == 3
 
     assert wait_until(is_offline)
-    seen = look_at_pages(HOST, memory(), residuals, told.append)
-    assert isinstance(seen.pins, PagePins) and isinstance(seen.census, PageCensus)
-    assert sum(file.pin.pages or 0 for file in seen.pins.files) == seen.census.by_parent[maker.prefix].shmem == 3, seen
-    assert "counting the machine's pages, 100 %" in told
+    pins = read_page_pins(HOST, memory(), residuals)
+    census = read_page_census(HOST, memory(), [maker.prefix])
+    assert isinstance(pins, PagePins) and isinstance(census, PageCensus)
+    assert sum(file.pin.pages or 0 for file in pins.files) == census.by_parent[maker.prefix].shmem == 3, pins
     beside = look_beside_pages(HOST, memory(), [maker.prefix])
     assert not any(isinstance(part, Gap) for part in beside)

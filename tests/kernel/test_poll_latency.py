@@ -30,8 +30,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel import bpf_poll
 from zombiescope.kernel.bpf_object import BpfRefusedError, count_run_times
 from zombiescope.probes.readers.softirq_wait import open_poll_latency
-from zombiescope.watching.polls import STAMP_SHARE, PollsWatch
-from zombiescope.watching.softirq import DetailedSoftirqWatch, SoftirqTeller
+from zombiescope.watching.softirq import STAMP_SHARE, DetailedSoftirqWatch, PollsWatch, SoftirqTeller
 
 pytestmark = pytest.mark.kernel
 

@@ -18,7 +18,7 @@ from tests.kernel.conftest import not_here
 from tests.kernel.test_kernel_log import forge
 from tests.kernel.test_perf_captures import has_samples, until
 
-from zombiescope.cli.profiles.keeping import span_of
+from zombiescope.cli.profiles.recording import span_of
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.pipeline.profile_events import keeper
 from zombiescope.profiler.asking import open_capture

@@ -13,9 +13,23 @@ from tests.kernel.command import run_command
 from tests.kernel.lab_driver import LabDriver
 
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.pins.files import is_resident
+from zombiescope.lab.runs import KINDS
 
+SEEN_AS = {
+    "page-cache": "page_cache",
+    "dirty-file": "page_cache",
+    "mapped-file": "page_cache",
+    "tmpfs": "tmpfs",
+    "memfd": "memfd",
+    "shared-anon": "shared_anon",
+    "sysv-shm": "sysv_shm",
+    "socket": "socket",
+    "child": "child",
+    "unreaped": "task",
+    "swap": "swap",
+}
+"""By what the lab makes: the pin kind of `autopsy` that it must show up as."""
 SHMEM_KINDS = frozenset({"tmpfs", "memfd", "shared-anon", "sysv-shm", "child"})
 FILE_KINDS = frozenset({"page-cache", "dirty-file", "mapped-file"})
 _NATURES = ("file", "shmem", "anon", "swap")

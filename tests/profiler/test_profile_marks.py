@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.cli.profiles.keeping import span_of
+from zombiescope.cli.profiles.recording import span_of
 from zombiescope.errors import ObservationError
 from zombiescope.history.store import Store
 from zombiescope.pipeline.profile_events import marks_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.cli.profiles.keeping import span_of
+from zombiescope.cli.profiles.recording import span_of
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.history.store import Store
 from zombiescope.pipeline import profile_events

@@ -13,7 +13,7 @@ import pytest
 from tests.strange.answers import COMMANDS, ELSEWHERE, judge, words_of
 from tests.strange.hosts import HOSTS, StrangeHost
 
-from zombiescope.cli.catalogue import COMMANDS as CATALOGUE
+from zombiescope.cli.main import COMMANDS as CATALOGUE
 
 INSTALLED = Path(sys.executable).parent / "zombiescope"
 PATIENCE_SECONDS = 300

@@ -27,7 +27,7 @@ from zombiescope.execution.undo import describe, pending, undo_all
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.history.chunks import Chunks
 from zombiescope.history.log import encode as encode_line
-from zombiescope.lab import journal as lab_journal
+from zombiescope.lab import truth as lab_truth
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
 from zombiescope.profiler.formats.otlp import write_otlp
@@ -245,8 +245,8 @@ def _actions(folder: Path) -> None:
 
 
 def _lab_run(folder: Path) -> None:
-    setattr(lab_journal, "STATE_ROOTS", (str(folder),))  # noqa: B010 (its folders are the system's)
-    for entry in lab_journal.entries("run"):
+    setattr(lab_truth, "STATE_ROOTS", (str(folder),))  # noqa: B010 (its folders are the system's)
+    for entry in lab_truth.entries("run"):
         entry.get("pid")
 
 

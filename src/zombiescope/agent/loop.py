@@ -32,8 +32,7 @@ from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.names import shown
 from zombiescope.host.children import KeptChild, ShortLived
 from zombiescope.watching.catalogue import PROBES
-from zombiescope.watching.cgroups import Follower
-from zombiescope.watching.heavy import heavy_of, look_heavily, walk, walked_of
+from zombiescope.watching.cgroups import Follower, heavy_of, look_heavily, walk, walked_of
 from zombiescope.web.server import Server
 from zombiescope.web.site import Site
 

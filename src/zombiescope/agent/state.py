@@ -24,8 +24,7 @@ from zombiescope.facts.lifecycle import Counts, EventTier, Histogram, Lifecycle
 from zombiescope.facts.metric_names import SWEEP_BUCKETS, UNIT_RESTARTS
 from zombiescope.facts.pods import POD_PREFIX, Pod
 from zombiescope.host.access import Host
-from zombiescope.watching.cgroups import Follower, Tick
-from zombiescope.watching.heavy import Heavy, Restarts, Walked
+from zombiescope.watching.cgroups import Follower, Heavy, Restarts, Tick, Walked
 from zombiescope.watching.watch import Filling, judge
 
 _KEPT_MAKERS = 20

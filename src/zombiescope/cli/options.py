@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share."""
+"""Options that several commands share, and what is made of them. Loaded by every command, so it loads little."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from zombiescope.cli.progress import tell
 from zombiescope.errors import UsageError
-from zombiescope.facts.names import shown
+from zombiescope.facts.names import shown, unshown
+
+if TYPE_CHECKING:
+    from zombiescope.pipeline.plan import Scope
+    from zombiescope.presenters.commands import Asked
 
 Decorated = Callable[..., Any]
 AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
@@ -29,22 +35,31 @@ root_option = click.option(
 )
 
 
-def asking_options(command: Decorated) -> Decorated:
-    """Who may be asked about pods besides: nobody, unless it is switched on."""
-    for option in (
-        click.option(
-            "--kube-api",
-            is_flag=True,
-            help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
-        ),
-        click.option(
-            "--cri-socket",
-            metavar="PATH",
-            help="Ask the container runtime why containers ended, at its socket, such as /run/containerd/containerd.sock.",
-        ),
-    ):
+def with_options(command: Decorated, options: Sequence[Decorated]) -> Decorated:
+    """In the order in which the help shows them."""
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def asking_options(command: Decorated) -> Decorated:
+    """Who may be asked about pods besides: nobody, unless it is switched on."""
+    return with_options(
+        command,
+        (
+            click.option(
+                "--cri-socket",
+                metavar="PATH",
+                help="Ask the container runtime why containers ended, at its socket, such as "
+                "/run/containerd/containerd.sock.",
+            ),
+            click.option(
+                "--kube-api",
+                is_flag=True,
+                help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
+            ),
+        ),
+    )
 
 
 manifests_option = click.option(
@@ -100,3 +115,72 @@ def moment_of(text: str, now: float, option: str = "--at") -> float:
         hint = f"such as {option} 2026-01-31T14:02, or {option} 2h"
         raise UsageError(f"cannot read the time {text!r}", why, hint) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+WATCHING = "watching services and zombies"
+THEN = "looking at each zombie, choosing steps"
+
+
+def scope_options(command: Decorated) -> Decorated:
+    """Which zombies a plan is about."""
+    return with_options(
+        command,
+        (
+            click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'."),
+            click.option(
+                "--below",
+                metavar="PATH",
+                help="Only zombies whose nearest live parent is this cgroup or lies below it.",
+            ),
+            click.option(
+                "--zombie",
+                type=click.IntRange(min=0),
+                metavar="ID",
+                help="Only this one, by its id in autopsy or on the page.",
+            ),
+        ),
+    )
+
+
+def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:
+    from zombiescope.pipeline.plan import Scope  # noqa: PLC0415 (a scan does not pay for it)
+
+    return Scope(maker, None if below is None else unshown(below), zombie)
+
+
+def asked_of(scope: Scope, root: bytes | None) -> Asked:
+    """What a plan's last line repeats, so that what is done is what was planned."""
+    from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
+    from zombiescope.presenters.commands import Asked  # noqa: PLC0415
+
+    below = None if scope.below is None else shown(scope.below)
+    if root is None or is_folder(root):
+        is_root = os.geteuid() == 0
+        return Asked(scope.maker, below, None if root is None else shown(root), zombie=scope.zombie, is_root=is_root)
+    return Asked(scope.maker, below, is_elsewhere=True, zombie=scope.zombie, recording=shown(root))
+
+
+def tell_unfinished(state: bytes | str | None = None) -> None:
+    """On standard error, of this host alone."""
+    from zombiescope.pipeline.act import unfinished  # noqa: PLC0415
+
+    folder = shown(state) if isinstance(state, bytes) else state
+    for undo in unfinished(folder or "/var/lib/zombiescope"):
+        tell(f"an earlier apply ended in the middle; to put back what it had changed: {undo}")
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=bytes, readable=False),
+    default=b"/var/lib/zombiescope",
+    show_default="/var/lib/zombiescope",
+    metavar="DIR",
+    help="Where journals of actions are kept.",
+)
+window_option = click.option(
+    "--window",
+    type=click.FloatRange(min=0, max=86400),
+    default=600.0,
+    show_default=True,
+    help="How many seconds to watch afterwards.",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -113,16 +113,8 @@ def _is_watched() -> bool:
 @contextmanager
 def window_shown(seconds: float, what: str, then: str = "") -> Iterator[Callable[[float], None]]:
     """A bar for a window of known length; the callable is told how much of it is over. `what` is done in it, `then` after it."""
-    if not _is_watched() or seconds <= 0:
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=seconds)
-        yield lambda done: bar.update(task, completed=done, description=then if then and done >= seconds else what)
+    with _bar(what, seconds, ("TimeRemainingColumn",), shown=seconds > 0) as update:
+        yield lambda done: update(completed=done, description=then if then and done >= seconds else what)
 
 
 @contextmanager
@@ -139,28 +131,30 @@ def running_shown(what: str, seconds: float | None) -> Iterator[Callable[[float]
 @contextmanager
 def count_shown(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar for things made one by one; the callable is told how many there are. Without a total it only counts."""
-    if not _is_watched():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    with _bar(what, total, ("MofNCompleteColumn", "TimeElapsedColumn")) as update:
+        yield lambda done: update(completed=done)
 
 
 @contextmanager
 def bytes_shown(what: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
     """A bar for bytes read; the callable is told how many, of how many."""
-    if not _is_watched() or not shown:
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    with _bar(what, None, ("DownloadColumn", "TimeRemainingColumn"), shown=shown) as update:
+        yield lambda done, total: update(completed=done, total=total)
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+@contextmanager
+def _bar(
+    what: str, total: float | None, columns: Sequence[str], *, shown: bool = True
+) -> Iterator[Callable[..., None]]:
+    """With these columns of rich's, where somebody watches; the callable changes what it shows."""
+    if not shown or not _is_watched():
+        yield lambda **_: None
+        return
+    from rich import progress  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from rich.console import Console  # noqa: PLC0415
+
+    drawn = (progress.TextColumn("{task.description}"), progress.BarColumn())
+    figures = (getattr(progress, name)() for name in columns)
+    with progress.Progress(*drawn, *figures, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda **changed: bar.update(task, **changed)

@@ -7,7 +7,7 @@ import base64
 import os
 
 from zombiescope.execution.journal import Journal, Write
-from zombiescope.execution.surprise import SurpriseError, refused
+from zombiescope.execution.surprise import SurpriseError, refusing
 from zombiescope.facts.names import shown
 from zombiescope.host.removal import Found
 from zombiescope.host.writes import Writer
@@ -30,7 +30,8 @@ class Hands:
             raise SurpriseError(f"cannot place the link {shown(path)}", f"there is a {before.kind} already")
         self._make_folders(path)
         number = self._intend(Write.PLACE_LINK, path, before, target=_text(target))
-        self._try(f"place the link {shown(path)}", lambda: self.writer.place_link(path, target))
+        with refusing(f"cannot place the link {shown(path)}"):
+            self.writer.place_link(path, target)
         self._placed(number, path)
 
     def remove_link(self, path: bytes) -> None:
@@ -40,7 +41,8 @@ class Hands:
         if before.kind != "link":
             raise SurpriseError(f"cannot remove the link {shown(path)}", f"it is a {before.kind}")
         number = self._intend(Write.REMOVE_LINK, path, before)
-        self._try(f"remove the link {shown(path)}", lambda: self.writer.remove(path))
+        with refusing(f"cannot remove the link {shown(path)}"):
+            self.writer.remove(path)
         self.journal.done(number)
 
     def place_file(self, path: bytes, content: bytes) -> None:
@@ -54,7 +56,8 @@ class Hands:
         mine = before._replace(kind="file", content=content, mtime_ns=0)
         if before.kind == "absent":
             mine = mine._replace(mode=0o644, uid=os.geteuid(), gid=os.getegid())
-        self._try(f"place the file {shown(path)}", lambda: self.writer.place_file(path, mine))
+        with refusing(f"cannot place the file {shown(path)}"):
+            self.writer.place_file(path, mine)
         self._placed(number, path)
 
     def set_value(self, path: bytes, value: bytes) -> None:
@@ -62,7 +65,8 @@ class Hands:
         number = self.journal.intend(
             self.step, Write.SET_FILE, path=shown(path), before=_text(before), value=_text(value)
         )
-        self._try(f"write to {shown(path)}", lambda: self.writer.set_file(path, value))
+        with refusing(f"cannot write to {shown(path)}"):
+            self.writer.set_file(path, value)
         self.journal.done(number, after=_text(self._read(path)))  # the kernel may have rounded it
 
     def stop_unit(self, unit: str) -> str:
@@ -91,10 +95,8 @@ class Hands:
             raise SurpriseError("cannot make systemd read its files again", complaint)
 
     def unit_state(self, unit: str) -> dict[str, str]:
-        try:
+        with refusing("cannot ask systemd"):
             ran = self.writer.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
-        except OSError as error:
-            raise refused("cannot ask systemd", error) from error
         said = dict(line.split("=", 1) for line in ran.output.decode("utf-8", "replace").splitlines() if "=" in line)
         if "ActiveState" not in said:
             why = ran.complaint.splitlines()[0] if ran.complaint else "systemctl gave no answer"
@@ -102,10 +104,8 @@ class Hands:
         return {"LoadState": "", "SubState": "", **said}
 
     def _systemctl(self, *words: str) -> str:
-        try:
+        with refusing(f"cannot {words[0]} {words[-1]}"):
             ran = self.writer.systemctl(*words)
-        except OSError as error:
-            raise refused(f"cannot {words[0]} {words[-1]}", error) from error
         return "" if ran.status == 0 else (ran.complaint.splitlines() or [f"systemctl ended with {ran.status}"])[0]
 
     def _make_folders(self, path: bytes) -> None:
@@ -116,7 +116,8 @@ class Hands:
             folder = os.path.dirname(folder)
         for folder in reversed(missing):
             number = self._intend(Write.MAKE_FOLDER, folder, Found("absent"))
-            self._try(f"make the folder {shown(folder)}", lambda folder=folder: self.writer.make_folder(folder))
+            with refusing(f"cannot make the folder {shown(folder)}"):
+                self.writer.make_folder(folder)
             self.journal.done(number)
 
     def _intend(self, do: Write, path: bytes, before: Found, **facts: str) -> int:
@@ -128,24 +129,12 @@ class Hands:
         self.journal.done(number, after=after)
 
     def _read(self, path: bytes) -> bytes:
-        try:
+        with refusing(f"cannot read {shown(path)}"):
             return self.writer.read_value(path)
-        except OSError as error:
-            raise refused(f"cannot read {shown(path)}", error) from error
 
     def _look(self, path: bytes) -> Found:
-        try:
+        with refusing(f"cannot look at {shown(path)}"):
             return self.writer.look(path)
-        except OSError as error:
-            raise refused(f"cannot look at {shown(path)}", error) from error
-
-    @staticmethod
-    def _try(what: str, work: object) -> None:
-        assert callable(work)
-        try:
-            work()
-        except OSError as error:
-            raise refused(f"cannot {what}", error) from error
 
 
 def _text(content: bytes) -> str:

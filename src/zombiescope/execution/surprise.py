@@ -27,6 +27,15 @@ def refused(what: str, error: OSError) -> SurpriseError:
     return SurpriseError(what, why[:1].lower() + why[1:])
 
 
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """What the machine refuses is a surprise."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(what, error) from error
+
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAY_BLOCK = ("set_file", "set_file_in_child", "sync", "swapoff", "swapon", "systemctl")
 _BETWEEN_STEPS = ("journal:step", "journal:step-end", "journal:end")

@@ -14,11 +14,10 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
-from zombiescope.execution.freeing import LOWERED, swap_priority
-from zombiescope.execution.grip import put_back_aside
+from zombiescope.execution.executor import LOWERED, swap_priority
+from zombiescope.execution.grip import clear_copies, put_back_aside
 from zombiescope.execution.journal import Entry, Journal, Write
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.rewriting import clear_copies
 from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import counted, shown, unshown
 from zombiescope.host.page_size import PAGE_BYTES
@@ -30,6 +29,7 @@ _LOWERED = (Write.SET_FILE_FOR_A_MOMENT, Write.SET_FILE)
 _OF_A_BOOT = (*_LOWERED, Write.STOP_UNIT, Write.SWAP_IN, Write.FLUSH)
 """Held by the kernel or by systemd: gone with a boot."""
 _STARTED_AGAIN = "the machine was started again since, and that is gone with it"
+_DAMAGED = "its line in the journal is damaged: look there, and put back by hand what it names"
 
 _LOSES = (Write.DELETE_FILES, Write.REMOVE_SEGMENTS)
 _LET_GO = (Write.REMOVE_SEGMENTS, Write.DROP_FILES, Write.RECLAIM, Write.TRIGGER)
@@ -132,9 +132,9 @@ def _take_back(hands: Hands, journal: Journal, entry: Entry, is_past: bool) -> T
     what = describe(entry)
     how = _how(entry["do"])
     if is_past and entry["do"] in _OF_A_BOOT:
-        how = _gone_with_the_boot
+        how = _only_told("nothing-to-do", _STARTED_AGAIN)
     elif entry["do"] in _PUT_BACK_AT_ONCE and entry["done"] is not None:
-        how = _was_put_back
+        how = _only_told("nothing-to-do", "")
     try:
         outcome, why = how(hands, entry)
     except (SurpriseError, OSError) as error:
@@ -259,14 +259,6 @@ def _flush(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", "the cgroup made for it is removed"
 
 
-def _gone_with_the_boot(_: Hands, __: Entry) -> tuple[str, str]:
-    return "nothing-to-do", _STARTED_AGAIN
-
-
-def _was_put_back(_: Hands, __: Entry) -> tuple[str, str]:
-    return "nothing-to-do", ""
-
-
 def _stop_unit(hands: Hands, entry: Entry) -> tuple[str, str]:
     unit = str(entry["unit"])
     if hands.unit_state(unit)["ActiveState"] in _UP:
@@ -304,19 +296,12 @@ def _rewrite_files(hands: Hands, entry: Entry) -> tuple[str, str]:
     return "restored", "each file is there, whole, and what was beside it is gone"
 
 
-def _segments_gone(_: Hands, __: Entry) -> tuple[str, str]:
-    return "cannot-be-undone", "the journal lists them; what was in them is gone"
-
-
-def _let_go(_: Hands, __: Entry) -> tuple[str, str]:
-    return "nothing-to-do", "only cached memory was let go: it is read again when it is needed"
-
-
-def _damaged(_: Hands, __: Entry) -> tuple[str, str]:
-    return "not-restored", "its line in the journal is damaged: look there, and put back by hand what it names"
-
-
 _How = Callable[[Hands, Entry], tuple[str, str]]
+
+
+def _only_told(outcome: str, why: str) -> _How:
+    """Where nothing is there to be done."""
+    return lambda _hands, _entry: (outcome, why)
 
 
 def _how(do: Write) -> _How:  # noqa: C901, PLR0911, PLR0912 (one line a write)
@@ -344,11 +329,11 @@ def _how(do: Write) -> _How:  # noqa: C901, PLR0911, PLR0912 (one line a write)
         case Write.DELETE_FILES:
             return _delete_files
         case Write.REMOVE_SEGMENTS:
-            return _segments_gone
+            return _only_told("cannot-be-undone", "the journal lists them; what was in them is gone")
         case Write.DROP_FILES | Write.RECLAIM | Write.TRIGGER:
-            return _let_go
+            return _only_told("nothing-to-do", "only cached memory was let go: it is read again when it is needed")
         case Write.DAMAGED:
-            return _damaged
+            return _only_told("not-restored", _DAMAGED)
         case _:
             assert_never(do)
 

@@ -7,7 +7,6 @@ What was just freed may keep a few dead cgroups for a while: `draining.py` pushe
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import time
@@ -15,24 +14,21 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.every_cpu import every_cpu
-from zombiescope.host.own_folder import open_own_file
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab import hierarchy as controller
-from zombiescope.lab import journal, places
+from zombiescope.lab import places
 from zombiescope.lab import processes as units
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy, reclaim
-from zombiescope.lab.journal import TRUTH, entries
 from zombiescope.lab.pins import references
-from zombiescope.lab.pins.catalogue import KINDS
 from zombiescope.lab.pins.files import sync_filesystem, sync_filesystem_of
-from zombiescope.lab.places import FORMER_ROOTS, LAB, STATE_ROOTS, is_run_name, own_run
-from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, is_named_ours, start_time
-from zombiescope.lab.truth import dead_below
+from zombiescope.lab.places import LAB, is_run_name
+from zombiescope.lab.processes import LabProcess, boot_id, end_processes, find_ours, in_child, is_named_ours, start_time
+from zombiescope.lab.truth import dead_below, entries, kept_truth, take_over
 
 _BATCH_PAGES = 64
 _SWAP_BATCH_PAGES = 160
@@ -96,23 +92,17 @@ def _charge_on(hierarchy: MemoryHierarchy, subtree: str, cpu: int) -> None:
     paths = [f"{subtree}/nudge{number}" for number in range(_STOCK_CGROUPS)]
     for path in paths:
         hierarchy.make(path)
-    child = os.fork()
-    if child == 0:
-        _hop_and_charge(hierarchy, paths, cpu)
-    os.waitpid(child, 0)
-    for path in paths:
-        hierarchy.remove(path)
 
-
-def _hop_and_charge(hierarchy: MemoryHierarchy, paths: list[str], cpu: int) -> NoReturn:
-    try:
+    def hop_and_charge() -> None:
         os.sched_setaffinity(0, {cpu})
         for path in paths:
             hierarchy.enter(path)
             with mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE) as page:
                 page[0] = 1
-    finally:
-        os._exit(0)
+
+    os.waitpid(in_child(hop_and_charge), 0)
+    for path in paths:
+        hierarchy.remove(path)
 
 
 def _has_swap() -> bool:
@@ -162,7 +152,7 @@ def find_runs(hierarchy: MemoryHierarchy | None) -> list[str]:
 
 def clean_run(run: str, hierarchy: MemoryHierarchy | None) -> Cleaned:
     cleaned = Cleaned(run)
-    locks = journal.take_over(run)
+    locks = take_over(run)
     if locks is None:
         cleaned.in_use = True
         cleaned.left.append((f"run {run}", f"a command is still working on it (process {_command(run)}): end it first"))
@@ -219,7 +209,7 @@ def _remove_units(cleaned: Cleaned) -> None:
 
 
 def _command(run: str) -> str:
-    return ", ".join(str(entry["pid"]) for entry in journal.entries(run) if entry.get("role") == "command") or "unknown"
+    return ", ".join(str(entry["pid"]) for entry in entries(run) if entry.get("role") == "command") or "unknown"
 
 
 def _end_staff(cleaned: Cleaned) -> None:
@@ -238,7 +228,7 @@ def _end_staff(cleaned: Cleaned) -> None:
 
 def _journalled_staff(run: str, known: set[int]) -> list[LabProcess]:
     found = []
-    for entry in journal.entries(run):
+    for entry in entries(run):
         pid, start = entry.get("pid"), entry.get("start")
         if entry.get("role") != "staff" or not isinstance(pid, int) or not isinstance(start, int) or pid in known:
             continue
@@ -253,7 +243,7 @@ def _remove_pins(cleaned: Cleaned) -> None:
         # On v2 a dirty file would keep the dead cgroup through its writeback structure.
         sync_filesystem_of(folder)
         cleaned.files += _remove_files(folder)
-    staff = {entry.get("pid") for entry in journal.entries(cleaned.run) if entry.get("role") == "staff"}
+    staff = {entry.get("pid") for entry in entries(cleaned.run) if entry.get("role") == "staff"}
     for segment in references.list_candidates():
         owner = references.owner_of(segment)
         if owner == cleaned.run or (owner == "" and segment.creator in staff):
@@ -319,23 +309,6 @@ def _wait_for_release(hierarchy: MemoryHierarchy, subtree: str) -> str:
     return ""
 
 
-_MOST_BYTES = 64 << 20
-WHAT: dict[str, str] = {
-    "page-cache": "clean cached pages of a file on disk",
-    "dirty-file": "a file with unwritten data",
-    "mapped-file": "cached pages that a process maps",
-    "tmpfs": "a file in /dev/shm",
-    "memfd": "a nameless file in memory that a process holds",
-    "shared-anon": "shared memory that a process maps",
-    "sysv-shm": "a System V segment",
-    "socket": "an open TCP socket",
-    "child": "a dead child cgroup",
-    "unreaped": "a process that nobody waited for",
-    "swap": "memory in swap",
-    "visible": "a directory that nobody removed: not a zombie",
-}
-
-
 class Seen(NamedTuple):
     """A run that left any trace."""
 
@@ -358,27 +331,11 @@ def list_runs() -> list[Seen] | Gap:
     return [_seen(run) for run in find_runs(hierarchy)]
 
 
-def list_kinds() -> list[dict[str, str]]:
-    return [{"kind": kind, "what": WHAT[kind]} for kind in KINDS]
-
-
 def _seen(run: str) -> Seen:
-    truth = _truth(run)
+    truth = kept_truth(run)
     counts = truth.get("counts") if isinstance(truth.get("counts"), dict) else {}
     assert isinstance(counts, dict)
     return Seen(run, truth.get("action"), counts.get("made"), dict(counts.get("by_pin") or {}), _is_at_work(run))
-
-
-def _truth(run: str) -> dict[str, Any]:
-    for root in (*STATE_ROOTS, *FORMER_ROOTS):
-        try:
-            with own_run(root, run) as folder, os.fdopen(open_own_file(folder, TRUTH), "rb") as file:
-                found = json.loads(file.read(_MOST_BYTES))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}
 
 
 def _is_at_work(run: str) -> bool:

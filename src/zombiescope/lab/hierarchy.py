@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from zombiescope.lab.processes import boot_id
 
 BUSY_SECONDS = 5.0
 _MOUNTS = "/proc/self/mountinfo"
+_CONTROL = "cgroup.subtree_control"
 _OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
@@ -71,7 +73,7 @@ class MemoryHierarchy:
     def _hand_down(self, level: str) -> None:
         if not self.is_unified:
             return
-        control = self.file(level, "cgroup.subtree_control")
+        control = self.file(level, _CONTROL)
         try:
             if "memory" not in Path(control).read_text().split():
                 write_file(control, b"+memory")
@@ -122,10 +124,8 @@ class MemoryHierarchy:
 def reclaim(folder: str) -> None:
     """v2 has memory.reclaim (5.19), v1 has memory.force_empty. Both report what they could not free as an error."""
     for name, request in (("memory.reclaim", b"1M"), ("memory.force_empty", b"0")):
-        try:
+        with suppress(OSError):
             write_file(f"{folder}/{name}", request)
-        except OSError:
-            continue
 
 
 def squeeze(folder: str) -> None:
@@ -147,11 +147,9 @@ def write_file(path: str, content: bytes) -> None:
 
 def _set_quietly(path: str, value: str) -> None:
     """For settings that some kernels lack or have fixed."""
-    try:
+    with suppress(OSError):
         if Path(path).read_text().strip() != value:
             write_file(path, value.encode())
-    except OSError:
-        return
 
 
 def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
@@ -167,7 +165,7 @@ def find_hierarchy(mountinfo: str | None = None) -> MemoryHierarchy:
             return MemoryHierarchy("v1", mount)
         if after[0] == "cgroup2" and unified is None:
             unified = mount
-    if unified is not None and (mountinfo is not None or _has_memory(unified)):
+    if unified is not None and (mountinfo is not None or _lists_memory(f"{unified}/cgroup.controllers")):
         return MemoryHierarchy("v2", unified)
     raise ObservationError(
         "cannot make memory cgroups",
@@ -184,9 +182,9 @@ def _mounts() -> str:
         raise ObservationError("cannot make memory cgroups", why, "mount -t proc proc /proc") from None
 
 
-def _has_memory(mount: str) -> bool:
+def _lists_memory(path: str) -> bool:
     try:
-        return "memory" in Path(mount, "cgroup.controllers").read_text().split()
+        return "memory" in Path(path).read_text().split()
     except OSError:
         return False
 
@@ -205,7 +203,6 @@ _UNUSED = {
     "memory.min": ("0",),
     "memory.low": ("0",),
 }
-_CONTROL = "cgroup.subtree_control"
 
 
 def hand_down(hierarchy: MemoryHierarchy) -> None:
@@ -263,10 +260,7 @@ def _is_unused(hierarchy: MemoryHierarchy, path: str) -> bool:
 
 
 def _is_handed_down(hierarchy: MemoryHierarchy, path: str) -> bool:
-    try:
-        return "memory" in Path(hierarchy.file(path, _CONTROL)).read_text().split()
-    except OSError:
-        return False
+    return _lists_memory(hierarchy.file(path, _CONTROL))
 
 
 def _write_note() -> None:
@@ -291,11 +285,9 @@ def _write_note() -> None:
 
 def _is_noted() -> bool:
     for root in STATE_ROOTS:
-        try:
+        with suppress(OSError):
             if not why_foreign(root) and Path(root, NOTE).read_text() == boot_id():
                 return True
-        except OSError:
-            continue
     return False
 
 

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from zombiescope.errors import ActionFailedError, ActionUndoneError, Observation
 from zombiescope.lab.hierarchy import write_file
 from zombiescope.lab.places import disk_folder, make_run_folder
 from zombiescope.lab.runs import Run
-from zombiescope.lab.scenes import Neighbour, Pace, Scene, scene_of, sweep
+from zombiescope.lab.scenes import LabScene, Neighbour, Pace, UnitScene, sweep
 from zombiescope.lab.truth import Stage
 
 CELL = "6.1-v2"
@@ -189,7 +190,7 @@ class Incident:
 
     def __init__(self, run: Run, order: IncidentOrder, say: Callable[[Stage], None]) -> None:
         self._run, self._order, self._say = run, order, say
-        self.scene: Scene = scene_of(run, real_unit=order.real_unit)
+        self.scene = UnitScene(run) if order.real_unit else LabScene(run)
         folder = disk_folder(run.name)
         run.journal.intend("folder", path=folder)
         make_run_folder(folder)
@@ -228,7 +229,7 @@ class Incident:
         for number in range(PODS):
             self._run.hierarchy.make(f"{self.scene.node}/pod-{number}")
         self._neighbour.prepare()
-        self._before = max((self._neighbour.measure(self._order.seconds) for _ in range(2)), key=_by_rate)
+        self._before = max((self._neighbour.measure(self._order.seconds) for _ in range(2)), key=attrgetter("work"))
         return _pace(self._before), self._before._asdict(), {}
 
     def _crash_loop(self, advance: Callable[[int], None]) -> Told:
@@ -243,7 +244,7 @@ class Incident:
     def _measure_during(self) -> Told:
         assert self._before is not None
         pace = self._neighbour.measure(max(self._order.seconds, 6.0))
-        share = _by_rate(pace) / _by_rate(self._before)
+        share = pace.work / self._before.work
         _must(
             share < _SUFFERS, "the neighbour did not suffer", f"{100 * share:.0f} % of its work for the same CPU time"
         )
@@ -323,10 +324,10 @@ class Incident:
         assert self._before is not None
         best = self._neighbour.measure(self._order.seconds)
         for _ in range(_TRIES - 1):
-            if _by_rate(best) >= RECOVERED * _by_rate(self._before):
+            if best.work >= RECOVERED * self._before.work:
                 break
-            best = max(best, self._neighbour.measure(self._order.seconds), key=_by_rate)
-        share = _by_rate(best) / _by_rate(self._before)
+            best = max(best, self._neighbour.measure(self._order.seconds), key=attrgetter("work"))
+        share = best.work / self._before.work
         speed = best.megabytes_per_second / self._before.megabytes_per_second
         _must(share >= RECOVERED, "the neighbour did not recover", f"{100 * share:.0f} % of its work before")
         told = f"{_pace(best)}: {100 * speed:.0f} % of its speed, {100 * share:.0f} % of its work of before"
@@ -351,10 +352,6 @@ class Incident:
 
 def _typed(words: tuple[str, ...]) -> str:
     return " ".join(("zombiescope", *words))
-
-
-def _by_rate(pace: Pace) -> float:
-    return pace.work
 
 
 def _pace(pace: Pace) -> str:

@@ -16,7 +16,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -213,11 +213,8 @@ def _make_in(root: str, make: Callable[[int], None]) -> None:
 def runs_in_folders() -> set[str]:
     found: set[str] = set()
     for root in ROOTS:
-        try:
-            with own_folder(root) as top:
-                found.update(name for name in os.listdir(top) if is_run_name(name))
-        except OSError:
-            continue
+        with suppress(OSError), own_folder(root) as top:
+            found.update(name for name in os.listdir(top) if is_run_name(name))
     return found
 
 
@@ -268,7 +265,5 @@ def remove_empty_roots() -> None:
 
 
 def _remove_if_empty(folder: str) -> None:
-    try:
+    with suppress(OSError):
         os.rmdir(folder)
-    except OSError:
-        return

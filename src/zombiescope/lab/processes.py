@@ -15,6 +15,8 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,16 +129,9 @@ def remove_units(run: str) -> None:
     for name in (agent_of(run), anchor_of(run), slice_of(run)):
         for folder in _DROP_INS:
             shutil.rmtree(f"{folder}/{name}.d", ignore_errors=True)
-            _unlink(f"{folder}/{name}")
+            Path(f"{folder}/{name}").unlink(missing_ok=True)
     if names:
         systemctl("daemon-reload")
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 _PR_SET_PDEATHSIG = 1
@@ -159,6 +154,18 @@ def die_with_parent(parent: int) -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def in_child(work: Callable[[], bool | None]) -> int:
+    """The process id of a child that does this work alone and ends: with 0, or with 1 where it raised or returned False."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        code = int(work() is False)
+    finally:
+        os._exit(code)
 
 
 def start_time(pid: int) -> int | None:
@@ -234,7 +241,8 @@ def end_processes(processes: list[LabProcess], patience_seconds: float = 3.0) ->
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             for handle, _ in handles:
-                _signal(handle, number)
+                with suppress(OSError):
+                    signal.pidfd_send_signal(handle, number)
             if _all_gone([handle for handle, _ in handles], patience_seconds):
                 return []
         return [process for handle, process in handles if not _all_gone([handle], 0)]
@@ -253,13 +261,6 @@ def _handle(process: LabProcess) -> int | None:
         os.close(handle)
         return None
     return handle
-
-
-def _signal(handle: int, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(handle, number)
-    except OSError:
-        return
 
 
 def _all_gone(handles: list[int], patience_seconds: float) -> bool:

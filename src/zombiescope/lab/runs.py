@@ -19,13 +19,13 @@ from zombiescope.facts.gap import Gap
 from zombiescope.lab import hierarchy as controller
 from zombiescope.lab.cleaning import Cleaned, clean_run, find_runs, remove_shared_names
 from zombiescope.lab.hierarchy import MemoryHierarchy, find_hierarchy
-from zombiescope.lab.journal import RunJournal, open_journal
-from zombiescope.lab.pins.catalogue import pin_of
+from zombiescope.lab.pins.files import Child, DirtyFile, MappedFile, PageCache, Swap, Tmpfs
 from zombiescope.lab.pins.pin import Bench, Pin
-from zombiescope.lab.pins.references import Visible
+from zombiescope.lab.pins.references import Memfd, SharedAnon, Socket, SysvShm, Unreaped, Visible
 from zombiescope.lab.places import LAB, checked_run_name, new_run_name, refusal, require_root
+from zombiescope.lab.processes import in_child
 from zombiescope.lab.staff import Report, Staff, Work, read_mapped_files, zombie_work
-from zombiescope.lab.truth import Made, Truth, dead_count
+from zombiescope.lab.truth import Made, RunJournal, Truth, dead_count, open_journal
 
 SETTLE_SECONDS = 3.0
 ORDINARY_DEATH_SECONDS = 1.0
@@ -241,10 +241,12 @@ def _one_life(pin: Pin, index: int, paths: list[str]) -> list[Made]:
         ids.append(hierarchy.make(path))
         if depth + 1 < len(paths):
             hierarchy.make_parents(path)
-    child = os.fork()
-    if child == 0:
-        _live_and_end(pin, index, paths[-1])
-    if os.waitpid(child, 0)[1] != 0:
+
+    def live() -> None:
+        hierarchy.enter(paths[-1])
+        pin.charge(index, hierarchy.folder(paths[-1]))
+
+    if os.waitpid(in_child(live), 0)[1] != 0:
         raise ActionFailedError(
             f"cannot leak in the cgroup {paths[-1]}", "the process inside it failed", "zombiescope lab clean"
         )
@@ -252,16 +254,6 @@ def _one_life(pin: Pin, index: int, paths: list[str]) -> list[Made]:
         hierarchy.remove(path)
     outer = [Made(number, path, "child", None, 0) for number, path in zip(ids[:-1], paths[:-1], strict=True)]
     return [*outer, Made(ids[-1], paths[-1], pin.kind, pin.file(index), pin.bytes_each)]
-
-
-def _live_and_end(pin: Pin, index: int, path: str) -> None:
-    code = 1
-    try:
-        pin.bench.hierarchy.enter(path)
-        pin.charge(index, pin.bench.hierarchy.folder(path))
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float], None]) -> Truth:
@@ -289,3 +281,29 @@ def churn(run: Run, per_second: float, seconds: float, progress: Callable[[float
         "achieved_per_second": round(births / took, 2),
     }
     return truth
+
+
+PINS: dict[type[Pin], str] = {
+    PageCache: "clean cached pages of a file on disk",
+    DirtyFile: "a file with unwritten data",
+    MappedFile: "cached pages that a process maps",
+    Tmpfs: "a file in /dev/shm",
+    Memfd: "a nameless file in memory that a process holds",
+    SharedAnon: "shared memory that a process maps",
+    SysvShm: "a System V segment",
+    Socket: "an open TCP socket",
+    Child: "a dead child cgroup",
+    Unreaped: "a process that nobody waited for",
+    Swap: "memory in swap",
+    Visible: "a directory that nobody removed: not a zombie",
+}
+"""Every kind that can be made, and what it is."""
+KINDS = tuple(pin.kind for pin in PINS)
+
+
+def pin_of(kind: str) -> type[Pin]:
+    return next(pin for pin in PINS if pin.kind == kind)
+
+
+def list_kinds() -> list[dict[str, str]]:
+    return [{"kind": pin.kind, "what": what} for pin, what in PINS.items()]

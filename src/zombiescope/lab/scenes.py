@@ -12,15 +12,15 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple, NoReturn, Protocol
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from zombiescope.errors import ActionFailedError
 from zombiescope.host.own_folder import open_nothing
 from zombiescope.lab import processes
 from zombiescope.lab.hierarchy import MemoryHierarchy, write_file
 from zombiescope.lab.places import tmpfs_folder
-from zombiescope.lab.processes import die_with_parent
+from zombiescope.lab.processes import die_with_parent, in_child
 from zombiescope.lab.runs import LeakOrder, Run, leak
 
 AGENT = "unused-agent"
@@ -40,43 +40,28 @@ class Answer(NamedTuple):
     first_remedies: tuple[str, ...]
 
 
-class Scene(Protocol):
-    truth: Answer
-    node: str
-    """The cgroup that holds the dead, the pods and the neighbour."""
-    told: str
-    watch_seconds: float
-    """How long services are watched before a plan."""
-
-    def set_up(self) -> None: ...
-
-    def crash_loop(self, count: int, advance: Advance) -> int:
-        """How many it left."""
-        ...
-
-    def has_ended(self) -> bool:
-        """Whether what made them is at rest after the cure."""
-        ...
-
-
 class LabScene:
     """No systemd: the lab's staff lives the agent's lives."""
 
     truth = Answer("pinned-shared-memory", AGENT, ("delete-file",))
     told = "each life is a process of the lab's"
     watch_seconds = 1.0
+    """How long services are watched before a plan."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.node = f"{run.subtree}/node"
+        """The cgroup that holds the dead, the pods and the neighbour."""
 
     def set_up(self) -> None:
         self._run.hierarchy.make_parents(self.node)
 
     def crash_loop(self, count: int, advance: Advance) -> int:
+        """How many it left."""
         return len(leak(RunBelow(self._run, self.node), _order(count), advance).made)
 
     def has_ended(self) -> bool:
+        """Whether what made them is at rest after the cure."""
         return True
 
 
@@ -113,10 +98,6 @@ class UnitScene:
     def has_ended(self) -> bool:
         state = processes.systemctl("show", "-p", "ActiveState", "--value", processes.agent_of(self._run.name)).strip()
         return state in {"inactive", "failed"}
-
-
-def scene_of(run: Run, *, real_unit: bool) -> Scene:
-    return UnitScene(run) if real_unit else LabScene(run)
 
 
 def _order(count: int, place: str | None = None) -> LeakOrder:
@@ -196,9 +177,7 @@ class Neighbour(NamedTuple):
         """Until the block ends, under its limit."""
         self._forget()
         self._limit(self._used() + ROOM_BYTES)
-        command, child = os.getpid(), os.fork()
-        if child == 0:
-            self._be_the_reader(command, math.inf, open_nothing())
+        child = self._start_reader(math.inf, open_nothing())
         try:
             yield
         finally:
@@ -226,10 +205,7 @@ class Neighbour(NamedTuple):
 
     def _read_for(self, seconds: float) -> Pace:
         reading, writing = os.pipe()
-        command = os.getpid()
-        child = os.fork()
-        if child == 0:
-            self._be_the_reader(command, seconds, writing)
+        child = self._start_reader(seconds, writing)
         os.close(writing)
         with os.fdopen(reading, "rb") as answer:
             told = answer.read()
@@ -240,16 +216,17 @@ class Neighbour(NamedTuple):
             )
         return Pace(*json.loads(told))
 
-    def _be_the_reader(self, command: int, seconds: float, writing: int) -> NoReturn:
-        code = 1
-        try:
+    def _start_reader(self, seconds: float, writing: int) -> int:
+        """Its process id."""
+        command = os.getpid()
+
+        def read() -> None:
             die_with_parent(command)
             os.sched_setaffinity(0, {self.core})
             self.hierarchy.enter(self.path)
             os.write(writing, json.dumps(_read(self.file, seconds)).encode())
-            code = 0
-        finally:
-            os._exit(code)
+
+        return in_child(read)
 
 
 def _read(file: str, seconds: float) -> Pace:
@@ -308,9 +285,6 @@ def sweep(hierarchy: MemoryHierarchy, top: str) -> Swept:
     for path in hierarchy.deepest_first(top):
         cgroups += 1
         for name in _FILES:
-            try:
-                with open(hierarchy.file(path, name), "rb") as file:
-                    file.read()
-            except OSError:
-                continue
+            with suppress(OSError), open(hierarchy.file(path, name), "rb") as file:
+                file.read()
     return Swept(cgroups, time.monotonic() - began)

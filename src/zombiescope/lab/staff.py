@@ -16,7 +16,9 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,12 +26,11 @@ from zombiescope.errors import ActionFailedError, ZombiescopeError
 from zombiescope.host.own_folder import open_nothing
 from zombiescope.lab.cleaning import drain_pages
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.journal import RunJournal
 from zombiescope.lab.pins.pin import Bench, Pin
 from zombiescope.lab.pins.references import Unreaped, Visible
 from zombiescope.lab.places import refusal, zombie_name
-from zombiescope.lab.processes import die_with_parent
-from zombiescope.lab.truth import Made
+from zombiescope.lab.processes import die_with_parent, in_child
+from zombiescope.lab.truth import Made, RunJournal
 
 KID = "kid"
 Tell = Callable[[list[Made]], None]
@@ -49,15 +50,13 @@ def make_unreaped(pin: Pin, tell: Tell) -> None:
         path = f"{bench.subtree}/{zombie_name(index)}"
         cgroup_id = bench.hierarchy.make(path)
         try:
-            child = os.fork()
+            child = in_child(partial(bench.hierarchy.enter, path))
         except OSError as error:
             raise ActionFailedError(
                 f"cannot start child {index + 1} of {bench.count}",
                 f"{error.strerror}: the limit on processes is reached",
                 "a smaller --count; cat /proc/sys/kernel/pid_max",
             ) from error
-        if child == 0:
-            _enter_and_end(bench.hierarchy, path)
         # Ended but not reaped: WNOWAIT leaves it as it is.
         ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         if ended is None or ended.si_status != 0:
@@ -66,15 +65,6 @@ def make_unreaped(pin: Pin, tell: Tell) -> None:
             )
         bench.hierarchy.remove(path)
         tell([Made(cgroup_id, path, pin.kind, None, 0)])
-
-
-def _enter_and_end(hierarchy: MemoryHierarchy, path: str) -> None:
-    code = 1
-    try:
-        hierarchy.enter(path)
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def hop(pin: Pin, tell: Tell) -> None:
@@ -119,12 +109,9 @@ def read_mapped_files() -> None:
     """Brings every file this process has mapped into the page cache."""
     names = {line.split(None, 5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
     for name in names:
-        try:
-            with open(name, "rb", buffering=0) as file:
-                while file.read(1 << 20):
-                    pass
-        except OSError:
-            continue
+        with suppress(OSError), open(name, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
 
 
 Work = Callable[["Report"], None]
@@ -139,6 +126,9 @@ class Report:
     def made(self, rows: list[Made]) -> None:
         for row in rows:
             self.send("made", asdict(row))
+
+    def failed(self, error: ZombiescopeError) -> None:
+        self.send("failed", [error.what, error.why, error.hint])
 
     def send(self, what: str, value: object = None) -> None:
         os.write(self._descriptor, (json.dumps([what, value]) + "\n").encode())
@@ -236,22 +226,27 @@ def _serve(work: Work, report: Report, order_read: int) -> int:
     report.send("hello", os.getpid())
     if os.read(order_read, 3) != b"go\n":
         return 1
-    try:
-        work(report)
-    except ZombiescopeError as error:
-        report.send("failed", [error.what, error.why, error.hint])
-        return 1
-    except OSError as error:
-        known = refusal(f"cannot make the next zombie ({error.filename or 'kernel object'})", error)
-        report.send("failed", [known.what, known.why, known.hint])
-        return 1
-    except Exception:  # noqa: BLE001 - told to the command, which is the one to report a bug
-        report.send("bug", traceback.format_exc())
+    if not _is_done(report, lambda: work(report)):
         return 1
     report.send("done")
     if os.read(order_read, 5) == b"keep\n":
         _stay()
     return 0
+
+
+def _is_done(report: Report, work: Callable[[], None]) -> bool:
+    """What went wrong is told to the command."""
+    try:
+        work()
+    except ZombiescopeError as error:
+        report.failed(error)
+    except OSError as error:
+        report.failed(refusal(f"cannot make the next zombie ({error.filename or 'kernel object'})", error))
+    except Exception:  # noqa: BLE001 - the command is the one to report a bug
+        report.send("bug", traceback.format_exc())
+    else:
+        return True
+    return False
 
 
 def _leave_terminal() -> None:
@@ -265,11 +260,9 @@ def _stay() -> None:
     """Until SIGTERM. Children are reaped on the way out: not every first process of a container would do it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     signal.sigwait({signal.SIGTERM})
-    try:
+    with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
-    except ChildProcessError:
-        return
 
 
 def zombie_work(pin: Pin) -> Work:
@@ -287,24 +280,24 @@ def zombie_work(pin: Pin) -> Work:
             make_unreaped(pin, report.made)
         else:
             _hop_in_a_child(pin, report)
-        pin.settle()
 
     return work
 
 
 def _go_to_root(hierarchy: MemoryHierarchy) -> None:
     """Whoever started us may end everything in their own cgroup; the root is nobody's. A container may refuse it."""
-    try:
+    with suppress(OSError):
         hierarchy.enter("/")
-    except OSError:
-        return
 
 
 def _hop_in_a_child(pin: Pin, report: Report) -> None:
     staff = os.getpid()
-    child = os.fork()
-    if child == 0:
-        _hop_and_end(pin, report, staff)
+
+    def hop_until_done() -> None:
+        die_with_parent(staff)
+        hop(pin, report.made)
+
+    child = in_child(lambda: _is_done(report, hop_until_done))
     pin.adopt()
     _, status = os.waitpid(child, 0)
     if status != 0:
@@ -323,20 +316,3 @@ def _bury_what_is_left(pin: Pin) -> None:
         path = f"{bench.subtree}/{zombie_name(index)}"
         pin.finish(index, bench.hierarchy.folder(path))
         bury(bench, pin, path)
-
-
-def _hop_and_end(pin: Pin, report: Report, staff: int) -> NoReturn:
-    code = 1
-    try:
-        die_with_parent(staff)
-        hop(pin, report.made)
-        code = 0
-    except ZombiescopeError as error:
-        report.send("failed", [error.what, error.why, error.hint])
-    except OSError as error:
-        known = refusal(f"cannot make the next zombie ({error.filename or 'kernel object'})", error)
-        report.send("failed", [known.what, known.why, known.hint])
-    except Exception:  # noqa: BLE001 - told to the command, which is the one to report a bug
-        report.send("bug", traceback.format_exc())
-    finally:
-        os._exit(code)

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.executor import Executor, StepReceipt
-from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.executor import Executor, StepReceipt, Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, InterruptedActionError
@@ -25,7 +24,6 @@ from zombiescope.execution.way_back import (
 )
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import Sample
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
@@ -37,7 +35,7 @@ from zombiescope.pipeline.verify import remembers
 from zombiescope.probes.readers.node import read_identity, read_machine_health
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
-from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
+from zombiescope.watching.recovery import Recovered, Treated, watch_recovery, watch_vitals
 
 _DAY = 86400
 _MOST_REPEATS = 3
@@ -111,28 +109,17 @@ def _apply(order: Order, folder: ActionFolder, host: Host, talk: Talk) -> Applie
     return Applied(journal.name, journal.folder, planned, tuple(receipts), before.vitals, tuple(kept))
 
 
-class _Before(NamedTuple):
-    vitals: Vitals
-    samples: tuple[Sample, ...] = ()
-    """Where no history remembers the time before."""
-
-
-def _look_before(host: Host, subject: Treated, order: Order, talk: Talk) -> _Before:
+def _look_before(host: Host, subject: Treated, order: Order, talk: Talk) -> Recovered:
     """For as long as it is watched afterwards, where no history remembers the time before: like is compared with like."""
     if order.before_seconds <= _SHORT_SECONDS or order.root is not None or remembers(order.state, host.wall_clock()):
-        return _Before(watch_vitals(host, subject, _SHORT_SECONDS))
+        return Recovered(watch_vitals(host, subject, _SHORT_SECONDS))
     length = f"{order.before_seconds:,.0f} s"
     talk.tell(
         f"no history of the time before: watching for {length} first, so that before and after can be compared; "
         "nothing is changed until then (to change it at once: --before 1)"
     )
     talk.say(f"watching for {length} before anything is changed")
-    watch = RecoveryWatch(host, subject, order.before_seconds)
-    try:
-        vitals = watch_vitals(host, subject, order.before_seconds, beside=watch.look)
-        return _Before(vitals, watch.end())
-    finally:
-        watch.close()
+    return watch_recovery(host, subject, order.before_seconds)
 
 
 class _Work:
@@ -205,7 +192,7 @@ def rehearse(order: Order, progress: Progress) -> Planned:
     return planned
 
 
-def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: _Before, point: Say) -> Journal:
+def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: Recovered, point: Say) -> Journal:
     stamp = datetime.fromtimestamp(host.wall_clock(), UTC).strftime("%Y%m%dT%H%M%S")
     try:
         journal = Journal(folder.folder(f"{stamp}-{plan.id[:6]}"), host.wall_clock, point)

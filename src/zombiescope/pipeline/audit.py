@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
+from zombiescope.analysis.pod_owner import by_names, node_in
 from zombiescope.analysis.unit_starts import timers
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
 from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
@@ -19,7 +20,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.units import Declared, Services, UnitFiles
+from zombiescope.facts.units import Declared, RestartingContainer, Running, Services, UnitFiles
 from zombiescope.host.access import Host
 from zombiescope.host.bounds import Budget, bounded
 from zombiescope.host.files import REFUSALS_KEPT, Files, FolderTree
@@ -29,10 +30,11 @@ from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.pipeline.opening import open_host
 from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
 from zombiescope.probes.readers.node import read_identity
+from zombiescope.probes.readers.pods import PODS, parsed_link, read_containers_of, read_links, read_pod_folders
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files, with_quadlets
 from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED
-from zombiescope.watching.pods import restarting_of
+from zombiescope.watching.pods import read_own_pod, static_names
 from zombiescope.watching.services import (
     OFFLINE_FIELDS,
     Live,
@@ -47,8 +49,15 @@ _OFFLINE = "nothing runs in a folder or an image"
 _OF_A_FOLDER = Budget(0, 0, "unit files of a machine")
 _FOLDER_BYTES = 64 << 20
 """Of manifests: more than any repository has."""
-_FIELDS = ("name", "kernel", "boot_id", "uptime_seconds")
-_NOBODY = Identity(None, None, None, None, tuple(Gap(f"host.{name}", _OFFLINE) for name in _FIELDS))
+
+
+def nobody(why: str) -> Identity:
+    """Of what is no running host."""
+    fields = ("name", "kernel", "boot_id", "uptime_seconds")
+    return Identity(None, None, None, None, tuple(Gap(f"host.{name}", why) for name in fields))
+
+
+_NOBODY = nobody(_OFFLINE)
 
 
 class Target(NamedTuple):
@@ -112,7 +121,8 @@ def audit(
     subject = Subject.HOST if is_this_host else Subject.ROOT
     with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):
         services = _with_manifests(_services(files, knowledge, live), given)
-        return _audited(services, knowledge, subject, host, files, gaps)
+        seen = host.wall_clock(), read_identity(host), host.label
+        return _audited(services, knowledge, subject, files, gaps, seen)
 
 
 def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
@@ -136,7 +146,7 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         files=unit_files,
         live=live.units,
         schedules=(*timers(unit_files), *read_schedules(files)),
-        containers=(*read_containers(files), *restarting_of(files, live.running)),
+        containers=(*read_containers(files), *_restarting(files, live.running)),
         texts=texts,
         programs=live.programs,
         processes=live.processes,
@@ -154,6 +164,28 @@ def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
         container_ids=read_container_ids(files) if live.running else frozenset(),
         now=LiveHost().wall_clock() if live.running else None,
     )
+
+
+def _restarting(files: Files, running: Running | None) -> list[RestartingContainer]:
+    """Containers of pods that were started more than once, as an audit lists them."""
+    folders = read_pod_folders(files)
+    own = read_own_pod(LiveHost()) if running else ""
+    pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node_in(static_names(folders)))
+    mine = next((pod.maker for pod in pods if pod.uid == own), "")
+    links = [link for name in read_links(files) if (link := parsed_link(name))]
+    alive = {(link.namespace, link.pod, link.container): False for link in links} | {
+        (link.namespace, link.pod, link.container): True for link in links if running and link.id in running.containers
+    }
+    return [
+        RestartingContainer(
+            "kubelet", f"{pod.called}/{each.name}", each.restarts, shown(PODS + b"/" + folder.folder), each.restarted_at,
+            each.pause_seconds, alive.get((pod.namespace, pod.name, each.name)) if running else None, maker=pod.maker,
+        )
+        for folder, pod in zip(folders, pods, strict=True)
+        if pod.maker != mine
+        for each in read_containers_of(files, folder)
+        if each.restarts
+    ]  # fmt: skip
 
 
 def _given_manifests(folder: bytes | None) -> Declared:
@@ -209,14 +241,18 @@ def _offline_gaps() -> tuple[Gap, ...]:
 
 
 def _audited(
-    services: Services, knowledge: KnowledgeBase, subject: Subject, host: Host, files: Files, gaps: tuple[Gap, ...]
+    services: Services,
+    knowledge: KnowledgeBase,
+    subject: Subject,
+    files: Files,
+    gaps: tuple[Gap, ...],
+    seen: tuple[float, Identity, str],
 ) -> Audited:
-    taken_at = host.wall_clock()
+    """`seen`: when, of whom, and what was looked at."""
     judged = judge_services(services, knowledge, subject)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
-    findings = judge_audit(judged, taken_at)
     gaps = (*gaps, *_untold(judged), *_unasked(judged, services), *judged.unread_workloads, *refused)
-    return Audited(judged, findings, services, taken_at, read_identity(host), host.label, gaps)
+    return Audited(judged, judge_audit(judged, seen[0]), services, *seen, gaps)
 
 
 def _untold(judged: Audit) -> tuple[Gap, ...]:
@@ -245,12 +281,8 @@ def _audit_image(
         raise ObservationError(
             f"cannot audit {shown(path)}", f"a {image.kind} without unit files", "is systemd in this image?"
         )
-    now = LiveHost().wall_clock()
-    judged = judge_services(services, knowledge, Subject.IMAGE)
-    refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
-    source = f"{shown(path)} ({image.kind})"
-    gaps = (*_offline_gaps(), *_untold(judged), *judged.unread_workloads, *refused)
-    return Audited(judged, judge_audit(judged, now), services, now, _NOBODY, source, gaps)
+    seen = LiveHost().wall_clock(), _NOBODY, f"{shown(path)} ({image.kind})"
+    return _audited(services, knowledge, Subject.IMAGE, files, _offline_gaps(), seen)
 
 
 def accepted_audit(path: bytes) -> Accepted:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.autopsy import (
@@ -18,7 +19,14 @@ from zombiescope.analysis.autopsy import (
     names_of,
     with_pods,
 )
-from zombiescope.analysis.held import explain, files_in_question, is_unexplained, split_by_residual, with_file_holders
+from zombiescope.analysis.held import (
+    explain,
+    files_in_question,
+    holders_beside_pages,
+    is_unexplained,
+    split_by_residual,
+    with_file_holders,
+)
 from zombiescope.analysis.scan import Population, derive_population
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Census, Hierarchy, Look, Residuals, Snapshot
@@ -27,9 +35,7 @@ from zombiescope.facts.page_pins import (
     NOTHING_BESIDE,
     Beside,
     DeletedTasks,
-    PageCensus,
     PageFreePins,
-    PagePins,
     PinnedFile,
     SocketCandidates,
 )
@@ -45,25 +51,10 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
-from zombiescope.probes.readers.page_census import read_page_census, read_page_pins
+from zombiescope.probes.readers.page_census import read_page_pins
 from zombiescope.probes.readers.socket_pins import read_socket_pins
 from zombiescope.probes.readers.writeback_trace import read_writeback_trace
-from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zombie_walk
-
-
-class PagesSeen(NamedTuple):
-    pins: PagePins | Gap
-    census: PageCensus | Gap
-    """A witness for the residual: `shmem` and `file` of a parent are at least its zombies'."""
-
-
-def look_at_pages(
-    host: Host, hierarchy: Hierarchy, residuals: Residuals, progress: Progress = lambda _: None
-) -> PagesSeen:
-    """The pages tier: which files pin zombies below which live parent. `residuals` says what there is to explain."""
-    pins = read_page_pins(host, hierarchy, residuals, progress=progress)
-    census = read_page_census(host, hierarchy, residuals.by_parent, progress=_in_tenths(progress))
-    return PagesSeen(pins, census)
+from zombiescope.probes.readers.zombie_walk import read_zombie_holders, read_zombie_serials, read_zombie_walk
 
 
 def look_beside_pages(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> PageFreePins:
@@ -74,17 +65,6 @@ def look_beside_pages(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]
         read_socket_pins(host, hierarchy),
         read_writeback_trace(host, hierarchy, parents),
     )
-
-
-def _in_tenths(progress: Progress) -> Callable[[float], None]:
-    told = [-1]
-
-    def tell(share: float) -> None:
-        if int(share * 10) > told[0]:
-            told[0] = int(share * 10)
-            progress(f"counting the machine's pages, {told[0] * 10} %")
-
-    return tell
 
 
 SECONDS_OF_AN_ORDINARY_DEATH = 1.0
@@ -134,11 +114,11 @@ def _look_further(
     if isinstance(residuals, Gap) or not host.is_live:
         return walk, NOTHING_BESIDE, ()
 
-    seen = look_at_pages(host, hierarchy, residuals, progress)
+    pins = read_page_pins(host, hierarchy, residuals, progress=progress)
     beside = look_beside_pages(host, hierarchy, residuals.by_parent)
-    if isinstance(seen.pins, Gap):
-        return walk, Beside((), beside), (seen.pins.about("pinned_files"),)
-    return walk._replace(tier=Tier.PAGES), Beside(seen.pins.files, beside), seen.pins.gaps
+    if isinstance(pins, Gap):
+        return walk, Beside((), beside), (pins.about("pinned_files"),)
+    return walk._replace(tier=Tier.PAGES), Beside(pins.files, beside), pins.gaps
 
 
 def _nearest_count(host: Host, hierarchy: Hierarchy, census: Census | Gap, walk: Walk) -> Population | None:
@@ -192,12 +172,8 @@ def _explained(host: Host, hierarchy: Hierarchy, walk: Walk) -> tuple[Walk, tupl
     """By the kernel's own lists, or by /proc where they cannot be walked; not at all where pages explain every reference."""
     if not any(map(is_unexplained, walk.zombies)):
         return walk, ()
-    from zombiescope.probes.readers.zombie_walk import read_zombie_holders  # noqa: PLC0415
-
     found = read_zombie_holders(host)
     if isinstance(found, Gap):
-        from zombiescope.analysis.held import holders_beside_pages  # noqa: PLC0415
-
         holders, gaps = holders_beside_pages(walk.zombies, look_beside_pages(host, hierarchy, ())), (found,)
         return walk._replace(zombies=explain(walk.zombies, holders)), gaps
     return walk._replace(zombies=explain(walk.zombies, found.holders)), found.gaps
@@ -308,11 +284,8 @@ def chosen(autopsy: Autopsy, choice: Choice, now: float, known: KnownPods = NOBO
 
 
 def _is_wanted(body: Body, choice: Choice, now: float, known: KnownPods) -> bool:
-    if choice.maker is not None:
-        from fnmatch import fnmatchcase  # noqa: PLC0415 (most runs want all)
-
-        if not any(fnmatchcase(name, choice.maker) for name in names_of(body, known)):
-            return False
+    if choice.maker is not None and not any(fnmatchcase(name, choice.maker) for name in names_of(body, known)):
+        return False
     if choice.older_than_seconds is None:
         return True
     return body.zombie.born_at is not None and now - body.zombie.born_at >= choice.older_than_seconds

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,7 +14,10 @@ from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.history import our_part
 from zombiescope.facts.names import raw, shown
+from zombiescope.history.carrying import carry as carry_history
+from zombiescope.history.carrying import lay_down, series_names
 from zombiescope.host.bundle import is_bundle, read_carried
 from zombiescope.host.recording import CAPTURES, HISTORY
 
@@ -96,8 +100,6 @@ def _day(moment: float) -> str:
 
 def carry(wanted: Carrying, words: Words) -> Carried:
     """History gets half of the room, captures what is left."""
-    from zombiescope.history.carrying import carry as carry_history  # noqa: PLC0415 (most recordings of folders have none)
-
     members: dict[str, tuple[bytes, ...]] = {}
     gaps: list[Gap] = []
     history = None
@@ -128,9 +130,6 @@ def carry(wanted: Carrying, words: Words) -> Carried:
 
 def makers_in_history(state: bytes | None) -> list[bytes]:
     """Names of makers, which may stay where that was asked for."""
-    from zombiescope.facts.history import our_part  # noqa: PLC0415
-    from zombiescope.history.carrying import series_names  # noqa: PLC0415
-
     if state is None or not _has_any(state):
         return []
     try:
@@ -167,16 +166,12 @@ def opened_places(root: bytes | None, said: Places, usual: bytes | None, lay_cap
     if root is None or found.state is not None or not is_bundle(root):
         yield found
         return
-    import tempfile  # noqa: PLC0415 (few recordings are opened)
-
     with tempfile.TemporaryDirectory(prefix="zombiescope-recording-") as folder:
         laid = _lay_down(root, os.fsencode(folder), lay_captures)
         yield Places(laid.state, said.captures or laid.captures)
 
 
 def _lay_down(root: bytes, folder: bytes, lay_captures: LayDown) -> Places:
-    from zombiescope.history.carrying import lay_down  # noqa: PLC0415
-
     captures = os.path.join(folder, _FOLDER)
     laid: set[str] = set()
 

@@ -41,12 +41,12 @@ from zombiescope.pipeline.scan import observe, recorded_reclaim
 from zombiescope.probes.readers.cgroup_census import read_census
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.unit_files import UNREAD
+from zombiescope.watching.cgroups import has_systemd
 from zombiescope.watching.services import ServicesWindow
 
 _AUDIT_SECONDS = 3.0
 _STEPS = 60
-_FIELDS = ("name", "kernel", "boot_id", "uptime_seconds")
-_NOBODY = Identity(None, None, None, None, tuple(Gap(f"host.{name}", "an image is not running") for name in _FIELDS))
+_NOBODY = auditing.nobody("an image is not running")
 
 
 _NOT_RECORDED = Gap("units", "a recording does not keep unit files", "check the host itself, or its root folder")
@@ -208,12 +208,13 @@ def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
-    from zombiescope.pipeline.recall import growth_from_history  # noqa: PLC0415 (most hosts keep none)
+    from zombiescope.pipeline.recall import recent_from_history  # noqa: PLC0415 (most hosts keep none)
 
     try:
-        found = growth_from_history(host, state)
+        recent = recent_from_history(host, state)
     except ObservationError as error:
         return Gap("growth", f"{error.what}: {error.why}", error.hint)
+    found = recent.growth if recent else None
     if found is None or isinstance(found, Gap) or found.total is None:
         return found if isinstance(found, Gap) else None
     trend = found.total
@@ -273,17 +274,9 @@ def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list
     if unread:
         why = f"{len(unread)} unit files could not be read, such as {shown(unread[0].encode())}"
         reasons.append(unknown("audit", Gap("units", why, "zombiescope audit says why; as root more can be read")))
-    if host.is_live and not audited.audit.was_systemd_asked and _can_list(host, b"/run/systemd/system"):
+    if host.is_live and not audited.audit.was_systemd_asked and has_systemd(host):
         state = next(
             (gap for gap in audited.gaps if gap.fact == "units[].state"), Gap("units[].state", "systemd gave no answer")
         )
         reasons.append(unknown("looping-unit", state))
     return reasons
-
-
-def _can_list(host: Host, path: bytes) -> bool:
-    try:
-        host.subdirectories(path)
-    except OSError:
-        return False
-    return True

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from zombiescope.config import Config, load_config
 from zombiescope.errors import UsageError
 from zombiescope.host.access import Host
-from zombiescope.host.live import choose_host
-
-if TYPE_CHECKING:
-    from zombiescope.config import Config
+from zombiescope.host.live import choose_host, told
 
 Progress = Callable[[str], None]
 
@@ -22,8 +19,6 @@ def open_host(root: bytes | None, config: Config | None = None) -> Host:
     if not host.is_live:
         return host
     if config is None:
-        from zombiescope.config import load_config  # noqa: PLC0415 (a recording does not pay for it)
-
         try:
             config = load_config(None, {})
         except UsageError:
@@ -31,6 +26,4 @@ def open_host(root: bytes | None, config: Config | None = None) -> Host:
     names = config.text("kubernetes_node"), config.text("kubernetes_cluster")
     if not any(names):
         return host
-    from zombiescope.host.live import told  # noqa: PLC0415
-
     return told(host, *names)

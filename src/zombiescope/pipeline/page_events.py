@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
-from zombiescope.facts.history import FINDING_SEVERITY, Happening, Interval, Mark, Timeline, describe
+from zombiescope.facts.history import FINDING_SEVERITY, Happening, Interval, Timeline, describe
 from zombiescope.history.reader import Ranges
 from zombiescope.pipeline.page_time import (
     DAY,
-    MINUTE,
     USUAL_POINTS,
     Asked,
     asked_of,
@@ -20,7 +21,7 @@ from zombiescope.pipeline.page_time import (
     rounded,
     thinned,
 )
-from zombiescope.pipeline.timeline import IN_HISTORY, NOT_KEPT, correlate, without
+from zombiescope.pipeline.timeline import IN_HISTORY, correlate, told_apart, without
 from zombiescope.presenters.tree_json import render_follows
 
 Json = dict[str, Any]
@@ -176,13 +177,9 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _counted(ranges: Ranges, asked: Asked) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in ranges.happenings(asked.begin, asked.end):
-        lane = next((lane for lane, _, kinds in _LANES if each.what in kinds), None)
-        if lane:
-            found[lane] = found.get(lane, 0) + 1
-    return found
+def _counted(ranges: Ranges, asked: Asked) -> Mapping[str, int]:
+    lanes = {kind: lane for lane, _, kinds in _LANES for kind in kinds}
+    return Counter(lanes[each.what] for each in ranges.happenings(asked.begin, asked.end) if each.what in lanes)
 
 
 def follows(folder: bytes, query: Query) -> Json:
@@ -201,22 +198,8 @@ def _timeline(ranges: Ranges, asked: Asked) -> Timeline:
     watched: tuple[Interval, ...] = ()
     if bounds:
         watched = (Interval(max(bounds[0].begin, asked.begin), min(bounds[-1].until, asked.end)),)
-        for pause in pauses_in(ranges, asked):
-            watched = without(watched, Interval(pause.since, pause.until))
-    marks: list[Mark] = []
-    holes: dict[str, list[Interval]] = {}
-    for each in ranges.happenings(asked.begin, asked.end):
-        what = IN_HISTORY.get(each.what)
-        if what is None:
-            continue
-        if NOT_KEPT in each.detail:
-            holes.setdefault(what, []).append(Interval(each.at - MINUTE, each.at))
-        else:
-            marks.append(Mark(each.at, what, each.detail))
-    seen = {}
-    for what in IN_HISTORY.values():
-        part = watched
-        for hole in holes.get(what, []):
-            part = without(part, hole)
-        seen[what] = part
-    return Timeline(asked.begin, asked.end, tuple(sorted(marks)), seen)
+        watched = without(watched, (Interval(pause.since, pause.until) for pause in pauses_in(ranges, asked)))
+    happenings = ranges.happenings(asked.begin, asked.end)
+    marks, holes = told_apart(each for each in happenings if each.what in IN_HISTORY)
+    seen = {what: without(watched, holes.get(what, ())) for what in IN_HISTORY.values()}
+    return Timeline(asked.begin, asked.end, tuple(sorted(chain.from_iterable(marks.values()))), seen)

@@ -70,11 +70,14 @@ def look(subject: Subject) -> Looked:
         examined = examined._replace(case=examined.case._replace(growth=growth))
     dissected = _dissected(host, examined)
     plan = plan_seen(host, examined, None if isinstance(dissected, Gap) else dissected.autopsy)
-    hierarchy = examined.case.last.snapshot.hierarchy
+    return _looked(subject, examined, dissected, plan)
+
+
+def _looked(subject: Subject, examined: Examined, dissected: Dissected | Gap, plan: Plan | Gap) -> Looked:
+    host, hierarchy = subject.host, examined.case.last.snapshot.hierarchy
     live = hierarchy if isinstance(hierarchy, Gap) else read_live_tree(host, hierarchy)
-    return Looked(
-        examined, dissected, plan, _audit(subject, examined), live, read_day(subject.state, host.wall_clock())
-    )
+    day = read_day(subject.state, host.wall_clock())
+    return Looked(examined, dissected, plan, _audit(subject, examined), live, day)
 
 
 def _dissected(host: Host, examined: Examined) -> Dissected | Gap:
@@ -120,16 +123,12 @@ def _audit(subject: Subject, examined: Examined) -> Audit | Gap:
 
 def file_documents(subject: Subject, examined: Examined, plan: Plan | Gap) -> tuple[dict[str, Json], Day | Gap]:
     """For a file that is sent around: of very many zombies the first ones, and each of these with its story."""
-    dissected = _dissected(subject.host, examined)
-    hierarchy = examined.case.last.snapshot.hierarchy
-    live = hierarchy if isinstance(hierarchy, Gap) else read_live_tree(subject.host, hierarchy)
-    day = read_day(subject.state, subject.host.wall_clock())
-    looked = Looked(examined, dissected, plan, _audit(subject, examined), live, day)
+    looked = _looked(subject, examined, _dissected(subject.host, examined), plan)
     found = documents(subject, looked, _MOST_IN_A_FILE)
     del found["now"]
     for _, some in islice(stories(looked), 1):
         found |= {f"zombie?id={story['id']}": story for story in some}
-    return found, day
+    return found, looked.day
 
 
 def documents(subject: Subject, looked: Looked, limit: int = 0) -> dict[str, Json]:

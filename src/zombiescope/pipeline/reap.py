@@ -158,7 +158,7 @@ class Reaper:
         hoped = len(frozenset().union(*(order.zombies for order in choice.orders)))
         if self._log is None:
             return Reaping.WOULD_EVICT, f"{hoped:,} zombies would go; --yes does it", choice, ()
-        self._log.write(_journalled(self._host.wall_clock(), choice))
+        self._log.write({"at": self._host.wall_clock(), "orders": [_order(order) for order in choice.orders]})
         root: bytes = getattr(self._host, "root", b"")
         done = tuple(evict(order, self._hierarchy.mount_point, root) for order in choice.orders)
         return Reaping.EVICTED, f"{hoped:,} should go", choice, done
@@ -209,10 +209,6 @@ def keep_down(reaper: Reaper, told: Callable[[Pass], None], wait: Callable[[floa
         told(each)
         if each.state is Reaping.STOPPED or not wait(each.wait_seconds):
             return each
-
-
-def _journalled(at: float, choice: Choice) -> dict[str, Any]:
-    return {"at": at, "orders": [_order(order) for order in choice.orders]}
 
 
 def _order(order: Order) -> dict[str, Any]:

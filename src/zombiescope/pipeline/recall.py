@@ -92,12 +92,6 @@ class Recent(NamedTuple):
     """The last that was seen; None where none was."""
 
 
-def growth_from_history(host: Host, folder: bytes) -> Growth | Gap | None:
-    """None where no history is kept there; a gap where one may be and cannot be read."""
-    recent = recent_from_history(host, folder)
-    return recent.growth if recent else None
-
-
 def recent_from_history(host: Host, folder: bytes, limits: Thresholds = USUAL) -> Recent | None:
     """None where no history is kept there; a gap where one may be and cannot be read."""
     if not _may_hold_a_history(folder):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.scan import NOT_WATCHED, ReclaimPass, derive_reclaim_pass, derive_scan
@@ -13,6 +13,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
@@ -20,9 +21,6 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
-
-if TYPE_CHECKING:
-    from zombiescope.facts.reclaim import ReclaimSeen
 
 USUAL = Thresholds()
 

@@ -14,6 +14,7 @@ import platform
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -65,13 +66,9 @@ def _could_be_made(folder: str) -> str | Gap:
     above = os.path.abspath(folder)
     while not os.path.isdir(above) and above != "/":
         above = os.path.dirname(above)
-    if os.access(above, os.W_OK | os.X_OK, effective_ids=True) and not _is_read_only(above):
+    if os.access(above, os.W_OK | os.X_OK, effective_ids=True) and not os.statvfs(above).f_flag & os.ST_RDONLY:
         return f"an agent would make the folder, in {above}"
     return Gap("", f"{folder} does not exist, and {above} may not be written", _ROOT_FOLDER)
-
-
-def _is_read_only(folder: str) -> bool:
-    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def try_agent(listen: str) -> str | Gap | tuple[str, Gap]:
@@ -155,7 +152,7 @@ def _trials(host: Host, hierarchy: Hierarchy | Gap, places: Places) -> Iterator[
     yield _Trial("bytes", "bytes that zombies hold", "scan", _of(hierarchy, lambda memory: _bytes(host, memory)))
     yield _Trial("exact", "every zombie, by BPF", "autopsy scan", lambda: _walk(host, Tier.BPF))
     yield _Trial("kcore", "every zombie, by /proc/kcore", "autopsy", lambda: _walk(host, Tier.KCORE))
-    yield _Trial("pages", "pages by owner", "autopsy", lambda: _pages(host))
+    yield _Trial("pages", "pages by owner", "autopsy", lambda: try_page_frames(host) or "kpagecgroup and kpageflags")
     yield _Trial(
         "events", "births, deaths, releases", "top agent", _of(hierarchy, lambda memory: _events(host, memory))
     )
@@ -182,8 +179,7 @@ def _of(hierarchy: Hierarchy | Gap, work: Callable[[Hierarchy], _Outcome]) -> Ca
     if isinstance(hierarchy, Gap):
         missing = hierarchy
         return lambda: missing
-    found = hierarchy
-    return lambda: work(found)
+    return partial(work, hierarchy)
 
 
 def _files(host: Host, hierarchy: Hierarchy) -> str | Gap:
@@ -214,7 +210,8 @@ def _joined(gaps: tuple[Gap, ...]) -> Gap:
 
 
 def _levers(host: Host, hierarchy: Hierarchy) -> str | Gap:
-    levers = read_levers(host, hierarchy, _children(host, hierarchy))
+    children = [b"/" + name for name in host.subdirectories(hierarchy.place(b"/"))[:16]]
+    levers = read_levers(host, hierarchy, children)
     files = [*levers.control_files, *levers.node_reclaim]
     if not files:
         return Gap("", "no file of a live cgroup frees memory on demand")
@@ -223,18 +220,9 @@ def _levers(host: Host, hierarchy: Hierarchy) -> str | Gap:
     return ", ".join(names) or Gap("", "the files that free memory on demand may not be written", _AS_ROOT)
 
 
-def _children(host: Host, hierarchy: Hierarchy) -> list[bytes]:
-    return [b"/" + name for name in host.subdirectories(hierarchy.place(b"/"))[:16]]
-
-
 def _walk(host: Host, tier: Tier) -> str | Gap:
     found = try_zombie_walk(host, tier)
     return found if isinstance(found, Gap) else f"{found:,} dead ones seen"
-
-
-def _pages(host: Host) -> str | Gap:
-    refused = try_page_frames(host)
-    return refused or "kpagecgroup and kpageflags"
 
 
 def _sampler(host: Host) -> str | Gap | tuple[str, Gap]:

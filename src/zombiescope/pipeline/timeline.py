@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.comparing import Correlation, common, derive_correlation, joined
@@ -18,7 +18,7 @@ from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.history import FINDING_SEVERITY, JOB_FAILURE, JOB_SUCCESS, Interval, Mark, Timeline
+from zombiescope.facts.history import FINDING_SEVERITY, JOB_FAILURE, JOB_SUCCESS, Happening, Interval, Mark, Timeline
 from zombiescope.facts.kernel_log import LogEventKind
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.access import Host
@@ -269,26 +269,29 @@ def _add_history(axis: _Axis, past: Past, end: float) -> None:
     )
     times = [sample.at for sample in found.samples]
     watched = joined([Interval(min(times), max(times))]) if times else ()
-    for pause in pauses(found.samples):
-        watched = without(watched, Interval(pause.since, pause.until))
-    by_kind: dict[str, list[Mark]] = {kind: [] for kind in IN_HISTORY.values()}
+    watched = without(watched, (Interval(pause.since, pause.until) for pause in pauses(found.samples)))
+    # The severity is of a finding that is on the axis already.
+    marks, holes = told_apart(each for each in found.happenings if each.what != FINDING_SEVERITY)
+    for what in dict.fromkeys((*IN_HISTORY.values(), *marks)):
+        axis.add(what, without(watched, holes.get(what, ())), marks.get(what, []))
+
+
+def told_apart(happenings: Iterable[Happening]) -> tuple[dict[str, list[Mark]], dict[str, list[Interval]]]:
+    """Marks by kind, and the minutes in which so many came that they were not kept one by one."""
+    marks: dict[str, list[Mark]] = {}
     holes: dict[str, list[Interval]] = {}
-    for happening in found.happenings:
-        if happening.what == FINDING_SEVERITY:
-            continue  # of a finding that is on the axis already
-        what = IN_HISTORY.get(happening.what, happening.what)
-        if NOT_KEPT in happening.detail:
-            holes.setdefault(what, []).append(Interval(happening.at - _MINUTE, happening.at))
+    for each in happenings:
+        what = IN_HISTORY.get(each.what, each.what)
+        if NOT_KEPT in each.detail:
+            holes.setdefault(what, []).append(Interval(each.at - _MINUTE, each.at))
         else:
-            by_kind.setdefault(what, []).append(Mark(happening.at, what, happening.detail))
-    for what, marks in by_kind.items():
-        seen = watched
-        for hole in holes.get(what, []):
-            seen = without(seen, hole)
-        axis.add(what, seen, marks)
+            marks.setdefault(what, []).append(Mark(each.at, what, each.detail))
+    return marks, holes
 
 
-def without(intervals: tuple[Interval, ...], hole: Interval) -> tuple[Interval, ...]:
-    parts = [Interval(each.begin, min(each.end, hole.begin)) for each in intervals]
-    parts += [Interval(max(each.begin, hole.end), each.end) for each in intervals]
-    return joined(part for part in parts if part.begin < part.end)
+def without(intervals: tuple[Interval, ...], holes: Iterable[Interval]) -> tuple[Interval, ...]:
+    for hole in holes:
+        parts = [Interval(each.begin, min(each.end, hole.begin)) for each in intervals]
+        parts += [Interval(max(each.begin, hole.end), each.end) for each in intervals]
+        intervals = joined(part for part in parts if part.begin < part.end)
+    return intervals

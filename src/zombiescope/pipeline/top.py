@@ -29,8 +29,6 @@ class Signs(NamedTuple):
     cores: CoresSeen | Gap
     """Of the last ten minutes at most."""
     sweep: Sweep | Gap
-    sweep_at: float
-    """Seconds since the epoch."""
     resets: tuple[tuple[str, str, int], ...] | Gap
     """Device, reason, how many since watching began."""
 
@@ -51,7 +49,7 @@ class SignsWatch:
         counted = sorted(self._nics.counts.items())
         resets = tuple((device, str(reason), count) for (device, reason), count in counted if count)
         known = resets or (self._nics.gap.about("resets") if self._nics.gap else ())
-        return Signs(self._cores.seen(), self._sweep, self._swept_at, known)
+        return Signs(self._cores.seen(), self._sweep, known)
 
     def close(self) -> None:
         self._nics.close()
@@ -59,7 +57,7 @@ class SignsWatch:
     def _time_a_sweep(self) -> None:
         live = read_live_tree(self._host, self._hierarchy)
         self._sweep = live if isinstance(live, Gap) else read_stat_sweep(self._host, self._hierarchy, live.paths)
-        self._swept, self._swept_at = self._host.monotonic(), self._host.wall_clock()
+        self._swept = self._host.monotonic()
 
 
 class Row(NamedTuple):

@@ -26,7 +26,7 @@ from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.pipeline.timeline import read_jobs, read_query
 from zombiescope.presenters.receipt_text import verify_body
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
+from zombiescope.watching.recovery import Treated, watch_recovery
 
 _BEFORE_SECONDS = 6 * 3600.0
 _LEAST_HISTORY_SECONDS = 300.0
@@ -54,7 +54,6 @@ class Verified(NamedTuple):
     outcome: Outcome
     before: Vitals | None
     after: Vitals | None
-    steps_done: int
     taken_at: float
     identity: Identity
     rows: tuple[Row, ...] = ()
@@ -79,22 +78,19 @@ def _of_action(asked: Asked, host: Host, progress: Progress) -> Verified:
     taken_at = host.wall_clock()
     changed_at = float(begin.get("at", taken_at))
     before, gaps = _before(asked.state, changed_at, subject.makers, begin)
-    watch = RecoveryWatch(host, subject, asked.window)
-    try:
-        after = watch_vitals(host, subject, asked.window, progress, watch.look)
-        window = Period(watch.end(), "window", taken_at, host.wall_clock())
-    finally:
-        watch.close()
+    watched = watch_recovery(host, subject, asked.window, progress)
+    window = Period(watched.samples, "window", taken_at, host.wall_clock())
     jobs = _Jobs(asked, host.wall_clock())
-    tries = jobs.tries(changed_at, _ended_at(opened) or changed_at, before, window)
-    rows = derive_rows(before, window, subject.makers, tries, generator=random.Random(_SEED)) + jobs.queried(
-        changed_at, taken_at
-    )
+    tries = jobs.tries(changed_at, _ended_at(opened) or changed_at, window)
+    rows = derive_rows(before, window, subject.makers, tries, generator=random.Random(_SEED))
+    rows += jobs.queried(changed_at, taken_at)
     vitals = vitals_of(begin["before"])
-    done = _count_done(opened.entries)
-    outcome = beside_the_verdict(judge_outcome(vitals, after, done), rows)
-    told = (*gaps, *watch.gaps, *jobs.gaps)
-    seen = Verified(opened.name, outcome, vitals, after, done, taken_at, read_identity(host), rows, told, jobs.change())
+    done = sum(entry["entry"] == "step-end" and entry.get("status") == "done" for entry in opened.entries)
+    outcome = beside_the_verdict(judge_outcome(vitals, watched.vitals, done), rows)
+    told = (*gaps, *watched.gaps, *jobs.gaps)
+    seen = Verified(
+        opened.name, outcome, vitals, watched.vitals, taken_at, read_identity(host), rows, told, jobs.change()
+    )
     return _kept(opened.folder, seen, host.wall_clock())
 
 
@@ -114,22 +110,16 @@ def _since(asked: Asked, host: Host, taken_at: float, progress: Progress) -> Ver
         raise UsageError("cannot verify from then on", "the moment lies in the future", "such as --since 2h")
     before, gaps = _before(asked.state, asked.since, (), {})
     later, more = _remembered(asked.state, asked.since, taken_at, ())
-    watch: RecoveryWatch | None = None
     if later.seconds < asked.window or taken_at - later.end > _LATE_SECONDS:
-        everything = Treated((), None, None)
-        watch = RecoveryWatch(host, everything, asked.window)
-        try:
-            watch_vitals(host, everything, asked.window, progress, watch.look)
-            later = Period(watch.end(), "window", taken_at, host.wall_clock())
-        finally:
-            watch.close()
+        watched = watch_recovery(host, Treated((), None, None), asked.window, progress)
+        later, more = Period(watched.samples, "window", taken_at, host.wall_clock()), (*more, *watched.gaps)
     jobs = _Jobs(asked, host.wall_clock())
-    tries = jobs.tries(asked.since, asked.since, before, later)
+    tries = jobs.tries(asked.since, asked.since, later)
     rows = derive_rows(before, later, (), tries, generator=random.Random(_SEED))
     rows += jobs.queried(asked.since, asked.since)
     outcome = beside_the_verdict(judge_rows(rows), rows)
-    told = (*gaps, *more, *(watch.gaps if watch else ()), *jobs.gaps)
-    return Verified(None, outcome, None, None, 0, taken_at, read_identity(host), rows, told, jobs.change())
+    told = (*gaps, *more, *jobs.gaps)
+    return Verified(None, outcome, None, None, taken_at, read_identity(host), rows, told, jobs.change())
 
 
 def remembers(state: str, now: float) -> bool:
@@ -199,9 +189,8 @@ class _Jobs:
             jobs = tuple(mark for mark in found if mark.what != ACTOR_FAILURE)
             self.marks = jobs or tuple(mark._replace(what=JOB_FAILURE) for mark in found)
 
-    def tries(self, until: float, since: float, before: Period, after: Period) -> tuple[Tries, Tries] | None:
+    def tries(self, until: float, since: float, after: Period) -> tuple[Tries, Tries] | None:
         """All that is told of before and of after: jobs are rarer than samples."""
-        del before
         if not self._is_asked:
             return None
         first = min((mark.at for mark in self.marks), default=until)
@@ -232,7 +221,3 @@ class _Jobs:
 def _ended_at(opened: Opened) -> float | None:
     ends = [entry.get("at") for entry in opened.entries if entry["entry"] == "end"]
     return float(ends[-1]) if ends and isinstance(ends[-1], int | float) else None
-
-
-def _count_done(entries: Iterable[Entry]) -> int:
-    return sum(entry["entry"] == "step-end" and entry.get("status") == "done" for entry in entries)

@@ -15,6 +15,7 @@ from zombiescope.analysis.core_saturation import (
     seconds_between,
     time_between,
 )
+from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import MetricSample, Reading
 from zombiescope.facts.cores import (
     NOT_SAMPLED,
@@ -36,6 +37,9 @@ from zombiescope.host.access import Host
 from zombiescope.host.safe_open import read_shipped
 from zombiescope.probes.readers.cpu_time import FACT, read_cpu_time
 from zombiescope.watching.watch import Events, Quiet, Teller
+
+if TYPE_CHECKING:
+    from zombiescope.probes.readers.kernel_stacks import KernelStacks
 
 MOST_ROWS = 16
 _SECONDS = 9.5
@@ -76,10 +80,6 @@ def _shares(before: CoreLook, look: CoreLook, elapsed: float) -> dict[str, float
         rows[name] = max(rows.get(name, 0.0), share)
     return rows
 
-
-if TYPE_CHECKING:
-    from zombiescope.diagnosis.case import Case
-    from zombiescope.probes.readers.kernel_stacks import KernelStacks
 
 LOOKS_PER_SECOND = 10
 _KEPT_SECONDS = 600.0

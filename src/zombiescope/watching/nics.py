@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from zombiescope.analysis.nic_resets import ResetFolding
+from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import MetricSample, Occurrence, Reading
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogEvent, NicReset, ResetReason
@@ -16,9 +17,6 @@ from zombiescope.host.access import Host
 from zombiescope.probes.readers.kernel_log import LogFollower, open_kernel_log, read_kernel_log
 from zombiescope.probes.readers.nic_counters import read_nic_counters
 from zombiescope.watching.watch import Quiet, Teller
-
-if TYPE_CHECKING:
-    from zombiescope.diagnosis.case import Case
 
 _BY_COUNTER = {
     "suspected_poll_starvation": ResetReason.POLL_STARVATION,

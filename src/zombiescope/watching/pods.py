@@ -7,31 +7,155 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.looping import loops_of
+from zombiescope.analysis.looping import loops_of, may_loop
+from zombiescope.analysis.maker import container_id_of, pod_uid_of
 from zombiescope.analysis.pod_owner import by_names, is_static, node_in
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
-from zombiescope.facts.plain import of_plain, to_plain
+from zombiescope.facts.names import shown, unshown
+from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.pods import Container, KnownPods, Pod, PodLoop, PodsSeen, known_pods
-from zombiescope.facts.units import RestartingContainer, Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
+from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.probes.readers.pods import (
     PODS,
+    ContainerLink,
     PodFolder,
     own_pod,
+    parsed_folders,
     parsed_link,
+    read_container,
     read_containers_of,
     read_links,
     read_node_name,
     read_pod_folders,
+    read_started,
 )
-from zombiescope.watching.pod_logs import Key, PodLogs
 from zombiescope.watching.watch import Quiet, Teller
+
+_WALK_SECONDS = 60.0
+
+Key = tuple[str, str]
+"""The uid of a pod, and the name of a container."""
+
+
+class LivePods:
+    """Which containers have a cgroup: where pods lie is found by one walk; then only the folders of those asked for are listed."""
+
+    def __init__(self) -> None:
+        self._bases: tuple[bytes, ...] = ()
+        self._walked_at = float("-inf")
+
+    def ids(self, host: Host, hierarchy: Hierarchy, uids: Iterable[str]) -> set[str] | None:
+        """None where nobody can tell."""
+        found: set[str] = set()
+        missing = {uid for uid in uids if not self._take(host, hierarchy, uid, found)}
+        if missing and host.monotonic() - self._walked_at >= _WALK_SECONDS:
+            self._walked_at = host.monotonic()
+            tree = read_live_tree(host, hierarchy)
+            if isinstance(tree, Gap):
+                return None
+            pods = {path for path in tree.paths if pod_uid_of(path.rpartition(b"/")[2])}
+            self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods}))
+            for uid in missing:
+                self._take(host, hierarchy, uid, found)
+        return found
+
+    def _take(self, host: Host, hierarchy: Hierarchy, uid: str, found: set[str]) -> bool:
+        for base in self._bases:
+            above = base.rpartition(b"/")[2].removesuffix(b".slice")
+            name = (
+                b"%s-pod%s.slice" % (above, uid.replace("-", "_").encode())
+                if base.endswith(b".slice")
+                else b"pod" + uid.encode()
+            )
+            try:
+                inside = host.subdirectories(hierarchy.place(base + b"/" + name))
+            except OSError:
+                continue
+            found.update(number for each in inside if (number := container_id_of(b"/" + each)))
+            return True
+        return False
+
+
+class PodLogs:
+    """The log folders, read again and again: after the first time only what is new, by one listing of the links."""
+
+    def __init__(self, host: Host) -> None:
+        self._root = getattr(host, "root", b"") or b"/"
+        self._links: dict[bytes, ContainerLink | None] | None = None
+        self._containers: dict[Key, Container] = {}
+        self._names: list[bytes] = []
+        self._live = LivePods()
+        self.ids: dict[str, Key] = {}
+        self.folders: list[PodFolder] = []
+        self.trouble: str = ""
+
+    def read(self) -> dict[Key, Container]:
+        tree = FolderTree(self._root)
+        try:
+            files = Files(tree)
+            names = files.list(PODS)
+            if names != self._names:
+                self._names, self.folders = names, list(parsed_folders(names))
+            known, listed = self._links or {}, read_links(files)
+            self._links = {name: known[name] if name in known else parsed_link(name) for name in listed}
+            fresh = [name for name in self._links if name not in known]
+            if not known or not listed:
+                self._read_all(files)
+            else:
+                self._read_some(files, fresh)
+            if fresh or len(self.ids) != len(listed):
+                self._take_ids()
+            self.trouble = next((each.reason for each in files.refusals), "")
+        finally:
+            tree.close()
+        return self._containers
+
+    def _take_ids(self) -> None:
+        uids = {(pod.namespace, pod.name): pod.uid for pod in self.folders}
+        self.ids = {
+            link.id: (uid, link.container)
+            for link in (self._links or {}).values()
+            if link and (uid := uids.get((link.namespace, link.pod)))
+        }
+
+    def _read_all(self, files: Files) -> None:
+        self._containers = {
+            (pod.uid, container.name): container for pod in self.folders for container in read_containers_of(files, pod)
+        }
+
+    def _read_some(self, files: Files, fresh: Iterable[bytes]) -> None:
+        pods = {(pod.namespace, pod.name): pod for pod in self.folders}
+        there = {pod.uid for pod in self.folders}
+        self._containers = {key: each for key, each in self._containers.items() if key[0] in there}
+        for name in fresh:
+            link = (self._links or {})[name]
+            pod = pods.get((link.namespace, link.pod)) if link else None
+            if link and pod:
+                key = (pod.uid, link.container)
+                found = read_started(files, name, self._containers.get(key))
+                self._containers[key] = found or read_container(files, pod, unshown(link.container))
+
+    def with_running(self, host: Host, hierarchy: Hierarchy | Gap, now: float) -> dict[Key, Container]:
+        """With whether each runs: looked at only where one may loop."""
+        wanted = {key for key, each in self._containers.items() if may_loop(each, now)}
+        if not wanted or isinstance(hierarchy, Gap):
+            return self._containers
+        live = self._live.ids(host, hierarchy, {uid for uid, _ in wanted})
+        if live is None:
+            return self._containers
+        running = {owner for number, owner in self.ids.items() if number in live}
+        known = set(self.ids.values())
+        return {
+            key: each._replace(is_running=key in running) if key in wanted and key in known else each
+            for key, each in self._containers.items()
+        }
+
 
 FACT = "pods"
 LOG_FOLDERS = "/var/log/pods"
@@ -56,6 +180,12 @@ class Asked(NamedTuple):
 Asking = Callable[[], Asked | Gap]
 
 
+class _Kept(NamedTuple):
+    """As a recording keeps it."""
+
+    pods: PodsSeen
+
+
 def read_own_pod(host: Host) -> str:
     """The uid of the pod that this very process runs in. Not of the host it looks at: of itself."""
     here = LiveHost()
@@ -72,7 +202,7 @@ def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
     """As kubelet was told, or what static pods of this node end with, else the machine's own name."""
     if told:
         return told
-    static = _static(folders)
+    static = static_names(folders)
     try:
         name = shown(host.read(b"/proc/sys/kernel/hostname").strip())
     except OSError:
@@ -82,7 +212,7 @@ def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
     return node_in(static) or name
 
 
-def _static(folders: Iterable[PodFolder]) -> list[str]:
+def static_names(folders: Iterable[PodFolder]) -> list[str]:
     """Names of static pods: their uids are hashes."""
     return [folder.name for folder in folders if is_static(folder.uid)]
 
@@ -102,12 +232,12 @@ class PodsWatch(Quiet):
             self._before = {key: each.restarts for key, each in self._logs.read().items()}
 
     def seen(self) -> PodsSeen | Gap:
-        outcome = self._host.experiment(FACT, self._outcome)
+        outcome = self._host.experiment(FACT, lambda: to_outcome(self._outcome()))
         return NO_PODS_HERE if outcome is None else checked(outcome)
 
-    def _outcome(self) -> dict[str, Any]:
+    def _outcome(self) -> _Kept | Gap:
         if self._logs is None:
-            return {"gap": list(NO_PODS_HERE)}
+            return NO_PODS_HERE
         logs, host = self._logs, self._beside
         logs.read()
         now = host.wall_clock()
@@ -126,8 +256,8 @@ class PodsWatch(Quiet):
             else:
                 found = joined(found, answer, moved)
         if not found.pods and not self._asking and not logs.folders:
-            return {"gap": list(_none_here(logs.trouble))}
-        return {"pods": to_plain(found, PodsSeen)}
+            return _none_here(logs.trouble)
+        return _Kept(found)
 
 
 def _none_here(trouble: str) -> Gap:
@@ -138,13 +268,8 @@ def _none_here(trouble: str) -> Gap:
 
 def checked(outcome: Mapping[str, Any]) -> PodsSeen | Gap:
     """A recording comes from a stranger."""
-    try:
-        if "gap" in outcome:
-            return Gap(*map(str, outcome["gap"]))
-        found: PodsSeen = of_plain(outcome["pods"], PodsSeen)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return _GARBLED
-    return found
+    kept = of_outcome(outcome, _Kept, _GARBLED)
+    return kept if isinstance(kept, Gap) else kept.pods
 
 
 class Named(NamedTuple):
@@ -217,28 +342,6 @@ def names_now(host: Host) -> KnownPods:
     node = node_name(machine, folders)
     pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
     return known_pods(pods, ((link.id, link.container) for link in links), node)
-
-
-def restarting_of(files: Files, running: Running | None) -> list[RestartingContainer]:
-    """Containers of pods that were started more than once, as an audit lists them."""
-    folders = read_pod_folders(files)
-    own = read_own_pod(LiveHost()) if running else ""
-    pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node_in(_static(folders)))
-    mine = next((pod.maker for pod in pods if pod.uid == own), "")
-    links = [link for name in read_links(files) if (link := parsed_link(name))]
-    alive = {(link.namespace, link.pod, link.container): False for link in links} | {
-        (link.namespace, link.pod, link.container): True for link in links if running and link.id in running.containers
-    }
-    return [
-        RestartingContainer(
-            "kubelet", f"{pod.called}/{each.name}", each.restarts, shown(PODS + b"/" + folder.folder), each.restarted_at,
-            each.pause_seconds, alive.get((pod.namespace, pod.name, each.name)) if running else None, maker=pod.maker,
-        )
-        for folder, pod in zip(folders, pods, strict=True)
-        if pod.maker != mine
-        for each in read_containers_of(files, folder)
-        if each.restarts
-    ]  # fmt: skip
 
 
 def has_pods(host: Host) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from zombiescope.analysis.pressure import derive_throttled, point_between, pressure_of, reclaim_since
+from zombiescope.diagnosis.case import Case
 from zombiescope.facts.agent import MetricSample, Occurrence, Reading
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
@@ -29,7 +29,7 @@ from zombiescope.host.access import Host
 from zombiescope.probes.readers.cpu_time import THROTTLING_FACT as FACT
 from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.probes.readers.node import read_shape
-from zombiescope.probes.readers.reclaim_rates import ReclaimWindow, find_kswapd, read_reclaim_rates
+from zombiescope.probes.readers.reclaim_rates import ReclaimWindow, find_kswapd, read_group_stalls, read_reclaim_rates
 from zombiescope.watching.watch import Quiet, Teller
 
 QUOTA_SECONDS = 60.0
@@ -125,13 +125,8 @@ class WholePressureWatch(PressureWatch):
         return super().seen()
 
     def _read(self) -> PressureLook:
-        from zombiescope.probes.readers.reclaim_rates import read_group_stalls  # noqa: PLC0415 (the agent follows no cgroups)
-
         return super()._read()._replace(groups=read_group_stalls(self._host, self._hierarchy, self._groups))
 
-
-if TYPE_CHECKING:
-    from zombiescope.diagnosis.case import Case
 
 LONG_SECONDS = 1.0
 _STALLS = ("memory.some", "cpu.some", "io.some")
@@ -214,12 +209,8 @@ class ReclaimTeller(Teller):
 
 def _followed(samples: tuple[MetricSample, ...]) -> Mapping[str, float]:
     """Under the names of the history, where it is the raw number."""
-    found: dict[str, float] = {}
-    for metric, labels, value in samples:
-        name = _IN_HISTORY.get((metric, labels))
-        if name is not None:
-            found[name] = value
-    return found
+    named = ((_IN_HISTORY.get((metric, labels)), value) for metric, labels, value in samples)
+    return {name: value for name, value in named if name is not None}
 
 
 def _remembered(lately: ReclaimSeen | None) -> Mapping[str, float]:

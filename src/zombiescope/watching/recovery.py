@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from zombiescope.analysis.maker import NO_PODS, Makers, unit_maker
 from zombiescope.errors import ZombiescopeError
@@ -127,6 +128,27 @@ def sweep_seconds(host: Host) -> float | None:
 def _throttled_seconds(host: Host) -> float | Gap:
     found = read_throttling(host)
     return found if isinstance(found, Gap) else sum(group.seconds for group in found.values())
+
+
+class Recovered(NamedTuple):
+    """What a window saw."""
+
+    vitals: Vitals
+    samples: tuple[Sample, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def watch_recovery(
+    host: Host, subject: Treated, seconds: float, progress: Callable[[float], None] = lambda _: None
+) -> Recovered:
+    """All that `verify` compares, for so long."""
+    watch = RecoveryWatch(host, subject, seconds)
+    try:
+        vitals = watch_vitals(host, subject, seconds, progress, watch.look)
+        samples = watch.end()
+        return Recovered(vitals, samples, tuple(watch.gaps))
+    finally:
+        watch.close()
 
 
 _MOST_SAMPLES = 120

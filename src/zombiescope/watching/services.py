@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.plain import of_outcome, to_outcome
-from zombiescope.facts.units import LiveUnit, Running, ServiceLoop, ServicesSeen, UnneededService
+from zombiescope.facts.units import LiveUnit, Running, ServiceLoop, ServicesSeen, UnitFiles, UnneededService
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import BirthsWatch, read_cgroup_births, watch_births
@@ -26,7 +26,6 @@ from zombiescope.watching.watch import Quiet
 
 if TYPE_CHECKING:
     from zombiescope.diagnosis.audit import Audit, UnitAudit
-    from zombiescope.facts.units import UnitFiles
 
 LIVE_FIELDS = ("state", "restarts", "restarts_in_journal", "births", "zombies")
 OFFLINE_FIELDS = (*LIVE_FIELDS, "processes")
@@ -165,20 +164,18 @@ def unit_of(path: bytes) -> str:
 
 def inner_births(births: Mapping[bytes, int]) -> dict[str, int]:
     """Births below a service's own cgroup, by that service."""
-    found: Counter[str] = Counter()
-    for path, count in births.items():
-        owner = unit_of(path.rpartition(b"/")[0])
-        if owner:
-            found[owner] += count
-    return dict(found)
+    return _by_unit((path.rpartition(b"/")[0], count) for path, count in births.items())
 
 
 def unit_births(births: Mapping[bytes, int]) -> dict[str, int]:
     """Births at and below a service's own cgroup."""
+    return _by_unit(births.items())
+
+
+def _by_unit(counts: Iterable[tuple[bytes, int]]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for path, count in births.items():
-        owner = unit_of(path)
-        if owner:
+    for path, count in counts:
+        if owner := unit_of(path):
             found[owner] += count
     return dict(found)
 

@@ -7,7 +7,7 @@ To add one: a watch in this room, and its line in `SUBJECTS` with the field of `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.errors import ZombiescopeError
@@ -63,12 +63,7 @@ class Scene(NamedTuple):
     """The same of pods."""
 
 
-class Looking(Filling):
-    def look(self) -> None:
-        raise NotImplementedError
-
-
-class Guarded(Looking, Generic[T]):
+class Guarded(Filling, Generic[T]):
     """A watch that may fail at any time without taking the others with it."""
 
     def __init__(self, name: str, opening: Callable[[], Watch[T]], place: Callable[[Case, T | Gap], Case]) -> None:
@@ -99,7 +94,7 @@ class Guarded(Looking, Generic[T]):
 
 
 class Subject(NamedTuple):
-    begin: Callable[[Scene], Looking]
+    begin: Callable[[Scene], Guarded[Any]]
     every: int
     """How many looks of the window one of its own is."""
 
@@ -173,7 +168,7 @@ class Window:
         self._subjects = [(each.begin(scene), each.every) for each in subjects]
 
     @property
-    def watched(self) -> list[Looking]:
+    def watched(self) -> list[Guarded[Any]]:
         return [watch for watch, _ in self._subjects]
 
     def look(self) -> None:

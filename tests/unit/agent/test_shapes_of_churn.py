@@ -19,8 +19,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource, Look
 from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
-from zombiescope.watching.cgroups import Backlog, Tick
-from zombiescope.watching.heavy import Walked
+from zombiescope.watching.cgroups import Backlog, Tick, Walked
 
 HOUR, STEP, JUDGE_EVERY = 3600.0, 10.0, 3
 NEVER = float("inf")

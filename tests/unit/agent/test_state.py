@@ -57,8 +57,7 @@ from zombiescope.presenters.metrics import render_families
 from zombiescope.presenters.screen import headline
 from zombiescope.probes.readers.cgroup_lifecycle import PollingLedger
 from zombiescope.watching.catalogue import PROBES
-from zombiescope.watching.cgroups import Backlog, Follower, Tick
-from zombiescope.watching.heavy import Heavy, Restarts, Walked
+from zombiescope.watching.cgroups import Backlog, Follower, Heavy, Restarts, Tick, Walked
 from zombiescope.watching.nics import MOST_SERIES as MOST_NIC_SERIES
 
 HEAVY = Heavy(

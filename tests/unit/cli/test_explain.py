@@ -15,8 +15,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import zombiescope
-from zombiescope.cli.catalogue import COMMANDS
-from zombiescope.cli.main import commands, main
+from zombiescope.cli.main import COMMANDS, commands, main
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.errors import UsageError
 from zombiescope.facts.metric_names import METRICS

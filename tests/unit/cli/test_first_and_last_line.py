@@ -151,8 +151,7 @@ PLAIN = {
     "commands/help.py": "the help",
     "commands/history.py": "CSV",
     "commands/licenses.py": "the text of a licence",
-    "exports/agent_files.py": "files",
-    "exports/shipped.py": "files",
+    "commands/export.py": "files",
 }
 """Who may print text that is not laid out for a person, and what."""
 
@@ -245,14 +244,14 @@ def _quiet_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zombiescope.lab.runs.guarded", lambda *_: truth)
     monkeypatch.setattr("zombiescope.lab.runs.clean", lambda _: ([Cleaned("r", cgroups=1, files=2)], ""))
     document = {**stamp(), "stages": [{"name": "a", "seconds": 1.0, "told": "b"}]}
-    monkeypatch.setattr("zombiescope.cli.labs.incident._here", lambda *_, **__: document)
+    monkeypatch.setattr("zombiescope.cli.commands.lab._here", lambda *_, **__: document)
 
 
 @pytest.fixture(autouse=True)
 def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     after = vitals_of({"at": 1.0, "seconds": 60.0})._replace(ours=1)
-    seen = Verified("one", Outcome(Held("held"), "it held"), after, after, 1, 1.0, Identity(None, None, None, None))
-    monkeypatch.setattr("zombiescope.pipeline.verify.verify", lambda *_: seen)
+    seen = Verified("one", Outcome(Held("held"), "it held"), after, after, 1.0, Identity(None, None, None, None))
+    monkeypatch.setattr("zombiescope.cli.commands.verify.look", lambda *_: seen)
     host = TreeHost(os.fsencode(tmp_path / "ok"))
     monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, Places("", "")))
     choice = Choice((Order(Lever.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
@@ -260,7 +259,7 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         1.0, Identity(None, None, None, None), Reaping.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)
     )
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("zombiescope.pipeline.reap.Reaper", lambda *_: SimpleNamespace(run_pass=lambda: one))
+    monkeypatch.setattr("zombiescope.cli.commands.reap.Reaper", lambda *_: SimpleNamespace(run_pass=lambda: one))
     looks = iter([PICTURE])
     monkeypatch.setattr(
         "zombiescope.cli.commands.top.Watching",
@@ -271,7 +270,6 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     )
     server = SimpleNamespace(address="http://127.0.0.1:8097/", serve=lambda: None)
     monkeypatch.setattr("zombiescope.cli.serving.PageServer", lambda *_, **__: server)
-    monkeypatch.setattr("zombiescope.cli.profiles.serving.PageServer", lambda *_, **__: server)
     monkeypatch.setattr("zombiescope.agent.loop.serve", lambda *_: None)
 
 

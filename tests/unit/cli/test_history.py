@@ -22,7 +22,7 @@ from zombiescope.history.chunks import Chunks
 from zombiescope.history.store import DATABASE, Store
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.check import _remembered
-from zombiescope.pipeline.recall import growth_from_history, recall
+from zombiescope.pipeline.recall import recall, recent_from_history
 from zombiescope.pipeline.scan import growth_of
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.history_text import growth_sentence, sparkline
@@ -138,15 +138,18 @@ def test_no_history_is_said(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_scan_takes_its_growth_from_a_recent_history_of_this_boot(tmp_path: Path) -> None:
     host = LiveHost()
-    assert growth_from_history(host, bytes(tmp_path / "none")) is None
-    assert growth_from_history(host, bytes(tmp_path)) is None
+    assert recent_from_history(host, bytes(tmp_path / "none")) is None
+    assert recent_from_history(host, bytes(tmp_path)) is None
     boot = host.read(b"/proc/sys/kernel/random/boot_id").strip().decode()
     leak(tmp_path / "old", host.wall_clock() - 20 * DAY, boot=boot)
-    stale = growth_from_history(host, bytes(tmp_path / "old"))
-    assert isinstance(stale, Gap)
-    assert "no recent samples" in stale.reason
+    stale = recent_from_history(host, bytes(tmp_path / "old"))
+    assert stale is not None
+    assert isinstance(stale.growth, Gap)
+    assert "no recent samples" in stale.growth.reason
     leak(tmp_path / "new", host.wall_clock() - 431 * 1800, boot=boot)
-    growth = growth_from_history(host, bytes(tmp_path / "new"))
+    recent = recent_from_history(host, bytes(tmp_path / "new"))
+    assert recent is not None
+    growth = recent.growth
     assert isinstance(growth, Growth)
     assert growth.total is not None
     assert growth.total.slope.per_second * 3600 == pytest.approx(60)

@@ -14,8 +14,7 @@ from tests.build import V1_MOUNT, Cgroup, Use, v1_machine, v2_machine, write_mac
 from tests.unit.facts.test_names import HOSTILE
 
 from zombiescope import __version__
-from zombiescope.cli.catalogue import COMMANDS
-from zombiescope.cli.main import main
+from zombiescope.cli.main import COMMANDS, main
 from zombiescope.facts.names import unshown
 from zombiescope.pipeline import scan as scan_pipeline
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import cast
 
 import pytest
@@ -11,7 +13,7 @@ from tests.build import V1, V1_MOUNT, Cgroup, ScriptedHost, v1_machine
 from textual.widgets import DataTable, Static
 
 from zombiescope.analysis.ledger import Account
-from zombiescope.cli.commands.top import MakersScreen
+from zombiescope.cli.screen import MakersScreen
 from zombiescope.facts.cgroups import Look, Sweep
 from zombiescope.facts.cores import CoreMode, CoresSeen, Stretch
 from zombiescope.facts.gap import Gap
@@ -27,7 +29,7 @@ ROWS = (
     Row(Account("path:/[b]*", 2, Counts(99, 99, 97)), Counts(20, 18, 30)),
 )
 SEEN = CoresSeen(1e9, 60.0, 1.0, 4, ())
-SIGNS = Signs(SEEN, Sweep(0.0421, 8, 8, "/memory.stat", 0.01), 1e9, ())
+SIGNS = Signs(SEEN, Sweep(0.0421, 8, 8, "/memory.stat", 0.01), ())
 PICTURE = Picture(1e9, Look(60, 8), EventTier.BPF, 0, 2.0, ROWS, (Gap("releases", "none"),), SIGNS)
 
 
@@ -52,7 +54,7 @@ def test_cores_sweep_and_resets_in_a_few_words() -> None:
         "3 resets, eth0 poll starvation 2",
     )
     gap = Gap("x", "may not be read")
-    assert all("may not be read" in words for words in signs_of(Signs(gap, gap, 0.0, gap)))
+    assert all("may not be read" in words for words in signs_of(Signs(gap, gap, gap)))
 
 
 def test_the_signs_of_this_host_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +126,11 @@ def test_whoever_reads_further_down_stays_there_and_the_headline_stays_in_sight(
             assert screen.order == "births", "by name nobody asked"
 
     asyncio.run(story())
+
+
+def test_the_tables_do_without_the_extra_of_the_screen() -> None:
+    program = (
+        "import sys; sys.modules['textual'] = None; from zombiescope.cli.main import main; main(['top', '--help'])"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (said.stderr, said.stdout.startswith("Usage: zombiescope top")) == ("", True)

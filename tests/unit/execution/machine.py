@@ -7,8 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from zombiescope.execution.executor import Executor
-from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.executor import Executor, Surroundings
 from zombiescope.execution.journal import Journal
 from zombiescope.execution.moves import Hands
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion

@@ -12,8 +12,7 @@ import pytest
 from tests.unit.execution.machine import ETC, FileMachine, build, picture, seen, step, workshop
 
 from zombiescope.errors import ActionFailedError, ActionUndoneError, UsageError, ZombiescopeError
-from zombiescope.execution.executor import Executor
-from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.executor import Executor, Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, read_entries
 from zombiescope.execution.surprise import Attention, SurpriseError
 from zombiescope.execution.way_back import WayBack

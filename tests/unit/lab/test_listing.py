@@ -11,19 +11,18 @@ import pytest
 from tests.nobody import as_nobody
 
 from zombiescope.cli.main import main
-from zombiescope.lab import cleaning, journal
-from zombiescope.lab.cleaning import WHAT, Seen, list_kinds, list_runs
-from zombiescope.lab.pins.catalogue import KINDS
+from zombiescope.lab import cleaning, truth
+from zombiescope.lab.cleaning import Seen, list_runs
 from zombiescope.lab.processes import boot_id, start_time
+from zombiescope.lab.runs import KINDS, PINS, list_kinds
 
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(cleaning, "STATE_ROOTS", (str(tmp_path / "lab"),))
-    monkeypatch.setattr(cleaning, "FORMER_ROOTS", ())
-    monkeypatch.setattr(journal, "_KEEPERS", (str(tmp_path / "lab"),))
+
+    monkeypatch.setattr(truth, "_KEEPERS", (str(tmp_path / "lab"),))
     monkeypatch.setattr(cleaning, "find_runs", lambda _: ["r1", "r2", "r3"])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     me = {
@@ -72,7 +71,7 @@ def test_what_each_run_made_and_who_works_on_it(runs: Path, capsys: Capture) -> 
 
 
 def test_every_kind_is_told() -> None:
-    assert set(WHAT) == set(KINDS)
+    assert all(PINS.values())
     assert [each["kind"] for each in list_kinds()] == list(KINDS)
 
 

@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from zombiescope.cli.answer import Next, TextAnswer
-from zombiescope.cli.catalogue import COMMANDS
-from zombiescope.cli.main import Quiet, commands
+from zombiescope.cli.main import COMMANDS, Quiet, commands
 from zombiescope.presenters.cores_text import Row
 from zombiescope.presenters.layout import Command
 

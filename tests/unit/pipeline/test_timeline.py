@@ -118,4 +118,4 @@ def test_restarts_that_cannot_be_known_are_a_gap_where_somebody_asked(tmp_path: 
     [((2, 3), [(1, 2), (3, 4)]), ((0, 2), [(2, 4)]), ((0, 9), []), ((5, 6), [(1, 4)]), ((1, 4), [])],
 )
 def test_a_hole_is_cut_out(hole: tuple[float, float], left: list[tuple[float, float]]) -> None:
-    assert list(without((Interval(1, 4),), Interval(*hole))) == left
+    assert list(without((Interval(1, 4),), [Interval(*hole)])) == left

@@ -113,7 +113,7 @@ def test_what_came_of_it(verdict: Held) -> None:
         "resets of network cards", "per hour", comparing.NOT_MEASURED, comparing.NOT_MEASURED, comparing.Change.UNKNOWN
     )
     who = Identity(None, None, None, None)
-    seen = Verified(ACTION, outcome, BEFORE, BEFORE._replace(ours=0), 1, 1.7e9, who, (stock, growth, untold))
+    seen = Verified(ACTION, outcome, BEFORE, BEFORE._replace(ours=0), 1.7e9, who, (stock, growth, untold))
     parts = render_verify_text(seen, (LINES[0], verify_line(FOLDER)))
     check_shape(parts, verdict)
     assert drawn(parts, 80).startswith(f"{verdict}: ")

@@ -13,9 +13,8 @@ from zombiescope.facts.cgroups import EmptyDirectories, Hierarchy, Residuals, Sw
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.watching import heavy
-from zombiescope.watching.cgroups import Backlog
-from zombiescope.watching.heavy import Heavy, heavy_of, look_heavily, walk, walked_of
+from zombiescope.watching import cgroups
+from zombiescope.watching.cgroups import Backlog, Heavy, heavy_of, look_heavily, walk, walked_of
 
 
 def looked(name: bytes = b"/a") -> Heavy:
@@ -49,5 +48,5 @@ def test_a_long_sweep_of_ours_is_an_event_and_a_short_one_is_none() -> None:
     "found", [Backlog({"unit:a.service": 3}, None), Backlog({}, 7), Gap("zombies", "no BPF", "root")]
 )
 def test_a_walk_comes_back_as_it_was(found: Backlog | Gap, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heavy, "read_backlog", lambda _: found)
+    monkeypatch.setattr(cgroups, "read_backlog", lambda _: found)
     assert walked_of(json.loads(json.dumps(walk(cast("Host", ScriptedHost({})))))).backlog == found

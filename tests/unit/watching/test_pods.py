@@ -14,8 +14,7 @@ from zombiescope.facts.pods import PodsSeen
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.pods import own_pod
 from zombiescope.watching import pods as watching
-from zombiescope.watching.pod_logs import PodLogs
-from zombiescope.watching.pods import PodsTeller, PodsWatch, names_now
+from zombiescope.watching.pods import PodLogs, PodsTeller, PodsWatch, names_now
 
 V1 = Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", False, "")
 NOW = 1_700_000_000.0

@@ -13,8 +13,8 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import ObservationError
 from zombiescope.facts.agent import Reading
 from zombiescope.facts.softirq import PollCore, PollLook, SoftirqSeen, ThreadRuns
-from zombiescope.watching import polls
-from zombiescope.watching.polls import PollsTeller, PollsWatch
+from zombiescope.watching import softirq
+from zombiescope.watching.softirq import PollsTeller, PollsWatch
 
 
 class Script:
@@ -146,7 +146,7 @@ def test_a_clock_that_stands_still_is_said() -> None:
 
 def test_the_agent_tells_histograms_of_all_and_of_the_worst_core(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script()
-    monkeypatch.setattr(polls, "open_poll_latency", lambda _: script)
+    monkeypatch.setattr(softirq, "open_poll_latency", lambda _: script)
     teller = PollsTeller(ScriptedHost({}))
     assert teller.read() == Reading()
     script.pass_time(5, runs=100, waits={19: 0.4})
@@ -174,7 +174,7 @@ def test_threads_that_poll_are_counted_by_the_schedulers_account_and_too_many_ar
             return look._replace(cores=(quiet, busy._replace(threads=self.waited)))
 
     script = Threaded()
-    monkeypatch.setattr(polls, "open_poll_latency", lambda _: script)
+    monkeypatch.setattr(softirq, "open_poll_latency", lambda _: script)
     teller = PollsTeller(ScriptedHost({}))
     teller.read()
     script.waited, script.threads = ThreadRuns(runs=100, seconds=2.0, longs=1), (256, 300)

@@ -16,8 +16,7 @@ from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies
 from tests.vm.stories.pins import PINS, SWAP_ALONE, SWAP_CACHE, Pin, anonymous_pages
 from tests.vm.stories.product import document
 
-from zombiescope.execution.executor import Executor, StepReceipt
-from zombiescope.execution.freeing import Surroundings
+from zombiescope.execution.executor import Executor, StepReceipt, Surroundings
 from zombiescope.execution.journal import Journal, read_entries
 from zombiescope.execution.moves import Hands
 from zombiescope.host.writes import Writer

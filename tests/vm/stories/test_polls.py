@@ -13,8 +13,7 @@ from tests.vm.stories.test_hist_triggers import raise_loopback
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.watching.polls import PollsWatch
-from zombiescope.watching.softirq import DetailedSoftirqWatch
+from zombiescope.watching.softirq import DetailedSoftirqWatch, PollsWatch
 
 pytestmark = [
     pytest.mark.cells.with_args(lambda cell: cell.kernel != "5.10"),

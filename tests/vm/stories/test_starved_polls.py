@@ -24,7 +24,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.watching.polls import PollsWatch
+from zombiescope.watching.softirq import PollsWatch
 
 pytestmark = [pytest.mark.cells.with_args(lambda cell: cell.kernel == "6.1"), pytest.mark.in_ci("6.1-v1")]
 OTHER, CORE = 0, 1

@@ -6,19 +6,17 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
-from zombiescope.cli.planning import state_option
+from zombiescope.cli.options import examples, json_option, state_option
 from zombiescope.facts.names import shown
 
-EPILOG = """\b
-Examples:
-  zombiescope actions
-  zombiescope actions --limit 0           all of them
-  zombiescope actions --json | jq '.actions[] | {id, undo}'
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope actions",
+        "zombiescope actions --limit 0           all of them",
+        "zombiescope actions --json | jq '.actions[] | {id, undo}'",
+    )
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

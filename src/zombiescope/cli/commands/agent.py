@@ -3,33 +3,31 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
 from zombiescope.cli.answer import PlainAnswer
-from zombiescope.cli.options import root_option
+from zombiescope.cli.options import examples, root_option
 from zombiescope.cli.progress import tell
 from zombiescope.config import load_config, load_profile_config
-
-if TYPE_CHECKING:
-    from zombiescope.host.children import KeptChild
-
-EPILOG = """\b
-Examples:
-  zombiescope agent                                    serve on 127.0.0.1:9753, keep in /var/lib/zombiescope
-  zombiescope agent --listen 127.0.0.1:0 --state /tmp/zs
-  zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md
-  zombiescope agent --show-config                      every value, and where it comes from
-  zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''
-  zombiescope agent --listen unix:/run/zombiescope-agent/http.sock    for its owner alone
-  curl -s 127.0.0.1:9753/metrics
-  zombiescope history                                  what it remembers
-"""
+from zombiescope.host.children import KeptChild
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope agent                                    serve on 127.0.0.1:9753, keep in /var/lib/zombiescope",
+        "zombiescope agent --listen 127.0.0.1:0 --state /tmp/zs",
+        "zombiescope agent --config /etc/zombiescope.toml     keys: docs/reference/configuration.md",
+        "zombiescope agent --show-config                      every value, and where it comes from",
+        "zombiescope agent --textfile /var/lib/node_exporter/zombiescope.prom --listen ''",
+        "zombiescope agent --listen unix:/run/zombiescope-agent/http.sock    for its owner alone",
+        "curl -s 127.0.0.1:9753/metrics",
+        "zombiescope history                                  what it remembers",
+    )
+)
 @click.option(
     "--listen",
     metavar="ADDR:PORT|unix:PATH",
@@ -64,8 +62,6 @@ def agent(
 
         config = load_config(file, flags)
         return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins, profile))
-    import gc  # noqa: PLC0415
-
     gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 
@@ -79,9 +75,5 @@ def agent(
 
 def _recorder(file: str | None) -> KeptChild:
     """In a process of its own, with a budget and a memory of its own."""
-    import sys  # noqa: PLC0415
-
-    from zombiescope.host.children import KeptChild  # noqa: PLC0415
-
     words = [sys.executable, "-P", "-m", "zombiescope", "profile", "record", "--service"]
     return KeptChild([*words, *(["--config", file] if file else [])])

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
-from zombiescope.cli.planning import (
+from zombiescope.cli.options import (
     THEN,
     WATCHING,
     asked_of,
+    examples,
+    json_option,
+    root_option,
     scope_of,
     scope_options,
     state_option,
@@ -22,24 +23,33 @@ from zombiescope.cli.planning import (
 )
 from zombiescope.cli.progress import Stage, folded, stage_shown, tell, window_shown
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.execution.journal import FILE, restore_line, undo_line, verify_line
+from zombiescope.execution.surprise import Attention, InterruptedActionError
 from zombiescope.facts.names import shown
+from zombiescope.pipeline import act
+from zombiescope.pipeline.act import Applied, Order, rehearse
+from zombiescope.pipeline.verify import Asked, Verified, verify
+from zombiescope.presenters.plan_text import consent_lines, render_plan_text
+from zombiescope.presenters.receipt_text import (
+    render_done_line,
+    render_dry_run,
+    render_receipt,
+    render_receipt_text,
+    render_verify_text,
+    verify_body,
+)
+from zombiescope.remedies.plan import Step
 
-if TYPE_CHECKING:
-    from zombiescope.pipeline.act import Applied, Order
-    from zombiescope.pipeline.verify import Verified
-    from zombiescope.remedies.plan import Step
 
-EPILOG = """\b
-Examples:
-  zombiescope apply                                   a dry run: what would be done
-  zombiescope apply --yes                             steps that need no consent
-  zombiescope apply --yes --consent stop:ecs.service  and this one
-  zombiescope apply --yes --maker 'unit:ecs*' --window 60
-  zombiescope apply --yes --root /mnt/image           in an image before it boots
-"""
-
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope apply                                   a dry run: what would be done",
+        "zombiescope apply --yes                             steps that need no consent",
+        "zombiescope apply --yes --consent stop:ecs.service  and this one",
+        "zombiescope apply --yes --maker 'unit:ecs*' --window 60",
+        "zombiescope apply --yes --root /mnt/image           in an image before it boots",
+    )
+)
 @scope_options
 @click.option("--yes", is_flag=True, help="Make the changes; see --before. Without it: a dry run.")
 @click.option(
@@ -84,35 +94,23 @@ def apply(
     everything back, as it does on SIGINT, SIGTERM and SIGHUP. Exit code 0; 4: it failed and everything was put back; 5: it
     failed and something was not.
     """
-    from zombiescope.pipeline.act import Order  # noqa: PLC0415 (--help does not pay for it)
-
     scope = scope_of(maker, below, zombie)
     order = Order(shown(state), root, scope, seconds, frozenset(consents), again, window if before is None else before)
     return _do(order, window, as_json=as_json) if yes else _dry_run(order, as_json=as_json)
 
 
 def _dry_run(order: Order, *, as_json: bool) -> Answer:
-    from zombiescope.pipeline.act import rehearse  # noqa: PLC0415
-
     if order.root is None:
         tell_unfinished(order.state)
     with window_shown(order.seconds if order.root is None else 0, WATCHING, THEN) as progress:
         planned = rehearse(order, progress)
     if as_json:
-        from zombiescope.presenters.receipt_text import render_dry_run  # noqa: PLC0415
-
         return JsonAnswer(render_dry_run(planned.plan, planned, planned.gaps))
-    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
-
     asked, before = asked_of(order.scope, order.root), "dry run, nothing was changed: "
     return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked, before))
 
 
 def _do(order: Order, window: float, *, as_json: bool) -> Answer:
-    from zombiescope.execution.surprise import Attention, InterruptedActionError  # noqa: PLC0415
-    from zombiescope.pipeline import act  # noqa: PLC0415
-    from zombiescope.pipeline.verify import Asked, verify  # noqa: PLC0415
-
     if order.root is not None and not act.is_folder(order.root):
         raise UsageError(
             "cannot apply there",
@@ -137,9 +135,6 @@ def _do(order: Order, window: float, *, as_json: bool) -> Answer:
 
 def _say_done(applied: Applied, then: str) -> None:
     """Before the window, and again when that is cut short: what stands, and how to take it back."""
-    from zombiescope.execution.journal import FILE, undo_line  # noqa: PLC0415
-    from zombiescope.presenters.receipt_text import render_done_line  # noqa: PLC0415
-
     tell(f"{render_done_line(applied.receipts)}: action {applied.action}, journal {applied.folder}/{FILE}")
     tell(f"to take it back: {undo_line(applied.folder)}")
     tell(then)
@@ -149,8 +144,6 @@ def _ask(step: Step, stage: Stage) -> bool:
     """A person at a terminal is asked; a program must have said so before. A terminal that went away is no consent."""
     if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    from zombiescope.presenters.plan_text import consent_lines  # noqa: PLC0415
-
     try:
         with stage.silent():
             return click.confirm(folded("\n".join([*consent_lines(step), "Do it?"])), default=False, err=True)
@@ -160,14 +153,9 @@ def _ask(step: Step, stage: Stage) -> bool:
 
 def _answer(applied: Applied, verified: Verified | None, exit_code: int, *, as_json: bool) -> Answer:
     if as_json:
-        from zombiescope.presenters.receipt_text import render_receipt, verify_body  # noqa: PLC0415
-
         held = verified and verify_body(verified)
         plan, planned = applied.planned.plan, applied.planned
         return JsonAnswer(render_receipt(applied, plan, planned, planned.gaps, held), exit_code)
-    from zombiescope.execution.journal import restore_line, undo_line, verify_line  # noqa: PLC0415
-    from zombiescope.presenters.receipt_text import render_receipt_text, render_verify_text  # noqa: PLC0415
-
     lines = undo_line(applied.folder), restore_line(applied.folder)
     parts = render_receipt_text(applied.action, applied.receipts, lines[0], applied.kept, lines[1])
     if verified:

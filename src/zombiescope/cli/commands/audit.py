@@ -8,26 +8,25 @@ from typing import Any
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, manifests_option, root_option, same_place
+from zombiescope.cli.options import examples, json_option, manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.audit_changes import AuditChanges, compare
 from zombiescope.pipeline import audit as auditing
 from zombiescope.watching.services import ServicesWindow
 
-EPILOG = """\b
-Examples:
-  zombiescope audit                       this host: what loops, what nothing needs
-  zombiescope audit --root /mnt           the root of another system, from its files only
-  zombiescope audit --image disk.qcow2    an image: tar, docker save, OCI, ext4; with libguestfs XFS, LVM, qcow2, VMDK …
-  zombiescope audit --image /dev/nvme1n1  a disk that is attached, such as an EBS snapshot
-  zombiescope audit --image docker://registry.example/node:2   in a registry, through skopeo
-  zombiescope audit --manifests deploy/       DaemonSets, sidecars and compose files: what restarts for ever
-  zombiescope audit --knowledge ours.toml --json
-  zombiescope audit --against accepted.json   what changed since an audit that was accepted
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope audit                       this host: what loops, what nothing needs",
+        "zombiescope audit --root /mnt           the root of another system, from its files only",
+        "zombiescope audit --image disk.qcow2    an image: tar, docker save, OCI, ext4; with libguestfs XFS, LVM, qcow2, VMDK …",
+        "zombiescope audit --image /dev/nvme1n1  a disk that is attached, such as an EBS snapshot",
+        "zombiescope audit --image docker://registry.example/node:2   in a registry, through skopeo",
+        "zombiescope audit --manifests deploy/       DaemonSets, sidecars and compose files: what restarts for ever",
+        "zombiescope audit --knowledge ours.toml --json",
+        "zombiescope audit --against accepted.json   what changed since an audit that was accepted",
+    )
+)
 @click.option(
     "--image",
     type=click.Path(path_type=bytes),

@@ -10,26 +10,26 @@ import re
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.errors import UsageError
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.autopsy import Choice, Dissected, dissect
 from zombiescope.pipeline.opening import open_host
 
-EPILOG = """\b
-Examples:
-  zombiescope autopsy                          totals, makers, what holds them, five examples
-  zombiescope autopsy --by file                which file pins how many
-  zombiescope autopsy --maker 'unit:ecs*'      only what one maker left
-  zombiescope autopsy --older-than 2h --limit 0 --csv > zombies.csv
-  zombiescope autopsy --json | jq .totals.by_pin
-"""
 _AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, None: 1}
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope autopsy                          totals, makers, what holds them, five examples",
+        "zombiescope autopsy --by file                which file pins how many",
+        "zombiescope autopsy --maker 'unit:ecs*'      only what one maker left",
+        "zombiescope autopsy --older-than 2h --limit 0 --csv > zombies.csv",
+        "zombiescope autopsy --json | jq .totals.by_pin",
+    )
+)
 @click.option(
     "--by",
     "group",

@@ -10,7 +10,7 @@ import click
 from zombiescope import __version__
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import manifests_option, root_option, same_place
+from zombiescope.cli.options import examples, manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
@@ -20,16 +20,6 @@ from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline import check as gating
 from zombiescope.pipeline.boot import BootTest
 
-EPILOG = """\b
-Examples:
-  zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN
-  zombiescope check --image disk.raw              before an image is published
-  zombiescope check --for 10m                     a booted candidate must stay below the limits
-  zombiescope check --boot disk.qcow2 --for 2m    boot it in QEMU, watch it from inside: what it would leak per day
-  zombiescope check --limit zombies_warning=500 --format nagios
-  zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs
-  zombiescope check --image disk.raw --format github      annotations of GitHub Actions
-"""
 _BOOT_SECONDS = 90.0
 _FORMATS = ("text", "json", "junit", "sarif", "nagios", "npd", "prometheus", "github")
 
@@ -49,7 +39,18 @@ class _Gate(click.Command):
             raise GateUsageError("cannot use the command line", error.format_message(), hint) from error
 
 
-@click.command(cls=_Gate, epilog=EPILOG)
+@click.command(
+    cls=_Gate,
+    epilog=examples(
+        "zombiescope check                               this host: OK, WARNING, CRITICAL or UNKNOWN",
+        "zombiescope check --image disk.raw              before an image is published",
+        "zombiescope check --for 10m                     a booted candidate must stay below the limits",
+        "zombiescope check --boot disk.qcow2 --for 2m    boot it in QEMU, watch it from inside: what it would leak per day",
+        "zombiescope check --limit zombies_warning=500 --format nagios",
+        "zombiescope check --config gate.toml            limits, waivers (what, reason, expires) and declared needs",
+        "zombiescope check --image disk.raw --format github      annotations of GitHub Actions",
+    ),
+)
 @click.option("--image", type=click.Path(path_type=bytes), metavar="FILE", help="Check an image instead of a host.")
 @manifests_option
 @click.option(

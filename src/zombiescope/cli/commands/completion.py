@@ -7,17 +7,17 @@ import click
 from click.shell_completion import get_completion_class
 
 from zombiescope.cli.answer import Answer, PlainAnswer
+from zombiescope.cli.options import examples
 from zombiescope.errors import UsageError
 
-EPILOG = """\b
-Examples:
-  zombiescope completion bash > /etc/bash_completion.d/zombiescope
-  zombiescope completion zsh  > "${fpath[1]}/_zombiescope"
-  zombiescope completion fish > ~/.config/fish/completions/zombiescope.fish
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope completion bash > /etc/bash_completion.d/zombiescope",
+        'zombiescope completion zsh  > "${fpath[1]}/_zombiescope"',
+        "zombiescope completion fish > ~/.config/fish/completions/zombiescope.fish",
+    )
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> Answer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import examples, json_option, root_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.facts.gap import Gap
@@ -14,16 +14,15 @@ from zombiescope.facts.names import shown
 from zombiescope.pipeline.cores import watch_cores
 from zombiescope.pipeline.opening import open_host
 
-EPILOG = """\b
-Examples:
-  zombiescope cores                    watch every core for 10 seconds, ten times per second
-  zombiescope cores --seconds 60       watch longer
-  zombiescope cores --no-blame         without sampling call chains (that needs root)
-  zombiescope cores --json | jq '.stretches[] | {core, seconds, mode}'
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope cores                    watch every core for 10 seconds, ten times per second",
+        "zombiescope cores --seconds 60       watch longer",
+        "zombiescope cores --no-blame         without sampling call chains (that needs root)",
+        "zombiescope cores --json | jq '.stretches[] | {core, seconds, mode}'",
+    )
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.2, max=3600),

@@ -10,8 +10,7 @@ import click
 
 from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import asking_options, config_option, json_option, root_option
-from zombiescope.cli.planning import tell_unfinished
+from zombiescope.cli.options import asking_options, config_option, examples, json_option, root_option, tell_unfinished
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import load_config, thresholds_for
 from zombiescope.diagnosis.engine import Diagnosis, at_least
@@ -30,21 +29,21 @@ if TYPE_CHECKING:
     from zombiescope.pipeline.page_look import Subject
     from zombiescope.presenters.doctor_report import Report
 
-EPILOG = """\b
-Examples:
-  zombiescope doctor                          watch for 10 seconds
-  zombiescope doctor --explain                every check with its evidence
-  zombiescope doctor --html report.html       the same as one page to read, print and send
-  zombiescope doctor --markdown               the same for a ticket
-  zombiescope doctor --events failures.txt --since 24h
-                                              do failures follow what we blame?
-  zombiescope doctor --fail-on critical       exit 1 on a critical finding
-  zombiescope doctor --root node.tar.gz       what was recorded elsewhere
-"""
 _THEN = "looking at each zombie, judging, making a plan"
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope doctor                          watch for 10 seconds",
+        "zombiescope doctor --explain                every check with its evidence",
+        "zombiescope doctor --html report.html       the same as one page to read, print and send",
+        "zombiescope doctor --markdown               the same for a ticket",
+        "zombiescope doctor --events failures.txt --since 24h",
+        "                                            do failures follow what we blame?",
+        "zombiescope doctor --fail-on critical       exit 1 on a critical finding",
+        "zombiescope doctor --root node.tar.gz       what was recorded elsewhere",
+    )
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, max=86400),

@@ -7,27 +7,26 @@ import click
 from click.shell_completion import CompletionItem
 
 from zombiescope.cli.answer import Answer, TextAnswer
-
-EPILOG = """\b
-Examples:
-  zombiescope explain                       every word there is a page for
-  zombiescope explain runbook               a node is sick: what to do, in five steps
-  zombiescope explain decision-matrix       which cure fits which symptom
-  zombiescope explain zombie-population     a finding of doctor
-  zombiescope explain tmpfs                 what keeps a zombie
-  zombiescope explain memcg_zombies         a metric of the agent
-  zombiescope explain 'parents[].zombies'   a fact that was unknown, and how to get it
-"""
+from zombiescope.cli.options import examples
+from zombiescope.pipeline.explain import DOCUMENTS, Library
 
 
 def _complete(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    from zombiescope.pipeline.explain import Library  # noqa: PLC0415 (--help does not pay for it)
-
     words = (word for kind in Library().words().values() for word in kind)
     return [CompletionItem(word) for word in words if word.startswith(begun)]
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope explain                       every word there is a page for",
+        "zombiescope explain runbook               a node is sick: what to do, in five steps",
+        "zombiescope explain decision-matrix       which cure fits which symptom",
+        "zombiescope explain zombie-population     a finding of doctor",
+        "zombiescope explain tmpfs                 what keeps a zombie",
+        "zombiescope explain memcg_zombies         a metric of the agent",
+        "zombiescope explain 'parents[].zombies'   a fact that was unknown, and how to get it",
+    )
+)
 @click.argument("words", nargs=-1, metavar="[PAGE|FINDING|PIN|METRIC|GAP]", shell_complete=_complete)
 def explain(*, words: tuple[str, ...]) -> Answer:
     """Say what a finding, a kind of pin, a metric or a gap means, why it matters and what to do. Works offline.
@@ -36,8 +35,7 @@ def explain(*, words: tuple[str, ...]) -> Answer:
 
     Exit code 0, or 2 for a word that it does not know.
     """
-    from zombiescope.pipeline.explain import DOCUMENTS, Library  # noqa: PLC0415
-    from zombiescope.presenters.explain_text import render_document, render_list, render_page  # noqa: PLC0415
+    from zombiescope.presenters.explain_text import render_document, render_list, render_page  # noqa: PLC0415 (drawing)
 
     library = Library()
     if not words:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from shlex import quote
 from typing import Any
 
 import click
 
 from zombiescope.analysis.time_span import parse_time_span
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import config_option, examples, json_option, listen_option
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
+from zombiescope.cli.options import Decorated, config_option, examples, json_option, listen_option, with_options
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
@@ -20,7 +19,10 @@ from zombiescope.fleet.server import MetricsServer
 from zombiescope.host.web_server import Access
 from zombiescope.pipeline import fleet as many
 from zombiescope.pipeline.opening import open_host
+from zombiescope.presenters import fleet_json, fleet_plan, fleet_text
 from zombiescope.presenters.document import document
+from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
+from zombiescope.remedies.rollout import propose_rollout
 
 EPILOG = """\b
 Examples:
@@ -39,8 +41,9 @@ Documents of many nodes, without a server:
 """
 
 
-def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(
+def _source_options(command: Decorated) -> Decorated:
+    return with_options(
+        command,
         (
             click.option("--prometheus", "server", metavar="URL", help="A server with Prometheus' HTTP API."),
             click.option("--from", "files", metavar="DIR", help="Documents: a folder, a file, Parquet, or - (stdin)."),
@@ -53,10 +56,8 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--tenant", metavar="NAME", help="X-Scope-OrgID, as Mimir asks for it."),
             click.option("--ca-file", metavar="FILE", help="Certificates to trust, for https."),
             click.option("--timeout", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Seconds."),
-        )
-    ):
-        command = option(command)
-    return command
+        ),
+    )
 
 
 def _source(*, needs_server: bool = False, **asked: Any) -> many.Source:
@@ -109,8 +110,6 @@ def fleet() -> None:
 @json_option
 def doctor(*, as_json: bool, **asked: Any) -> Answer:
     """Is this fleet diagnosable? Which series the server has, of how many nodes, and what would add the missing ones."""
-    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415 (only when it is drawn)
-
     source = _source(needs_server=True, **asked)
     with stage_shown() as stage:
         seen = many.examine(open_host(None), source, stage)
@@ -136,8 +135,6 @@ def nodes(*, as_csv: bool, as_json: bool, config: str | None, **asked: Any) -> A
 
     Works with node_exporter alone (--collector.cgroups); says what it then cannot tell. Exit code 0; 3: no node was found.
     """
-    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415
-
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
     found = _gathered(config, asked)
@@ -158,8 +155,6 @@ def nodes(*, as_csv: bool, as_json: bool, config: str | None, **asked: Any) -> A
 @json_option
 def cohorts(*, by: str, lookback: str, limit: int, as_json: bool, config: str | None, **asked: Any) -> Answer:
     """What sets sick nodes apart: every label and pair of labels, tested; what is bad only through another one; since when."""
-    from zombiescope.presenters import fleet_json, fleet_text  # noqa: PLC0415
-
     found = _compared(config, by, lookback, asked)
     compared, gaps = found.comparison, [*found.gathered.fleet.gaps, *found.gaps]
     verdict = fleet_json.verdict_of(compared, found.since)
@@ -170,7 +165,7 @@ def cohorts(*, by: str, lookback: str, limit: int, as_json: bool, config: str | 
         return JsonAnswer(document("fleet-cohorts/1", found.gathered, body, gaps))
     parts = fleet_text.render_cohorts_text(compared, verdict, sick, found.since, gaps)
     why, following = ("to see where to begin", "plan") if compared.sick else ("to see every node", "nodes")
-    return TextAnswer([*parts, *_next(why, f"zombiescope fleet {following} {_said(asked)}")])
+    return TextAnswer([*parts, "", Next(why, f"zombiescope fleet {following} {_said(asked)}")])
 
 
 @fleet.command(
@@ -192,9 +187,6 @@ def cohorts(*, by: str, lookback: str, limit: int, as_json: bool, config: str | 
 @json_option
 def plan(*, by: str, form: str, window: float, image: str, as_json: bool, config: str | None, **asked: Any) -> Answer:
     """Where to begin: the cohort with the cause first, one node, then 5 %, 25 %, all of it. A playbook to review, nothing done."""
-    from zombiescope.presenters import fleet_plan  # noqa: PLC0415
-    from zombiescope.remedies.rollout import propose_rollout  # noqa: PLC0415
-
     found = _compared(config, by, "7d", asked, dated=False)
     plans = propose_rollout(found.sickness, found.comparison)
     if as_json or form == "json":
@@ -236,7 +228,6 @@ def serve(
     port on loopback; where they must not look, use --listen unix:PATH or --page-token-file FILE.
     """
     from zombiescope.cli.serving import serve_page  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks  # noqa: PLC0415
     from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes  # noqa: PLC0415
     from zombiescope.web.site import Site  # noqa: PLC0415
 
@@ -274,11 +265,3 @@ def _seconds(lookback: str) -> float:
     if seconds is None or not 60 <= seconds <= 366 * 86400:
         raise UsageError("cannot use --since", f"{lookback!r} is not a time", "--since 30d")
     return seconds
-
-
-def _next(why: str, line: str) -> list[Any]:
-    from rich.text import Text  # noqa: PLC0415
-
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415
-
-    return [Text(), Command(why, line)]

@@ -9,14 +9,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from zombiescope.cli.answer import Answer, PlainAnswer
+from zombiescope.cli.options import examples
 from zombiescope.errors import UsageError
 
-EPILOG = """\b
-Examples:
-  zombiescope help
-  zombiescope help apply
-  zombiescope help lab zombies
-"""
 _NEXT = "to read about a word in a report: zombiescope explain WORD\nto read about a command: zombiescope help COMMAND"
 
 
@@ -26,7 +21,14 @@ def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[Co
     return [CompletionItem(name) for name in root.list_commands(context) if name.startswith(begun)]
 
 
-@click.command("help", epilog=EPILOG)
+@click.command(
+    "help",
+    epilog=examples(
+        "zombiescope help",
+        "zombiescope help apply",
+        "zombiescope help lab zombies",
+    ),
+)
 @click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete)
 @click.pass_context
 def _help(context: click.Context, words: tuple[str, ...]) -> Answer:

@@ -8,24 +8,23 @@ import os
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import AGE, SECONDS_PER, config_option, json_option, moment_of, root_option
-from zombiescope.cli.profiles.of_time import captures_between, captures_of
+from zombiescope.cli.options import AGE, SECONDS_PER, config_option, examples, json_option, moment_of, root_option
+from zombiescope.cli.profiles.carrying import captures_between, captures_of
 from zombiescope.config import load_config
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
 
-EPILOG = """\b
-Examples:
-  zombiescope history                       the last day: series, growth, forecast, events
-  zombiescope history --last 30d            how it came to this, over reboots
-  zombiescope history --at 2026-01-31T14:02 as it was then (UTC, or with +01:00)
-  zombiescope history --csv > zombies.csv
-  zombiescope history --root node.tar.gz    what a recording carries of it
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope history                       the last day: series, growth, forecast, events",
+        "zombiescope history --last 30d            how it came to this, over reboots",
+        "zombiescope history --at 2026-01-31T14:02 as it was then (UTC, or with +01:00)",
+        "zombiescope history --csv > zombies.csv",
+        "zombiescope history --root node.tar.gz    what a recording carries of it",
+    )
+)
 @click.option("--state", metavar="DIR", help="The agent's state folder; without it the configured one.")
 @click.option("--last", default="24h", show_default=True, metavar="AGE", help="How far back: 90s, 15m, 2h, 3d, all.")
 @click.option("--at", "moment", metavar="TIME", help="That moment, or an age (2h), by the last sample before it.")

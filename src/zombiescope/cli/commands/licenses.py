@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
+from zombiescope.cli.options import examples, json_option
 from zombiescope.facts.names import counted
 from zombiescope.pipeline.components import Component, find_component, gaps_of, read_components
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-EPILOG = """\b
-Examples:
-  zombiescope licenses            every part with its version and licence
-  zombiescope licenses click      the licence text of one
-  zombiescope licenses --json | jq '.components[] | [.name, .licence]'
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope licenses            every part with its version and licence",
+        "zombiescope licenses click      the licence text of one",
+        "zombiescope licenses --json | jq '.components[] | [.name, .licence]'",
+    )
+)
 @click.argument("name", required=False)
 @json_option
 def licenses(*, name: str | None, as_json: bool) -> Answer:
@@ -37,7 +36,9 @@ def licenses(*, name: str | None, as_json: bool) -> Answer:
     if as_json:
         return JsonAnswer(_document(parts, with_text=bool(name)))
     if name:
-        return PlainAnswer(parts[0].text.rstrip("\n") or _without_text(parts[0]))
+        (part,) = parts
+        untold = f"{part.name} {part.version}: {part.licence}; no licence text came along"
+        return PlainAnswer(part.text.rstrip("\n") or untold)
     return TextAnswer(_listed(parts))
 
 
@@ -51,17 +52,12 @@ def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
     return {"schema": "zombiescope.licenses/1", "components": rows, "gaps": gaps}
 
 
-def _without_text(part: Component) -> str:
-    return f"{part.name} {part.version}: {part.licence}; no licence text came along"
-
-
 def _listed(parts: list[Component]) -> list[RenderableType]:
     from zombiescope.presenters.figures import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415
 
     columns = [Column(name, is_number=False) for name in ("part", "version")]
     columns.append(Column("licence", is_number=False, least_width=12))
     table = Fitting(columns, [(part.name, part.version, part.licence) for part in parts])
     unknown = [f"unknown: {gap.reason} ({gap.hint})" for gap in gaps_of(parts)]
-    last = Command("to read a licence", f"zombiescope licenses {quote(parts[-1].name)}")
+    last = Next("to read a licence", f"zombiescope licenses {quote(parts[-1].name)}")
     return [f"{counted(len(parts), 'part is', 'parts are')} in this build", table, *unknown, last]

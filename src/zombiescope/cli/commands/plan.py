@@ -6,22 +6,32 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import asking_options, config_option, json_option, root_option
-from zombiescope.cli.planning import THEN, WATCHING, asked_of, scope_of, scope_options, tell_unfinished
+from zombiescope.cli.options import (
+    THEN,
+    WATCHING,
+    asked_of,
+    asking_options,
+    config_option,
+    examples,
+    json_option,
+    root_option,
+    scope_of,
+    scope_options,
+    tell_unfinished,
+)
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINE, ObservationError
 
-EPILOG = """\b
-Examples:
-  zombiescope plan                          what would help here, and what each step frees
-  zombiescope plan --maker 'unit:ecs*'      only for what one maker left
-  zombiescope plan --zombie 6245670         what frees this one
-  zombiescope plan --root /mnt/image        what to change in an image before it boots
-  zombiescope plan --json | jq '.steps[] | {name, risk, undo}'
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope plan                          what would help here, and what each step frees",
+        "zombiescope plan --maker 'unit:ecs*'      only for what one maker left",
+        "zombiescope plan --zombie 6245670         what frees this one",
+        "zombiescope plan --root /mnt/image        what to change in an image before it boots",
+        "zombiescope plan --json | jq '.steps[] | {name, risk, undo}'",
+    )
+)
 @scope_options
 @click.option(
     "--seconds",

@@ -8,24 +8,10 @@ from importlib.util import find_spec
 
 import click
 
+from zombiescope.cli.options import examples
 from zombiescope.errors import absent_part
 from zombiescope.host.numbers import load_numpy
 
-EPILOG = """\b
-Examples:
-  zombiescope profile record --seconds 60 --segment 30
-  zombiescope profile import perf.data
-  zombiescope profile heatmap perf.data
-  zombiescope profile find
-  zombiescope profile find --cause reclaim --since 12h
-  zombiescope profile ring
-  zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg
-  zombiescope profile diff latest@0..10 latest@12..14
-  zombiescope profile export --form speedscope --output out.json
-  zombiescope profile push --to http://127.0.0.1:4318 --as otlp
-  zombiescope profile ship --all --to s3://bucket/profiles
-  zombiescope profile fleet diff --archive s3://bucket/profiles --where zone=c
-"""
 _COMMANDS = {
     "record": ("recording", "record", "Sample every core in rolling segments, kept in a ring. Needs root."),
     "import": (
@@ -38,7 +24,7 @@ _COMMANDS = {
     "flame": ("asking", "flame", "The stacks of any range: a tree in the terminal, or SVG."),
     "diff": ("asking", "diff", "What takes more or less time than before."),
     "find": (
-        "searching",
+        "asking",
         "find",
         "The moments when a core left its baseline; the capture of a function, cause or time.",
     ),
@@ -47,7 +33,7 @@ _COMMANDS = {
     "serve": ("serving", "serve", "A page with heat map and flame graph, on this machine only."),
     "export": ("asking", "export", "Write a range as collapsed, pprof, speedscope, Firefox Profiler or OTLP."),
     "push": ("pushing", "push", "Send captures to a server of profiles that you name: OTLP or Pyroscope."),
-    "ship": ("shipping", "ship", "Write captures into an archive of many nodes: Parquet, in a folder or a bucket."),
+    "ship": ("fleet", "ship", "Write captures into an archive of many nodes: Parquet, in a folder or a bucket."),
     "fleet": ("fleet", "fleet", "Ask such an archive: what is hot on these nodes and not on those, and when."),
 }
 _WITHOUT_NUMPY = ("record", "ring", "keep")
@@ -94,7 +80,23 @@ class _Commands(click.Group):
             formatter.write_dl([(name, about) for name, (_, _, about) in _COMMANDS.items()])
 
 
-@click.group(cls=_Commands, epilog=EPILOG)
+@click.group(
+    cls=_Commands,
+    epilog=examples(
+        "zombiescope profile record --seconds 60 --segment 30",
+        "zombiescope profile import perf.data",
+        "zombiescope profile heatmap perf.data",
+        "zombiescope profile find",
+        "zombiescope profile find --cause reclaim --since 12h",
+        "zombiescope profile ring",
+        "zombiescope profile flame --from 12 --to 14 --core 1 --svg flame.svg",
+        "zombiescope profile diff latest@0..10 latest@12..14",
+        "zombiescope profile export --form speedscope --output out.json",
+        "zombiescope profile push --to http://127.0.0.1:4318 --as otlp",
+        "zombiescope profile ship --all --to s3://bucket/profiles",
+        "zombiescope profile fleet diff --archive s3://bucket/profiles --where zone=c",
+    ),
+)
 def profile() -> None:
     """Look at processor time the way the incident was found: by moment and by core, down to the kernel stack.
 

@@ -6,30 +6,40 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from zombiescope.analysis.reaping import Pass, Reaping
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.options import examples, json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.execution.reap import ReapLog
 from zombiescope.facts.reaping import Budget
+from zombiescope.host.live import LiveHost, choose_host
+from zombiescope.pipeline.reap import Reaper, Scope, keep_down
+from zombiescope.presenters.reap_text import (
+    reap_next,
+    render_left,
+    render_orders,
+    render_pass,
+    render_reap_json,
+    render_reaper_families,
+    render_refused,
+    render_tally,
+)
 
-if TYPE_CHECKING:
-    from zombiescope.analysis.reaping import Pass
-    from zombiescope.pipeline.reap import Reaper
-
-EPILOG = """\b
-Examples:
-  zombiescope reap                       what one pass would free, and what it cannot; changes nothing
-  zombiescope reap --yes                 one pass
-  zombiescope reap --watch --yes         keep the stock down until SIGTERM
-  zombiescope export reap-unit           the same as a systemd unit, off until it is enabled
-"""
 _DEFAULT = Budget()
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope reap                       what one pass would free, and what it cannot; changes nothing",
+        "zombiescope reap --yes                 one pass",
+        "zombiescope reap --watch --yes         keep the stock down until SIGTERM",
+        "zombiescope export reap-unit           the same as a systemd unit, off until it is enabled",
+    )
+)
 @click.option("--watch", is_flag=True, help="Keep going, pass after pass, until a signal or until it does harm.")
 @click.option("--yes", is_flag=True, help="Evict. Without it nothing is changed.")
 @click.option("--maker", metavar="GLOB", help="Only zombies of these makers.")
@@ -86,10 +96,6 @@ def reap(
     counted and named. No setting is changed, so nothing has to be undone; evicted pages are read again when needed.
     Exit code 5: it stopped itself because it did harm.
     """
-    from zombiescope.execution.reap import ReapLog  # noqa: PLC0415 (only this command pays for it)
-    from zombiescope.host.live import LiveHost, choose_host  # noqa: PLC0415
-    from zombiescope.pipeline.reap import Reaper, Scope  # noqa: PLC0415
-
     if os.geteuid() != 0:
         raise UsageError("cannot reap", "it needs root", "sudo zombiescope reap")
     host = choose_host(root)
@@ -123,9 +129,6 @@ def _budget(asked: dict[str, Any]) -> Budget:
 
 def _passes(reaper: Reaper, *, watch: bool, as_json: bool, textfile: str | None) -> tuple[Pass, list[str]]:
     """The last pass, and the lines about it that were not printed on the way."""
-    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
-    from zombiescope.pipeline.reap import keep_down  # noqa: PLC0415
-
     if not watch:
         one = reaper.run_pass()
         if one.done:
@@ -170,8 +173,6 @@ class _Ending:
 
 
 def _lines(each: Pass) -> list[str]:
-    from zombiescope.presenters.reap_text import render_left, render_orders, render_pass, render_refused  # noqa: PLC0415
-
     first = render_pass(each.state, each.why, each.zombies, each.freed)
     asked = render_orders(each.choice.orders)
     return [first, *asked, *render_left(each.choice.left), *render_refused(each.done)]
@@ -180,8 +181,7 @@ def _lines(each: Pass) -> list[str]:
 def _export(each: Pass, textfile: str | None) -> None:
     if not textfile:
         return
-    from zombiescope.agent.api import Exposition, write_textfile  # noqa: PLC0415
-    from zombiescope.presenters.reap_text import render_reaper_families  # noqa: PLC0415
+    from zombiescope.agent.api import Exposition, write_textfile  # noqa: PLC0415 (an extra)
 
     tally = each.tally
     figures = (tally.freed, tally.pages, tally.cpu_seconds, tally.passes, tally.walks, tally.refused)
@@ -192,9 +192,6 @@ def _export(each: Pass, textfile: str | None) -> None:
 
 
 def _answer(last: Pass, lines: list[str], *, as_json: bool) -> Answer:
-    from zombiescope.analysis.reaping import Reaping  # noqa: PLC0415
-    from zombiescope.presenters.reap_text import reap_next, render_reap_json, render_tally  # noqa: PLC0415
-
     exit_code = ActionFailedError.exit_code if last.state is Reaping.STOPPED else EXIT_FINE
     if as_json:
         return JsonAnswer(render_reap_json(last), exit_code)

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, root_option
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
+from zombiescope.cli.options import examples, json_option, root_option
 from zombiescope.cli.profiles.carrying import carried_captures, lay_down_captures
 from zombiescope.cli.progress import window_shown
 from zombiescope.config import DEFAULT_STATE
@@ -24,17 +24,16 @@ from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.record import Asked, Recorded
 from zombiescope.pipeline.record import record as record_host
 
-EPILOG = """\b
-Examples:
-  zombiescope record node.tar.gz                 watch for 10 seconds, keep what was read
-  zombiescope record --keep-names node.tar.gz    with the names of units and cgroups: who made the zombies
-  zombiescope record - | ssh desk 'cat > node.tar.gz'    to standard output, where no file can be written
-  zombiescope doctor --root node.tar.gz          the same answer, on another machine
-  zombiescope serve --root node.tar.gz           the page about it, with its history and captures
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope record node.tar.gz                 watch for 10 seconds, keep what was read",
+        "zombiescope record --keep-names node.tar.gz    with the names of units and cgroups: who made the zombies",
+        "zombiescope record - | ssh desk 'cat > node.tar.gz'    to standard output, where no file can be written",
+        "zombiescope doctor --root node.tar.gz          the same answer, on another machine",
+        "zombiescope serve --root node.tar.gz           the page about it, with its history and captures",
+    )
+)
 @click.argument("file", type=click.Path(path_type=str))
 @click.option(
     "--seconds",
@@ -87,9 +86,7 @@ def record(
     _check_place(file, force=force)
     recorded = _kept(file, seconds, Asked(keep_names, force, None), history_limit, (state, captures), root)
     if not as_json:
-        from zombiescope.presenters.layout import Command  # noqa: PLC0415
-
-        last = Command("to replay it", f"zombiescope doctor --root {quote(shown(os.fsencode(file)))}")
+        last = Next("to replay it", f"zombiescope doctor --root {quote(shown(os.fsencode(file)))}")
         return TextAnswer([*_lines(file, recorded, kept_names=keep_names, limit=history_limit), last])
     from zombiescope.presenters.document import document  # noqa: PLC0415 (each form loads only what it needs)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import config_option, json_option, root_option
+from zombiescope.cli.options import config_option, examples, json_option, root_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import thresholds_for
 from zombiescope.errors import EXIT_FINE, ObservationError
@@ -15,19 +15,18 @@ from zombiescope.facts.names import shown
 from zombiescope.pipeline import scan as pipeline
 from zombiescope.pipeline.opening import open_host
 
-EPILOG = """\b
-Examples:
-  zombiescope                     the same as zombiescope scan
-  zombiescope scan --no-bytes     counts only: quickest
-  zombiescope scan --exact        counts by parent on cgroup v1 too
-  zombiescope scan --explain      how each number was obtained
-  zombiescope scan --watch 10     what one pass of reclaim takes, if one runs in ten seconds (root)
-  zombiescope scan --json | jq .memcg.zombies
-  zombiescope scan --root /host   a host mounted at /host, or a recorded one
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope                     the same as zombiescope scan",
+        "zombiescope scan --no-bytes     counts only: quickest",
+        "zombiescope scan --exact        counts by parent on cgroup v1 too",
+        "zombiescope scan --explain      how each number was obtained",
+        "zombiescope scan --watch 10     what one pass of reclaim takes, if one runs in ten seconds (root)",
+        "zombiescope scan --json | jq .memcg.zombies",
+        "zombiescope scan --root /host   a host mounted at /host, or a recorded one",
+    )
+)
 @click.option("--no-bytes", is_flag=True, help="Leave out the bytes that zombies hold: counts only.")
 @click.option(
     "--exact", is_flag=True, help="Walk the kernel's own tree, so that cgroup v1 too has counts by parent (root)."

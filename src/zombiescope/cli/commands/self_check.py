@@ -6,22 +6,23 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
+from zombiescope.cli.options import examples, json_option
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import load_config
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.self_check import Places, check_self
-
-EPILOG = """\b
-Examples:
-  zombiescope self-check                 before anything else on a host that is new to you
-  sudo zombiescope self-check            what root adds
-  zombiescope self-check --json | jq '.parts | map_values(.status)'
-"""
+from zombiescope.presenters.self_check_text import render_self_check, render_self_check_text
 
 
-@click.command("self-check", epilog=EPILOG)
+@click.command(
+    "self-check",
+    epilog=examples(
+        "zombiescope self-check                 before anything else on a host that is new to you",
+        "sudo zombiescope self-check            what root adds",
+        "zombiescope self-check --json | jq '.parts | map_values(.status)'",
+    ),
+)
 @click.option("--config", metavar="FILE", help="The agent's configuration (TOML) instead of /etc/zombiescope.toml.")
 @json_option
 def self_check(*, config: str | None, as_json: bool) -> Answer:
@@ -36,9 +37,5 @@ def self_check(*, config: str | None, as_json: bool) -> Answer:
         seen = check_self(open_host(None), places, progress)
     exit_code = ObservationError.exit_code if seen.part("files").by is None else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.self_check_text import render_self_check  # noqa: PLC0415 (each form loads only what it needs)
-
         return JsonAnswer(render_self_check(seen), exit_code)
-    from zombiescope.presenters.self_check_text import render_self_check_text  # noqa: PLC0415
-
     return TextAnswer(render_self_check_text(seen), exit_code)

@@ -8,18 +8,17 @@ import os
 import click
 
 from zombiescope.cli.answer import Answer
-from zombiescope.cli.options import config_option, listen_option, root_option
+from zombiescope.cli.options import config_option, examples, listen_option, root_option
 from zombiescope.config import DEFAULT_STATE, thresholds_for
 
-EPILOG = """\b
-Examples:
-  zombiescope serve                            this host, on http://127.0.0.1:8097/
-  zombiescope serve --root node.tar.gz         what was recorded elsewhere, with its history and captures
-  zombiescope serve --listen unix:/run/user/0/zombiescope.sock     no other user of this machine may look
-"""
 
-
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope serve                            this host, on http://127.0.0.1:8097/",
+        "zombiescope serve --root node.tar.gz         what was recorded elsewhere, with its history and captures",
+        "zombiescope serve --listen unix:/run/user/0/zombiescope.sock     no other user of this machine may look",
+    )
+)
 @listen_option(8097)
 @click.option("--token-file", metavar="FILE", help="Readers must show what it holds: Authorization: Bearer TOKEN.")
 @click.option(

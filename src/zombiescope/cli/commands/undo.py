@@ -6,21 +6,23 @@ from __future__ import annotations
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option
-from zombiescope.cli.planning import state_option
+from zombiescope.cli.options import examples, json_option, state_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError
+from zombiescope.execution.surprise import Attention
+from zombiescope.execution.undo import cannot_be_undone, describe
 from zombiescope.facts.names import shown
-
-EPILOG = """\b
-Examples:
-  zombiescope undo                 what would be taken back of the last apply
-  zombiescope undo --yes           take it back
-  zombiescope undo --restore --yes put deleted files back, too, as far as copies were kept
-  zombiescope undo 20261116T010203-a1b2c3 --yes
-"""
+from zombiescope.pipeline import act, past_actions
+from zombiescope.presenters.receipt_text import render_undo, render_undo_dry_run, render_undo_text
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope undo                 what would be taken back of the last apply",
+        "zombiescope undo --yes           take it back",
+        "zombiescope undo --restore --yes put deleted files back, too, as far as copies were kept",
+        "zombiescope undo 20261116T010203-a1b2c3 --yes",
+    )
+)
 @click.argument("action", required=False)
 @click.option("--yes", is_flag=True, help="Make the changes. Without it: a dry run.")
 @click.option("--restore", is_flag=True, help="Also restore deleted files of which a copy was kept.")
@@ -33,21 +35,13 @@ def undo(*, action: str | None, yes: bool, restore: bool, state: bytes, as_json:
     far as copies were kept (files of up to 64 KiB); what has no copy is listed. `zombiescope actions` lists what was applied. Exit
     code 0, or 5 when something could not be put back.
     """
-    from zombiescope.execution.surprise import Attention  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.execution.undo import cannot_be_undone, describe  # noqa: PLC0415
-    from zombiescope.pipeline import act, past_actions  # noqa: PLC0415
-
     with Attention() as attention:
         done = past_actions.undo(shown(state), action, do=yes, restore=restore, attention=attention)
     todo = [describe(entry) for entry in done.todo]
     exit_code = ActionFailedError.exit_code if done.lost else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.receipt_text import render_undo  # noqa: PLC0415
-
         taken = [{"what": each.what, "outcome": each.outcome, "why": each.why} for each in done.taken]
         return JsonAnswer(render_undo(done.action, taken, todo, done.kept, act.now(), dry_run=not yes), exit_code)
-    from zombiescope.presenters.receipt_text import render_undo_dry_run, render_undo_text  # noqa: PLC0415
-
     if not yes:
         lost = [describe(entry) for entry in done.todo if cannot_be_undone(entry)]
         undone = [describe(entry) for entry in done.todo if not cannot_be_undone(entry)]

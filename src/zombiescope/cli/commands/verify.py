@@ -3,32 +3,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import json_option, moment_of
-from zombiescope.cli.planning import state_option, window_option
+from zombiescope.cli.options import examples, json_option, moment_of, state_option, window_option
 from zombiescope.cli.progress import window_shown
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
+from zombiescope.execution.journal import undo_line, verify_line
 from zombiescope.facts.names import shown
-
-if TYPE_CHECKING:
-    from zombiescope.pipeline.verify import Asked, Verified
-
-EPILOG = """\b
-Examples:
-  zombiescope verify                           the last apply, for ten minutes
-  zombiescope verify --window 60
-  zombiescope verify --since 2h                after a reboot, a new image, a fix by hand
-  zombiescope verify --events http://127.0.0.1:8265   and the jobs of a Ray cluster
-  zombiescope verify --events journal:training.service
-  zombiescope verify --prometheus http://127.0.0.1:9090 --query 'sum(rate(jobs_failed_total[5m]))'
-"""
+from zombiescope.pipeline.act import now
+from zombiescope.pipeline.verify import Asked, Verified
+from zombiescope.pipeline.verify import verify as look
+from zombiescope.presenters.receipt_text import render_verify, render_verify_text
 
 
-@click.command(epilog=EPILOG)
+@click.command(
+    epilog=examples(
+        "zombiescope verify                           the last apply, for ten minutes",
+        "zombiescope verify --window 60",
+        "zombiescope verify --since 2h                after a reboot, a new image, a fix by hand",
+        "zombiescope verify --events http://127.0.0.1:8265   and the jobs of a Ray cluster",
+        "zombiescope verify --events journal:training.service",
+        "zombiescope verify --prometheus http://127.0.0.1:9090 --query 'sum(rate(jobs_failed_total[5m]))'",
+    )
+)
 @click.argument("action", required=False)
 @window_option
 @click.option("--since", metavar="TIME", help="No apply of ours: when it was changed. 2h, 3d, or 2026-01-31T14:02:00Z.")
@@ -51,18 +49,11 @@ def verify(**given: object) -> Answer:
     ours is kept beside its journal, and `actions` and the page show it. Exit code 0; 1: not-held; 3: nothing could be compared.
     """
     asked, as_json = _asked(**given)  # type: ignore[arg-type]
-    from zombiescope.pipeline.verify import verify as look  # noqa: PLC0415 (--help does not pay for it)
-
     with window_shown(asked.window, "watching whether it holds") as progress:
         seen = look(asked, progress)
     exit_code = _exit_code(seen)
     if as_json:
-        from zombiescope.presenters.receipt_text import render_verify  # noqa: PLC0415
-
         return JsonAnswer(render_verify(seen, seen.gaps), exit_code)
-    from zombiescope.execution.journal import undo_line, verify_line  # noqa: PLC0415
-    from zombiescope.presenters.receipt_text import render_verify_text  # noqa: PLC0415
-
     folder = f"{asked.state}/actions/{seen.action}"
     lines = (undo_line(folder), verify_line(folder)) if seen.action else ("", "")
     return TextAnswer(render_verify_text(seen, lines), exit_code)
@@ -80,9 +71,6 @@ def _asked(
     state: bytes,
     as_json: bool,
 ) -> tuple[Asked, bool]:
-    from zombiescope.pipeline.act import now  # noqa: PLC0415
-    from zombiescope.pipeline.verify import Asked  # noqa: PLC0415
-
     if action and since:
         raise UsageError("cannot use --since", f"the action {action} says when it was changed", "one of the two")
     if bool(prometheus) != bool(query or success_query) or (query and success_query):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures that travel in a recording: out of a folder with their words replaced, and into one again."""
+"""Captures for commands that are about something else, without numpy: which there are of a time; and those that travel in a
+recording, out of a folder with their words replaced, and into one again."""
 
 from __future__ import annotations
 
@@ -9,10 +10,13 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 
+from zombiescope.config import DEFAULT_CAPTURES, load_profile_config
 from zombiescope.errors import ObservationError
+from zombiescope.facts.history import KeptCapture
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.pipeline.carrying import CarriedCaptures, Words
+from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_words import put_together, safe_name, taken_apart
 
 _SUFFIX = b".zscap"
@@ -72,3 +76,24 @@ def lay_down_captures(lines: Iterable[bytes], folder: bytes) -> int:
             ) from error
         write_whole(os.path.join(folder, os.fsencode(name) + _SUFFIX), [raw], make=0o700)
     return number
+
+
+_MOST_TOLD = 500
+
+
+def captures_of(config: str | None, state: str | None) -> bytes:
+    """Beside a state folder that was named, or where the recorder stores them."""
+    beside = os.path.join(state, "captures") if state else ""
+    return os.fsencode(beside if beside and os.path.isdir(beside) else load_profile_config(config, {}).text("captures"))
+
+
+def captures_between(folder: bytes, since: float, until: float) -> list[KeptCapture]:
+    found = []
+    place = "" if folder == os.fsencode(DEFAULT_CAPTURES) else os.fsdecode(folder)
+    for one in between(folder, since, until, _MOST_TOLD):
+        begin = one.span.begin or 0.0
+        why = max(one.reasons, key=lambda reason: reason.weight, default=None)
+        found.append(
+            KeptCapture(one.name, begin, one.span.end or begin, f"{why.kind}: {why.words}" if why else "", place)
+        )
+    return found

@@ -1,37 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`profile fleet top|flame|diff|find`: questions over an archive of many nodes."""
+"""`profile ship`: captures of this node into an archive of many; nothing ships by itself: a person or a timer runs it. And
+`profile fleet top|flame|diff|find`: questions over such an archive."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace as replaced
+from importlib.util import find_spec
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from zombiescope.analysis.between_nodes import compare_groups, median_range
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
-from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
+from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, with_options
 from zombiescope.cli.profiles.asking import svg_option
+from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.cli.profiles.options import (
     core_option,
     least_option,
     others_options,
     side_of,
-    with_options,
     write_pieces,
 )
-from zombiescope.cli.profiles.shipping import again, endpoint_option, require_package
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, absent_part
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 from zombiescope.pipeline.opening import open_host
+from zombiescope.pipeline.profile_events import labels_here
 from zombiescope.presenters.document import rfc3339
+from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.drawing.flame_graph import BETWEEN_NODES, render_flame_graph_svg
+from zombiescope.profiler.drawing.fleet import (
+    render_fleet_difference_text,
+    render_fleet_moments_text,
+    render_shipped_text,
+    render_top_text,
+)
+from zombiescope.profiler.drawing.fleet_documents import (
+    render_fleet_difference,
+    render_fleet_flame,
+    render_fleet_moments,
+    render_fleet_top,
+    render_shipped,
+)
+from zombiescope.profiler.drawing.text import render_flame_text
+from zombiescope.profiler.files import store
+from zombiescope.profiler.stacks.capture import Capture, Clock
 
 if TYPE_CHECKING:
-    from zombiescope.presenters.layout import Command
     from zombiescope.profiler.archive.asking import Question
     from zombiescope.profiler.archive.engines import Engine
+
+endpoint_option = click.option(
+    "--endpoint", default="", metavar="URL", help="Of an S3-compatible store that is not Amazon's: https://HOST:PORT."
+)
+
+
+def require_package(package: str, what: str) -> None:
+    if find_spec(package) is None:
+        instead = "zombiescope profile export here, or ship from a machine with Python 3.11 or newer"
+        raise absent_part(f"cannot {what}", package, "archive", instead)
+
+
+@click.command(
+    epilog=examples(
+        "zombiescope profile ship latest --to /srv/profiles",
+        "zombiescope profile ship --all --to s3://bucket/profiles --zone eu-1a",
+        "zombiescope profile ship perf.data --to /srv/profiles --node web-17 --image ami-1 --at 2026-01-31T14:02",
+    )
+)
+@click.argument("captures_given", metavar="[CAPTURE]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every stored capture; those that are there already are left alone.")
+@click.option("--to", "target", required=True, metavar="DIR|s3://BUCKET/PREFIX", help="The archive; made if missing.")
+@click.option("--node", metavar="NAME", help="Of the node; the capture's own host when not given.")
+@click.option("--zone", metavar="NAME", help="Where it is; from cloud-init on the node itself.")
+@click.option(
+    "--image", metavar="NAME", help="What it was installed from; from cloud-init or os-release on the node itself."
+)
+@click.option("--kernel", metavar="RELEASE", help="Its kernel; the capture's own when not given.")
+@click.option("--at", metavar="TIME", help="When it began, if the capture does not say: a date and time, or 2h.")
+@click.option("--replace", is_flag=True, help="Write again what is there, such as after a wrong --zone.")
+@endpoint_option
+@captures_option
+@json_option
+def ship(
+    *,
+    captures_given: tuple[str, ...],
+    every: bool,
+    target: str,
+    at: str | None,
+    replace: bool,
+    endpoint: str,
+    captures: bytes,
+    as_json: bool,
+    **given: str | None,
+) -> Answer:
+    """Write captures into an archive of many nodes: Parquet files in a folder or an S3 bucket, one capture after the other.
+
+    What is there already is left alone, and what a kill leaves behind does not count: run it again. Function names, thread names
+    and cgroup paths go along as they are. Nothing is ever shipped unless you run this.
+    """
+    require_package("pyarrow", "ship profiles")
+    from zombiescope.profiler.archive.places import Where, place_at  # noqa: PLC0415 (an extra)
+    from zombiescope.profiler.archive.schema import Labels  # noqa: PLC0415
+    from zombiescope.profiler.archive.shipping import ship as ship_one  # noqa: PLC0415
+
+    if bool(captures_given) == every:
+        raise UsageError(
+            "cannot tell what to ship", "name captures, or give --all, not both", "profile ship latest --to DIR"
+        )
+    place = place_at(Where(target, endpoint))
+    names = captures_given or [os.fsdecode(each.path) for each in store.entries(captures) if each.about is not None]
+    began = None if at is None else moment_of(at, open_host(None).wall_clock())
+    shipped, gaps = [], []
+    for name in names:
+        try:
+            opened = open_capture(captures, name)
+            capture = _dated(opened.capture, began)
+            shipped.append(ship_one(place, capture, opened.name, Labels(*_labels(capture, given)), replace=replace))
+        except UsageError as error:
+            if not every:
+                raise
+            gaps.append(Gap("captures", f"{error.what}: {error.why}", error.hint))
+    if as_json:
+        return JsonAnswer(render_shipped(place.name, shipped, gaps))
+    parts = render_shipped_text(shipped, place.name, gaps)
+    return TextAnswer(
+        [*parts, Next("to see what is hot in it", f"zombiescope profile fleet top {again(target, endpoint)}")]
+    )
+
+
+def _dated(capture: Capture, began: float | None) -> Capture:
+    """With the time that was given, where it has none of its own."""
+    about = capture.about
+    if began is None or about.clock is not None or not len(capture):
+        return capture
+    return replaced(capture, about=about._replace(clock=Clock(round(began * 1e9), int(capture.time[0]))))
+
+
+def again(target: str, endpoint: str) -> str:
+    return f"--archive {quote(shown_text(target))}" + (f" --endpoint {quote(endpoint)}" if endpoint else "")
+
+
+def _labels(capture: Capture, given: dict[str, str | None]) -> tuple[str, str, str, str]:
+    """As given; else as the capture says; zone and image of this machine only if the capture was taken here."""
+    here = labels_here()
+    node = given["node"] or capture.about.host or ""
+    if not node:
+        raise UsageError(
+            "cannot ship a capture of nobody", "it does not say on which node it was taken", "give --node NAME"
+        )
+    is_here = capture.about.host == here.node
+    zone, image = (here.zone, here.image) if is_here else ("", "")
+    kernel = given["kernel"] or capture.about.kernel or (here.kernel if is_here else "")
+    return node, given["zone"] or zone, given["image"] or image, kernel
+
 
 _EVERY = "all nodes"
 _OTHERS = "all other nodes"
@@ -121,12 +247,10 @@ def _nodes(given: dict[str, Any], name: str, otherwise: str) -> str:
     return shown_text(" ".join(given.get(name, ()))) or otherwise
 
 
-def _next(why: str, verb: str, given: dict[str, Any], *words: str, where: bool = True) -> Command:
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415
-
+def _next(why: str, verb: str, given: dict[str, Any], *words: str, where: bool = True) -> Next:
     same = [f"--where {quote(shown_text(each))}" for each in given["where"]] if where else []
     said = " ".join([verb, again(given["archive"], given["endpoint"]), *same, *words])
-    return Command(why, f"zombiescope profile fleet {said}")
+    return Next(why, f"zombiescope profile fleet {said}")
 
 
 @fleet.command(
@@ -149,11 +273,7 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
     found = ask_top(question, engine)
     archive = shown_text(given["archive"])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_top  # noqa: PLC0415
-
         return JsonAnswer(render_fleet_top(archive, found, by, most, median_range))
-    from zombiescope.profiler.drawing.fleet import render_top_text  # noqa: PLC0415
-
     parts = render_top_text(found, _nodes(given, "where", _EVERY), by, most, median_range)
     return TextAnswer([*parts, _next("to see who calls it", "flame", given)])
 
@@ -177,16 +297,10 @@ def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> An
     title = f"{_nodes(given, 'where', _EVERY)} ({found.group.nodes:,} nodes): processor time by call"
     last = _next("to compare them with the others", "diff", given)
     if svg:
-        from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg  # noqa: PLC0415
-
         lines = write_pieces(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()])
         return TextAnswer([*lines, last] if lines else [])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_flame  # noqa: PLC0415
-
         return JsonAnswer(render_fleet_flame(shown_text(given["archive"]), found))
-    from zombiescope.profiler.drawing.text import render_flame_text  # noqa: PLC0415
-
     parts = render_flame_text(found.graph, found.frames, title, least=least / 100, gaps=found.gaps)
     return TextAnswer([*parts, last])
 
@@ -217,17 +331,11 @@ def diff(*, svg: bytes | None, most: int, as_json: bool, **given: Any) -> Answer
     words = [f"--function {quote(shown_text(found.found[0].key[0]))}"] if found.found else []
     last = _next("to see when" if words else "to see what is hot there", "find" if words else "top", given, *words)
     if svg:
-        from zombiescope.profiler.drawing.flame_graph import BETWEEN_NODES, render_flame_graph_svg  # noqa: PLC0415
-
         drawn = render_flame_graph_svg(found.graph, found.frames, f"{here} against {there}", BETWEEN_NODES)
         lines = write_pieces(svg, [drawn.encode()])
         return TextAnswer([*lines, last] if lines else [])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_difference  # noqa: PLC0415
-
         return JsonAnswer(render_fleet_difference(shown_text(given["archive"]), found))
-    from zombiescope.profiler.drawing.fleet import render_fleet_difference_text  # noqa: PLC0415
-
     return TextAnswer([*render_fleet_difference_text(found, here, there, most), last])
 
 
@@ -259,11 +367,7 @@ def find(*, function: str, window: float, most: int, as_json: bool, **given: Any
     found = ask_moments(question._replace(filters=filters), engine)
     what = shown_text(function) or {"kernel": "the kernel", "user": "user code"}[side]
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_moments  # noqa: PLC0415
-
         return JsonAnswer(render_fleet_moments(shown_text(given["archive"]), what, found, most))
-    from zombiescope.profiler.drawing.fleet import render_fleet_moments_text  # noqa: PLC0415
-
     parts = render_fleet_moments_text(found, what, _nodes(given, "where", _EVERY), most)
     if not found.moments:
         return TextAnswer([*parts, _next("to see what is hot there", "top", given)])

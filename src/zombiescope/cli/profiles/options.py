@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from zombiescope.cli.options import Decorated, with_options
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
 from zombiescope.profiler.files.store import LATEST
 from zombiescope.profiler.stacks.capture import Selection
 
-Command = Callable[..., Any]
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
 capture_argument = click.argument("capture", default=LATEST)
@@ -48,14 +48,7 @@ least_option = click.option(
 )
 
 
-def with_options(command: Command, options: Sequence[Command]) -> Command:
-    """In the order in which the help shows them."""
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def filter_options(command: Command) -> Command:
+def filter_options(command: Decorated) -> Decorated:
     threads = (
         click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
         click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
@@ -71,7 +64,7 @@ def side_of(given: dict[str, Any]) -> str:
     return "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both"
 
 
-def range_options(command: Command) -> Command:
+def range_options(command: Decorated) -> Decorated:
     begin = click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range.")
     end = click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range.")
     return begin(end(command))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -96,7 +96,7 @@ def push(
             raise ObservationError(
                 f"there is nothing to send of the capture {opened.name}", why, "choose a wider range"
             )
-        return _answer(_Told(to_send, sent, 0, captures, name), as_json=as_json)
+        return _answer(to_send, sent, 0, captures, name, as_json=as_json)
     return _send_ring(to_send, captures, selection, again=again, as_json=as_json)
 
 
@@ -135,8 +135,8 @@ def _send_ring(to_send: Push, captures: bytes, selection: Selection, *, again: b
             raise ObservationError(error.what, error.why, hint) from error
         _remember(captures, key, one)
         tell(f"sent {one.name}: {counted(sent[-1].profiles, 'profile')}, {counted(sent[-1].samples, 'sample')}")
-    told = _Told(to_send, sent, len(every) - len(wanted), captures, wanted[-1].name if wanted else "")
-    return _answer(told, as_json=as_json)
+    last = wanted[-1].name if wanted else ""
+    return _answer(to_send, sent, len(every) - len(wanted), captures, last, as_json=as_json)
 
 
 def _remember(captures: bytes, key: str, one: Held) -> None:
@@ -150,27 +150,20 @@ def _key(to_send: Push, selection: Selection) -> str:
     return f"{to_send.form} {to_send.server.name} {hashlib.sha256(chosen.encode()).hexdigest()[:16]}"
 
 
-class _Told(NamedTuple):
-    push: Push
-    sent: list[Sent]
-    known: int
-    captures: bytes
-    last: str
-
-
-def _answer(told: _Told, *, as_json: bool) -> Answer:
-    where = told.push.server.name
+def _answer(to_send: Push, sent: list[Sent], known: int, captures: bytes, last: str, *, as_json: bool) -> Answer:
+    """`known`: captures that were sent before; `last`: the name of the newest that was sent."""
+    where = to_send.server.name
     if as_json:
-        return JsonAnswer(render_push(told.sent, where, told.push.form, told.known))
-    if not told.sent:
-        line = f"all {counted(told.known, 'capture')} were sent to {where} already"
-        if not told.known:
-            line = f"nothing was sent to {where}: nothing is recorded in {shown(told.captures)}"
-        return TextAnswer([line, next_line("to see what the ring covers", "ring", told.captures)])
-    profiles, samples = sum(one.profiles for one in told.sent), sum(one.samples for one in told.sent)
-    size = sum(one.size_bytes for one in told.sent)
+        return JsonAnswer(render_push(sent, where, to_send.form, known))
+    if not sent:
+        line = f"all {counted(known, 'capture')} were sent to {where} already"
+        if not known:
+            line = f"nothing was sent to {where}: nothing is recorded in {shown(captures)}"
+        return TextAnswer([line, next_line("to see what the ring covers", "ring", captures)])
+    profiles, samples = sum(one.profiles for one in sent), sum(one.samples for one in sent)
+    size = sum(one.size_bytes for one in sent)
     line = (
-        f"{where} accepted {counted(len(told.sent), 'capture')}: {counted(profiles, 'profile')}, "
+        f"{where} accepted {counted(len(sent), 'capture')}: {counted(profiles, 'profile')}, "
         f"{counted(samples, 'sample')}, {size:,} bytes"
     )
-    return TextAnswer([line, next_line("to see the same calls here", "flame", told.captures, told.last)])
+    return TextAnswer([line, next_line("to see the same calls here", "flame", captures, last)])

@@ -7,11 +7,10 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.profiles.folder import next_line
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
@@ -19,9 +18,6 @@ from zombiescope.facts.names import counted, shown
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.raw import RawRecording, RawSegment
 from zombiescope.profiler.files.rolling import Order
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def record_raw(
@@ -71,12 +67,10 @@ def _document(stored: list[RawSegment], symbols: bytes | Gap) -> Json:
     }
 
 
-def _summary(stored: list[RawSegment], symbols: bytes | Gap, folder: bytes) -> list[RenderableType]:
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
-
+def _summary(stored: list[RawSegment], symbols: bytes | Gap, folder: bytes) -> list[str | Next]:
     if not stored:
         return ["no segment stored: nothing was sampled", next_line("to record again", "record", folder)]
-    lines: list[RenderableType] = [
+    lines: list[str | Next] = [
         f"{counted(len(stored), 'segment')} stored in {shown(folder)}, as sampled: drawing needs a full install"
     ]
     words = ["zombiescope", "profile", "import", os.fsdecode(os.path.basename(stored[-1].path))]
@@ -85,4 +79,4 @@ def _summary(stored: list[RawSegment], symbols: bytes | Gap, folder: bytes) -> l
     else:
         words += ["--kallsyms", os.fsdecode(os.path.basename(symbols))]
     lines.append("copy that folder to a machine with pip install 'zombiescope[profile]'")
-    return [*lines, Command("then, in the copy", shlex.join(words))]
+    return [*lines, Next("then, in the copy", shlex.join(words))]

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`profile record`."""
+"""`profile record`: for a while, or all the time as a service, by `[profile]` of the configuration."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import config_option, examples, json_option
 from zombiescope.cli.profiles.folder import captures_option, next_line
-from zombiescope.cli.profiles.keeping import Flags, say_dropped, say_who, told_of, worth_keeping
 from zombiescope.cli.progress import running_shown
-from zombiescope.errors import UsageError
+from zombiescope.config import Config, Value, load_config, load_profile_config
+from zombiescope.errors import UsageError, absent_part
 from zombiescope.facts.names import counted, shown
-from zombiescope.pipeline.profile_events import AROUND, cause_words
+from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keeper
 from zombiescope.profiler.files.rolling import Order
-from zombiescope.profiler.files.sources import AUTO, WITH
+from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
+from zombiescope.profiler.formats.summary_document import Reason
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from zombiescope.profiler.files.recorder import Segment
+    from zombiescope.profiler.stacks.capture import Capture
 
 
 @click.command(
@@ -106,12 +110,8 @@ def record(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     if given["service"]:
-        chosen = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
         _refuse_around(around)
-        from zombiescope.cli.profiles.service import serve  # noqa: PLC0415
-
-        flags = Flags(given["config"], context.params, frozenset(chosen))
-        return serve(flags, stop.is_set, seconds, as_json=as_json)
+        return _serve(context, stop.is_set, seconds, as_json=as_json)
     order, events = _order(around, given), (*around, *given["prefer"])
     if find_spec("numpy") is None:
         from zombiescope.cli.profiles.raw_recording import record_raw  # noqa: PLC0415 (each way loads what it needs)
@@ -154,7 +154,6 @@ def _record(
     from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
     from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
 
-    stored: set[bytes] = set()
     begun = time.monotonic()
     with running_shown("sampling every core", seconds) as progress:
 
@@ -165,10 +164,7 @@ def _record(
 
         keep = worth_keeping(events, state)
         recording = Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
-        for one in recording.segments(seconds):
-            stored.add(one.path)
-            click.echo(told_of(one.path, one.capture), file=sys.stderr)
-    return stored
+        return _stored(recording.segments(seconds))
 
 
 def _refuse_around(around: tuple[str, ...]) -> None:
@@ -180,9 +176,127 @@ def _refuse_around(around: tuple[str, ...]) -> None:
         )
 
 
-def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list[RenderableType]:
+def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list[str | Next]:
     if not stored:
         why = f"none of these happened: {', '.join(around)}" if around else "nothing was sampled"
         return [f"no capture stored: {why}", next_line("to record until Ctrl-C", "record", folder)]
     told = f"{counted(len(stored), 'capture')} stored in {shown(folder)}"
     return [told, next_line("to see what the cores did", "heatmap", folder, shown(max(stored)))]
+
+
+def _stored(segments: Iterable[Segment]) -> set[bytes]:
+    """Where each is, told as it is stored."""
+    stored = set()
+    for one in segments:
+        stored.add(one.path)
+        _say(f"stored {shown(one.path)}: {len(one.capture):,} samples, {one.capture.seconds:.1f} s")
+    return stored
+
+
+def worth_keeping(
+    events: tuple[str, ...], state: bytes | None, *, scans: bool = True
+) -> Callable[[Capture], Sequence[Reason]]:
+    from zombiescope.profiler.stacks.saturation import find_moments  # noqa: PLC0415
+
+    happened = keeper(events, state, scans=scans)
+
+    def judge(capture: Capture) -> list[Reason]:
+        found = [Reason(*event) for event in happened(span_of(capture))]
+        moments = find_moments(capture) if "saturated-core" in events else []
+        if moments:
+            worst = max(moments, key=lambda one: one.score)
+            length = worst.end - worst.begin
+            words = f"core {worst.cpu} ran kernel code for {length:.1f} s ({100 * worst.share:.0f} %)"
+            found.append(Reason("saturated-core", (capture.began or 0.0) + worst.begin, words))
+        return found
+
+    return judge
+
+
+def span_of(capture: Capture) -> Span | None:
+    """None: it does not say when it was taken."""
+    clock = capture.about.clock
+    if capture.began is None or clock is None:
+        return None
+    return Span(capture.began, clock.on_log(int(capture.time[0])) / 1e9, capture.seconds)
+
+
+def say_who(name: str, why: str) -> None:
+    who = {OWN: "our own sampler", PERF: "perf"}[name]
+    _say(f"sampling with {who}: {shown(os.fsencode(why))}")
+
+
+def say_dropped(path: bytes, why: str) -> None:
+    _say(f"not stored {shown(path)}: {why}")
+
+
+_KEYS = {
+    "captures": "captures",
+    "source": "sampler",
+    "rate": "rate_hz",
+    "segment": "segment_seconds",
+    "keep_mb": "keep_megabytes",
+    "keep_days": "keep_days",
+    "prefer": "prefer",
+}
+"""Flags, and the keys that they override."""
+
+
+def _configured(context: click.Context) -> Config:
+    given: dict[str, Value | None] = {}
+    for flag, key in _KEYS.items():
+        if context.get_parameter_source(flag) is ParameterSource.COMMANDLINE:
+            value = context.params[flag]
+            given[key] = ",".join(value) if flag == "prefer" else os.fsdecode(value) if flag == "captures" else value
+    return load_profile_config(context.params["config"], given)
+
+
+def _order_of(config: Config) -> Order:
+    return Order(
+        os.fsencode(config.text("captures")),
+        round(config.number("rate_hz")),
+        config.number("segment_seconds"),
+        int(config.number("keep_megabytes") * 1e6),
+        config.number("keep_days") * 86_400,
+        config.text("sampler"),
+        "service",
+        around_seconds=config.number("around_seconds"),
+        least_free_bytes=int(config.number("least_free_megabytes") * 1e6),
+    )
+
+
+def _serve(context: click.Context, should_stop: Callable[[], bool], seconds: float | None, *, as_json: bool) -> Answer:
+    config = _configured(context)
+    if find_spec("numpy") is None:
+        hint = "zombiescope profile record without --service keeps what was sampled"
+        raise absent_part("cannot sum up captures as they are recorded", "numpy", "profile", hint)
+    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
+    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
+    from zombiescope.profiler.files.service import Cost, Service, room_for_others  # noqa: PLC0415
+    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
+    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
+
+    order = _order_of(config)
+    order = replace(order, least_free_bytes=room_for_others(order.folder, order.least_free_bytes))
+    state, prefer = _state(context.params), tuple(config.words("prefer"))
+    keep = worth_keeping(prefer, state, scans=state is None)
+    recording = Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
+    asked = (order.rate_hz, order.segment_seconds)
+    cost = Cost(config.number("most_cpu_percent") / 100, asked, *asked)
+    stored = _stored(Service(recording, should_stop, cost, _say).segments(seconds))
+    if as_json:
+        return JsonAnswer(render_list([entry for entry in entries(order.folder) if entry.path in stored]))
+    told = f"{counted(len(stored), 'capture')} stored in {shown(order.folder)}"
+    return TextAnswer([told, next_line("to see what the ring covers", "ring", order.folder)])
+
+
+def _state(given: dict[str, Any]) -> bytes | None:
+    """Where the agent keeps its history, if there is one."""
+    if given["state"] is not None:
+        return bytes(given["state"])
+    folder = load_config(given["config"], {}).text("state")
+    return os.fsencode(folder) if folder and os.path.isdir(folder) else None
+
+
+def _say(text: str) -> None:
+    click.echo(text, file=sys.stderr)

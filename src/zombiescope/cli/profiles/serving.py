@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
-import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,17 +14,15 @@ from zombiescope import __version__
 from zombiescope.cli.answer import Answer
 from zombiescope.cli.options import examples
 from zombiescope.cli.profiles.folder import captures_option
-from zombiescope.cli.profiles.keeping import span_of
 from zombiescope.cli.profiles.options import capture_argument
-from zombiescope.cli.progress import tell
+from zombiescope.cli.profiles.recording import span_of
+from zombiescope.cli.serving import serve_page
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.profiler.asking import Opened, open_capture
 from zombiescope.profiler.page import ProfileApi
 from zombiescope.web.captures import MEMORY
-from zombiescope.web.guards import read_token
-from zombiescope.web.page import PageServer
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import NOTHING, Kept, Shelf
 from zombiescope.web.site import Site
@@ -126,19 +122,12 @@ def serve(
     Every user of this machine can reach a port on loopback. Where they must not read the capture, use --listen unix:PATH or
     --token-file FILE.
     """
-    path = listen_address(listen) if listen else ""
-    if not isinstance(path, str):
+    if listen and not isinstance(listen_address(listen), str):
         raise UsageError(f"cannot listen on {listen}", "it is no path of a socket", "--listen unix:PATH, or --port N")
-    token = read_token(token_file) if token_file else ""
     opened = open_capture(captures, capture)
     marks = marks_of(span_of(opened.capture), state, kernel_log)
     told = {name: [one._asdict() for one in each] for name, each in marks._asdict().items()}
-    where = path or ("127.0.0.1", port)
-    server = PageServer(where, lambda selector: Site(OneCapture(opened, told, selector)), token=token)
-    click.echo(server.address)
-    tell("open it in a browser; Ctrl-C ends it", only_watched=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
-        server.serve()
-    tell("\nended; to see it in the terminal: zombiescope profile heatmap", only_watched=True)
+    next_step = "to see it in the terminal: zombiescope profile heatmap"
+    where = listen or f"127.0.0.1:{port}"
+    serve_page(where, token_file, lambda selector: Site(OneCapture(opened, told, selector)), next_step)
     return None

@@ -32,30 +32,25 @@ class _FilePin(Pin):
         self.bench.journal.intend("folder", path=self.folder)
         make_run_folder(self.folder)
 
-    def file(self, index: int) -> str | None:
-        return f"{self.folder}/{index:06d}"
-
-    def _path(self, index: int) -> str:
+    def file(self, index: int) -> str:
         return f"{self.folder}/{index:06d}"
 
 
 class Tmpfs(_FilePin):
     kind = "tmpfs"
-    seen_as = "tmpfs"
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.folder = tmpfs_folder(bench.run)
 
     def charge(self, index: int, folder: str) -> None:
-        write_page(self._path(index))
+        write_page(self.file(index))
 
 
 class Child(Tmpfs):
     """The zombie holds nothing; its dead child has a tmpfs page."""
 
     kind = "child"
-    seen_as = "child"
     is_nested = True
 
 
@@ -67,18 +62,17 @@ class _DiskPin(_FilePin):
 
 class PageCache(_DiskPin):
     kind = "page-cache"
-    seen_as = "page_cache"
 
     def prepare(self, indexes: range) -> None:
         for index in indexes:
-            write_page(self._path(index))
+            write_page(self.file(index))
         if len(indexes) > 1:
             sync_filesystem(self.folder)
         for index in indexes:
-            _evict(self._path(index))
+            _evict(self.file(index))
 
     def charge(self, index: int, folder: str) -> None:
-        descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
+        descriptor = os.open(self.file(index), os.O_RDONLY | os.O_NOATIME)
         try:
             os.pread(descriptor, PAGE_BYTES, 0)
         finally:
@@ -87,15 +81,14 @@ class PageCache(_DiskPin):
 
 class DirtyFile(_DiskPin):
     kind = "dirty-file"
-    seen_as = "page_cache"
 
     def prepare(self, indexes: range) -> None:
         for index in indexes:
-            os.close(os.open(self._path(index), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(os.open(self.file(index), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         sync_filesystem(self.folder)
 
     def charge(self, index: int, folder: str) -> None:
-        write_page(self._path(index))
+        write_page(self.file(index))
 
 
 class MappedFile(PageCache):
@@ -138,7 +131,7 @@ class MappedFile(PageCache):
         self._staying.close()
 
     def _map(self, index: int) -> None:
-        descriptor = os.open(self._path(index), os.O_RDONLY | os.O_NOATIME)
+        descriptor = os.open(self.file(index), os.O_RDONLY | os.O_NOATIME)
         try:
             view = mmap.mmap(descriptor, PAGE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
         finally:
@@ -155,7 +148,6 @@ class Swap(Tmpfs):
     """
 
     kind = "swap"
-    seen_as = "swap"
     dies_last = True
 
     def refuse(self) -> None:
@@ -173,7 +165,7 @@ class Swap(Tmpfs):
     def finish(self, index: int, folder: str) -> None:
         for _ in range(_SWAP_TRIES):
             squeeze(folder)
-            if not is_resident(self._path(index)):
+            if not is_resident(self.file(index)):
                 return
             time.sleep(0.005)  # it is being written
         raise ActionFailedError(

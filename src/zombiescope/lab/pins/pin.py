@@ -15,7 +15,7 @@ from pathlib import Path
 from zombiescope.errors import ObservationError
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.lab.hierarchy import MemoryHierarchy
-from zombiescope.lab.journal import RunJournal
+from zombiescope.lab.truth import RunJournal
 
 _SPARE_DESCRIPTORS = 64
 _SPARE_MAPPINGS = 1000
@@ -36,8 +36,6 @@ class Pin:
     """One kind. The defaults are those of a pin that stays by itself, such as a file."""
 
     kind: str
-    seen_as: str
-    """The pin kind of `autopsy` that this must show up as."""
     bytes_each = PAGE_BYTES
     is_held = False
     """A process must stay alive outside the dead cgroups."""
@@ -72,9 +70,6 @@ class Pin:
 
     def adopt(self) -> None:
         """In the staying process, while the hopping one hands over."""
-
-    def settle(self) -> None:
-        """In the staying process, when all cgroups are dead."""
 
     def file(self, index: int) -> str | None:
         """The file as the kernel would name it, or none."""

@@ -113,7 +113,6 @@ class Socket(Pin):
     """A TCP socket made inside and held outside. On v1 sockets are accounted only below a TCP memory limit."""
 
     kind = "socket"
-    seen_as = "socket"
     bytes_each = 0
     is_held = True
 
@@ -168,7 +167,6 @@ class Unreaped(Pin):
     """A child that ended inside and whose parent, the process that stays, never waits for it."""
 
     kind = "unreaped"
-    seen_as = "task"
     bytes_each = 0
     is_held = True
 
@@ -177,13 +175,11 @@ class Visible(Pin):
     """Directories left behind: the other disease."""
 
     kind = "visible"
-    seen_as = ""
     bytes_each = 0
 
 
 class Memfd(Pin):
     kind = "memfd"
-    seen_as = "memfd"
     is_held = True
 
     def __init__(self, bench: Bench) -> None:
@@ -208,7 +204,6 @@ class SharedAnon(Pin):
     """Every zombie's page in a mapping of its own, made by and shared with the process that stays."""
 
     kind = "shared-anon"
-    seen_as = "shared_anon"
     is_held = True
 
     def __init__(self, bench: Bench) -> None:
@@ -227,7 +222,6 @@ class SharedAnon(Pin):
 
 class SysvShm(Pin):
     kind = "sysv-shm"
-    seen_as = "sysv_shm"
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
