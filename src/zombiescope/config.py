@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.errors import UsageError
+from zombiescope.errors import UsageError, reason_of
 
 DEFAULT_FILE = "/etc/zombiescope.toml"
 DEFAULT_STATE = "/var/lib/zombiescope"
@@ -200,9 +200,7 @@ def read_safely(path: str) -> bytes:
     except NotRegularError as error:
         raise UsageError(f"cannot use the configuration {path}", "it is not a regular file", "--config FILE") from error
     except OSError as error:
-        raise UsageError(
-            f"cannot read the configuration {path}", (error.strerror or str(error)).lower(), "--config FILE"
-        ) from error
+        raise UsageError(f"cannot read the configuration {path}", reason_of(error), "--config FILE") from error
     if len(text) > _MOST_BYTES:
         raise UsageError(f"cannot use the configuration {path}", "it is larger than 1 MiB", "--config FILE")
     return text

@@ -48,6 +48,13 @@ class ActionFailedError(ZombiescopeError):
     exit_code = 5
 
 
+def reason_of(error: Exception) -> str:
+    """Why it failed: as we say it, else as the system does, in lower case as within a sentence."""
+    return (
+        error.why if isinstance(error, ZombiescopeError) else (getattr(error, "strerror", None) or str(error)).lower()
+    )
+
+
 IS_ONE_FILE = "_tail_data" in sys.builtin_module_names
 """Whether this is the static build (tools/onefile), which leaves out what it cannot load."""
 

@@ -18,7 +18,7 @@ import click
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
 from zombiescope.cli.progress import tell
-from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError
+from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.names import quiet_lines
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
@@ -161,8 +161,9 @@ def _print(answer: Answer | None) -> int:
 
 def _say_unwritten(error: OSError) -> int:
     _drop_standard_output()
-    why = (error.strerror or str(error)).lower()
-    _explain(ObservationError("cannot write the answer (standard output)", why, "give it a place to write"))
+    _explain(
+        ObservationError("cannot write the answer (standard output)", reason_of(error), "give it a place to write")
+    )
     return ObservationError.exit_code
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
+from zombiescope.errors import reason_of
 from zombiescope.execution.journal import Entry, Write
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import SurpriseError, refused, refusing
@@ -207,15 +208,17 @@ def _was(file: Held) -> dict[str, Any]:
 
 def put_back_aside(hands: Hands, entry: Entry) -> None:
     """What was set aside and not deleted when something ended us. Raises OSError."""
-    if "aside" not in entry:
-        return
+    if "aside" in entry:
+        _clear_aside(hands, entry, hands.writer.put_back)
+
+
+def _clear_aside(hands: Hands, entry: Entry, settle: Callable[[int, bytes, int, bytes], None]) -> None:
+    """Each file of the entry that has something in our folder beside it is settled by number and name; then that folder goes."""
     folder, _, aside = unshown(entry["aside"]).rpartition(b"/")
     try:
         with hands.writer.folder(folder) as place:
-            numbers = hands.writer.names_aside(place, aside)
-            for number in (number for number in numbers if number < len(entry["files"])):
-                name = os.path.basename(unshown(entry["files"][number]))
-                hands.writer.put_back(place, aside, number, name)
+            for number in (each for each in hands.writer.names_aside(place, aside) if each < len(entry["files"])):
+                settle(place, aside, number, os.path.basename(unshown(entry["files"][number])))
             with suppress(FileNotFoundError):
                 hands.writer.remove_aside(place, aside)
     except FileNotFoundError:
@@ -258,7 +261,7 @@ class Rewriting:
         try:
             self._hands.writer.copy_in_child(self._home, (), _SECONDS)
         except OSError as error:
-            return f"the copies cannot be charged to the root cgroup: {(error.strerror or str(error)).lower()}"
+            return f"the copies cannot be charged to the root cgroup: {reason_of(error)}"
         return ""
 
     @property
@@ -364,14 +367,9 @@ def _allocated(file: Held) -> int:
 
 def clear_copies(hands: Hands, entry: Entry) -> None:
     """What was beside the files when something ended us. Raises OSError."""
-    folder, _, aside = unshown(entry["aside"]).rpartition(b"/")
-    try:
-        with hands.writer.folder(folder) as place:
-            for number in (each for each in hands.writer.names_aside(place, aside) if each < len(entry["files"])):
-                old, copy = entry["inodes"][number]
-                name = os.path.basename(unshown(entry["files"][number]))
-                hands.writer.clear_copy(place, aside, number, name, (old, copy))
-            with suppress(FileNotFoundError):
-                hands.writer.remove_aside(place, aside)
-    except FileNotFoundError:
-        return  # the whole folder is gone
+
+    def clear(place: int, aside: bytes, number: int, name: bytes) -> None:
+        old, copy = entry["inodes"][number]
+        hands.writer.clear_copy(place, aside, number, name, (old, copy))
+
+    _clear_aside(hands, entry, clear)

@@ -20,7 +20,7 @@ from enum import StrEnum
 from shlex import quote
 from typing import Any
 
-from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationError, UsageError, unknown_format
+from zombiescope.errors import KEPT_BY_NEWER, ActionUndoneError, ObservationError, UsageError, reason_of, unknown_format
 from zombiescope.facts.names import unshown
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_paths import UnsafePathError
@@ -279,9 +279,8 @@ def restore_line(folder: str) -> str:
 
 def cannot_read(what: str, error: OSError) -> ObservationError:
     """Journals are root's: whoever is not gets a hint."""
-    why = (error.strerror or str(error)).lower()
     hint = _AS_ROOT if _is_denied(error) else "give another folder with --state DIR"
-    return ObservationError(f"cannot read the journals in {what}", why, hint)
+    return ObservationError(f"cannot read the journals in {what}", reason_of(error), hint)
 
 
 def _is_denied(error: OSError) -> bool:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn, TypeVar
 
-from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, UsageError, ZombiescopeError
+from zombiescope.errors import (
+    ActionFailedError,
+    ActionUndoneError,
+    ObservationError,
+    UsageError,
+    ZombiescopeError,
+    reason_of,
+)
 from zombiescope.execution.journal import ActionFolder, Entry, Write, read_entries, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, InterruptedActionError, SurpriseError
@@ -80,7 +87,7 @@ def _put_back(hands: Hands, kept: KeptCopy, home: bytes | None) -> tuple[str, st
     except FileExistsError:
         return _already_there(hands, path, copy)
     except OSError as error:
-        return "not-restored", f"{(error.strerror or str(error)).lower()}; its copy is {kept.copy}"
+        return "not-restored", f"{reason_of(error)}; its copy is {kept.copy}"
     finally:
         os.close(copy)
     return "restored", ""

@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError
+from zombiescope.errors import ActionFailedError, ActionUndoneError, ObservationError, reason_of
 from zombiescope.lab.hierarchy import write_file
 from zombiescope.lab.places import disk_folder, make_run_folder
 from zombiescope.lab.runs import Run
@@ -261,7 +261,7 @@ class Incident:
             for line in NIC_LINES:
                 write_file("/dev/kmsg", line.encode())
         except OSError as error:
-            return f"not written: {(error.strerror or str(error)).lower()}", {"written": False}, {}
+            return f"not written: {reason_of(error)}", {"written": False}, {}
         self._has_line = True
         return NIC_LINES[0], {"written": True}, {}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from zombiescope.errors import ActionUndoneError
+from zombiescope.errors import ActionUndoneError, reason_of
 from zombiescope.execution.executor import Executor, StepReceipt, Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
@@ -210,8 +210,9 @@ def _begin(folder: ActionFolder, host: Host, plan: Plan, order: Order, before: R
             before_samples=[[sample.at, sample.boot, dict(sample.values)] for sample in before.samples],
         )
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ActionUndoneError("cannot begin a journal", why, "nothing was changed; --state DIR") from error
+        raise ActionUndoneError(
+            "cannot begin a journal", reason_of(error), "nothing was changed; --state DIR"
+        ) from error
     return journal
 
 

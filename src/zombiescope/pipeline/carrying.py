@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import our_part
 from zombiescope.facts.names import raw, shown
@@ -110,8 +110,7 @@ def carry(wanted: Carrying, words: Words) -> Carried:
         try:
             history = carry_history(state, words.change, wanted.most_bytes // 2)
         except (OSError, sqlite3.Error) as error:
-            why = (getattr(error, "strerror", None) or str(error)).lower()
-            gaps.append(Gap("history", f"it cannot be read: {why}", _READ_AS))
+            gaps.append(Gap("history", f"it cannot be read: {reason_of(error)}", _READ_AS))
     if history is not None and history.lines:
         members[HISTORY] = history.lines
     left = wanted.most_bytes - sum(map(len, members.get(HISTORY, ())))
@@ -184,9 +183,8 @@ def _lay_down(root: bytes, folder: bytes, lay_captures: LayDown) -> Places:
                 os.mkdir(captures, 0o700)
                 lay_captures(lines, captures)
         except (OSError, sqlite3.OperationalError) as error:
-            why = (getattr(error, "strerror", None) or str(error)).lower()
             hint = "make room in the folder for temporary files, or name another: TMPDIR=DIR"
-            raise ObservationError(f"cannot lay out what {shown(root)} carries", why, hint) from error
+            raise ObservationError(f"cannot lay out what {shown(root)} carries", reason_of(error), hint) from error
 
     read_carried(root, take)
     return Places(folder if HISTORY in laid else None, captures if CAPTURES in laid else None)

@@ -92,10 +92,8 @@ def require_nodes(found: Gathered, source: Source) -> None:
 def _sent(source: Source, now: float, progress: Progress) -> Fleet:
     assert source.files is not None
     if source.files.endswith(".parquet"):
-        from zombiescope.fleet.documents import read_table  # noqa: PLC0415 (needs duckdb)
-
         progress("reading the table")
-        return read_table(source.files, now)
+        return documents.read_table(source.files, now)
     labels = documents.read_labels(source.labels) if source.labels else {}
     progress("reading the documents")
     sent = documents.read_documents(source.files)

@@ -13,10 +13,11 @@ from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.diagnosis.case import NO_HISTORY
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.errors import ObservationError, UsageError, ZombiescopeError
+from zombiescope.errors import ObservationError, UsageError, ZombiescopeError, reason_of
 from zombiescope.facts.cgroups import LiveTree
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
+from zombiescope.pipeline.audit import Target, audit, has_files, read_knowledge
 from zombiescope.pipeline.autopsy import Dissected, dissect
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.plan import is_this_host, plan_seen
@@ -30,6 +31,7 @@ from zombiescope.presenters.tree_json import render_tree
 from zombiescope.presenters.zombies_json import Seen, render_stories, render_zombies, told_how
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.remedies.plan import Plan
+from zombiescope.watching.services import ServicesWindow
 
 _DAY = 86_400.0
 _MOST_ACTIONS = 50
@@ -109,9 +111,6 @@ def read_day(state: bytes | None, now: float) -> Day | Gap:
 def _audit(subject: Subject, examined: Examined) -> Audit | Gap:
     if examined.judged is not None:
         return examined.judged[0]
-    from zombiescope.pipeline.audit import Target, audit, has_files, read_knowledge  # noqa: PLC0415 (live hosts were asked)
-    from zombiescope.watching.services import ServicesWindow  # noqa: PLC0415
-
     if not has_files(subject.host):
         return _NO_UNITS
     try:
@@ -186,6 +185,5 @@ def _past(subject: Subject) -> tuple[Json | None, tuple[Gap, ...]]:
     try:
         found = past_actions(os.fsdecode(subject.state), _MOST_ACTIONS)
     except (ZombiescopeError, OSError) as error:
-        why = error.why if isinstance(error, ZombiescopeError) else (error.strerror or str(error)).lower()
-        return None, (Gap("actions", why),)
+        return None, (Gap("actions", reason_of(error)),)
     return render_actions(found.state, found.total, found.actions, found), ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from zombiescope.errors import ActionFailedError, UsageError
+from zombiescope.errors import ActionFailedError, UsageError, reason_of
 from zombiescope.execution.checks import read_checks
 from zombiescope.execution.journal import (
     FILE,
@@ -203,8 +203,9 @@ def _past(folder: str, name: str, boot_id: str | None, *, busy: bool) -> PastAct
     try:
         opened = Opened(name, folder, read_entries(folder))
     except (OSError, UsageError) as error:
-        why = error.why if isinstance(error, UsageError) else (error.strerror or str(error)).lower()
-        return PastAction(name, None, None, "", (), UndoState.UNKNOWN, lines[0], (), lines[1], journal, why)
+        return PastAction(
+            name, None, None, "", (), UndoState.UNKNOWN, lines[0], (), lines[1], journal, reason_of(error)
+        )
     ends = [entry.get("at") for entry in opened.entries if entry["entry"] in ("end", "undo-end", "surprise")]
     kept = tuple(kept_copies(opened.entries, folder))
     state = undo_state(opened.entries, boot_id)

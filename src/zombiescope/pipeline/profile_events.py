@@ -16,7 +16,7 @@ from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.config import thresholds_for
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.errors import ObservationError, ZombiescopeError
+from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import LogEvent
 from zombiescope.facts.names import shown
@@ -96,8 +96,9 @@ def _resets(path: bytes, first: float) -> list[Mark]:
         with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
             lines = file.read(_MOST_LOG_BYTES).split(b"\n")
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(f"cannot read the kernel log ({shown(path)})", why, "dmesg > FILE") from error
+        raise ObservationError(
+            f"cannot read the kernel log ({shown(path)})", reason_of(error), "dmesg > FILE"
+        ) from error
     events: list[LogEvent] = []
     for line in lines:
         stamped = _STAMPED.fullmatch(line)

@@ -21,6 +21,7 @@ from zombiescope.analysis.recall import (
 )
 from zombiescope.analysis.scan import ReclaimPass, memory_mark
 from zombiescope.diagnosis.thresholds import Thresholds
+from zombiescope.errors import reason_of
 from zombiescope.facts.cgroups import Shape, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import RECLAIM_SECONDS, Happening, Sample
@@ -102,8 +103,7 @@ def recent_from_history(host: Host, folder: bytes, limits: Thresholds = USUAL) -
         if not has_history(folder):
             return None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Recent(Gap("growth", f"the history cannot be read: {why}", READ_AS), None)
+        return Recent(Gap("growth", f"the history cannot be read: {reason_of(error)}", READ_AS), None)
     now = host.wall_clock()
     found = remember(folder, now - _GROWTH_SECONDS, now + _STALE_SECONDS)
     boot = read_identity(host).boot_id

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from zombiescope import __version__
 from zombiescope.config import listen_address
-from zombiescope.errors import IS_ONE_FILE, UsageError, ZombiescopeError
+from zombiescope.errors import IS_ONE_FILE, UsageError, ZombiescopeError, reason_of
 from zombiescope.facts.cgroups import Hierarchy, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier
@@ -59,7 +59,7 @@ def try_history(folder: str) -> str | Gap:
     except FileNotFoundError:
         return _could_be_made(folder)
     except OSError as error:
-        return Gap("", f"{folder}: {(error.strerror or str(error)).lower()}", _ROOT_FOLDER)
+        return Gap("", f"{folder}: {reason_of(error)}", _ROOT_FOLDER)
 
 
 def _could_be_made(folder: str) -> str | Gap:
@@ -93,20 +93,11 @@ def try_agent(listen: str) -> str | Gap | tuple[str, Gap]:
             if error.errno == errno.EADDRINUSE:
                 why = f"{listen} is in use at this moment, perhaps by an agent that runs already"
                 return "the port is taken", Gap("", why, f"curl http://{listen}/healthz, or --listen 127.0.0.1:0")
-            return Gap(
-                "", f"{listen}: {(error.strerror or str(error)).lower()}", "zombiescope agent --listen 127.0.0.1:0"
-            )
+            return Gap("", f"{listen}: {reason_of(error)}", "zombiescope agent --listen 127.0.0.1:0")
     return "the port is free"
 
 
 _AS_ROOT = "run as root"
-
-
-class Places(NamedTuple):
-    """What the agent would use, by its configuration."""
-
-    state: str
-    listen: str
 
 
 _Outcome = str | Gap | tuple[str, Gap]
@@ -120,10 +111,11 @@ class _Trial(NamedTuple):
     go: Callable[[], _Outcome]
 
 
-def check_self(host: Host, places: Places, progress: Progress = lambda _: None) -> SelfCheck:
+def check_self(host: Host, state: str, listen: str, progress: Progress = lambda _: None) -> SelfCheck:
+    """`state`, `listen`: what the agent would use, by its configuration."""
     hierarchy = read_memory_hierarchy(host)
     parts = []
-    for trial in _trials(host, hierarchy, places):
+    for trial in _trials(host, hierarchy, state, listen):
         progress(f"trying {trial.use}")
         parts.append(_tried(trial))
     return SelfCheck(host.wall_clock(), read_identity(host), _build(), os.geteuid() == 0, tuple(parts))
@@ -137,7 +129,7 @@ def _tried(trial: _Trial) -> Part:
         found = Gap("", error.why, error.hint)
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-        found = Gap("", where + (error.strerror or str(error)).lower())
+        found = Gap("", where + reason_of(error))
     part = Part(trial.name, trial.use, tuple(trial.used_by.split()))
     if isinstance(found, str):
         return part._replace(by=found)
@@ -147,7 +139,7 @@ def _tried(trial: _Trial) -> Part:
     return part._replace(by=by, gap=gap.about(f"parts.{trial.name}.status"))
 
 
-def _trials(host: Host, hierarchy: Hierarchy | Gap, places: Places) -> Iterator[_Trial]:
+def _trials(host: Host, hierarchy: Hierarchy | Gap, state: str, listen: str) -> Iterator[_Trial]:
     yield _Trial("files", "count zombies", "scan check", _of(hierarchy, lambda memory: _files(host, memory)))
     yield _Trial("bytes", "bytes that zombies hold", "scan", _of(hierarchy, lambda memory: _bytes(host, memory)))
     yield _Trial("exact", "every zombie, by BPF", "autopsy scan", lambda: _walk(host, Tier.BPF))
@@ -164,8 +156,8 @@ def _trials(host: Host, hierarchy: Hierarchy | Gap, places: Places) -> Iterator[
     yield _Trial("ethtool", "network card resets", "doctor agent", lambda: _ethtool(host))
     yield _Trial("kernel-log", "the kernel's log", "doctor agent", lambda: _kernel_log(host))
     yield _Trial("units", "services and restarts", "audit doctor", lambda: _units(host))
-    yield _Trial("history", "history of the agent", "agent history", lambda: try_history(places.state))
-    yield _Trial("agent", "port of the agent", "agent", lambda: try_agent(places.listen))
+    yield _Trial("history", "history of the agent", "agent history", lambda: try_history(state))
+    yield _Trial("agent", "port of the agent", "agent", lambda: try_agent(listen))
     yield _Trial("images", "images packed with zstd", "audit", _zstd)
     yield _Trial("profiles", "draw profiles", "profile", lambda: _package("numpy", "profile", _PROFILES))
     yield _Trial("screen", "full screen", "top", lambda: _package("textual", "tui", "zombiescope top prints tables"))
@@ -256,7 +248,7 @@ def _pressure(host: Host) -> str | Gap:
     try:
         host.read(b"/proc/pressure/memory")
     except OSError as error:
-        why = f"/proc/pressure/memory: {(error.strerror or str(error)).lower()}"
+        why = f"/proc/pressure/memory: {reason_of(error)}"
         return Gap("", why, "a kernel from 4.20 on with CONFIG_PSI; where it is off by default, boot with psi=1")
     return "/proc/pressure"
 

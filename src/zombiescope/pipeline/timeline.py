@@ -16,7 +16,7 @@ from zombiescope.analysis.comparing import Correlation, common, derive_correlati
 from zombiescope.analysis.event_file import cluster_marks, is_of_cluster, parse_events, ray_marks
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.diagnosis.case import Case
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import FINDING_SEVERITY, JOB_FAILURE, JOB_SUCCESS, Happening, Interval, Mark, Timeline
 from zombiescope.facts.kernel_log import LogEventKind
@@ -118,7 +118,7 @@ def _journal(unit: str) -> bytes:
     try:
         ran = ask_program("journalctl", "--output=json", "--no-pager", "--quiet", "--since=-7d", *only)
     except OSError as error:
-        raise ObservationError(what, (error.strerror or str(error)).lower(), _BY_FILE) from error
+        raise ObservationError(what, reason_of(error), _BY_FILE) from error
     if ran is None:
         raise ObservationError(what, "journalctl is not installed", _BY_FILE)
     if ran.status and not ran.output:

@@ -12,7 +12,7 @@ from zombiescope.analysis.comparing import Row, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
 from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.execution.checks import keep_check
 from zombiescope.execution.journal import Entry
 from zombiescope.facts.cgroups import Identity
@@ -99,7 +99,7 @@ def _kept(folder: str, seen: Verified, at: float) -> Verified:
     try:
         keep_check(folder, {"at": round(at, 3), **verify_body(seen)})
     except OSError as error:
-        why = f"the verdict could not be kept: {(error.strerror or str(error)).lower()}"
+        why = f"the verdict could not be kept: {reason_of(error)}"
         return seen._replace(gaps=(*seen.gaps, Gap("kept", why, "make room in the state folder, then verify again")))
     return seen
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from zombiescope.analysis.maker import NO_PODS, Makers, unit_maker
-from zombiescope.errors import ZombiescopeError
+from zombiescope.errors import ZombiescopeError, reason_of
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
@@ -217,13 +217,10 @@ class RecoveryWatch:
         """One that fails is a gap, and the others go on."""
         try:
             return work()
-        except ZombiescopeError as error:
-            why, hint = error.why, error.hint
-        except OSError as error:
-            why, hint = (error.strerror or str(error)).lower(), ""
-        if name not in [gap.fact for gap in self.gaps]:
-            self.gaps.append(Gap(name, why, hint))
-        self._tellers.pop(name, None)
+        except (ZombiescopeError, OSError) as error:
+            if name not in [gap.fact for gap in self.gaps]:
+                self.gaps.append(Gap(name, reason_of(error), getattr(error, "hint", "")))
+            self._tellers.pop(name, None)
         return None
 
     def _count(self) -> None:

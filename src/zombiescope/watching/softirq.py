@@ -50,7 +50,13 @@ from zombiescope.facts.softirq import (
     Times,
 )
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.softirq_wait import Following, find_ksoftirqd, open_poll_latency, read_softirq_wait
+from zombiescope.probes.readers.softirq_wait import (
+    Following,
+    LatencyWindow,
+    find_ksoftirqd,
+    open_poll_latency,
+    read_softirq_wait,
+)
 from zombiescope.watching.watch import Events, Quiet, Teller
 
 _MOST_STEPS = 120
@@ -94,8 +100,6 @@ class DetailedSoftirqWatch(SoftirqWatch):
     """`seen` ends it. Drops and squeezes are counted where no ksoftirqd is to be seen, too."""
 
     def __init__(self, host: Host) -> None:
-        from zombiescope.probes.readers.softirq_wait import LatencyWindow  # noqa: PLC0415 (the agent stamps none)
-
         super().__init__(host, None)
         self._latency = LatencyWindow(host, self.ksoftirqd)
         self.look()

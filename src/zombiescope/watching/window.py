@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.errors import ZombiescopeError
+from zombiescope.errors import ZombiescopeError, reason_of
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
@@ -86,10 +86,8 @@ class Guarded(Filling, Generic[T]):
     def _try(self, work: Callable[[], R]) -> R | None:
         try:
             return work()
-        except ZombiescopeError as error:
-            self._gap = Gap(self._name, error.why, error.hint)
-        except OSError as error:
-            self._gap = Gap(self._name, (error.strerror or str(error)).lower())
+        except (ZombiescopeError, OSError) as error:
+            self._gap = Gap(self._name, reason_of(error), getattr(error, "hint", ""))
         return None
 
 

@@ -37,7 +37,7 @@ from zombiescope.facts.reclaim import vitals_of
 from zombiescope.host.live import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
-from zombiescope.pipeline.self_check import Places, check_self
+from zombiescope.pipeline.self_check import check_self
 from zombiescope.pipeline.verify import Verified
 from zombiescope.profiler.archive.places import Where, place_at
 
@@ -253,7 +253,7 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     seen = Verified("one", Outcome(Held("held"), "it held"), after, after, 1.0, Identity(None, None, None, None))
     monkeypatch.setattr("zombiescope.cli.commands.verify.look", lambda *_: seen)
     host = TreeHost(os.fsencode(tmp_path / "ok"))
-    monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, Places("", "")))
+    monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, "", ""))
     choice = Choice((Order(Lever.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
     one = Pass(
         1.0, Identity(None, None, None, None), Reaping.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)

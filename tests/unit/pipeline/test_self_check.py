@@ -17,19 +17,19 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.self_check import Part, SelfCheck, Status
 from zombiescope.host.live import TreeHost, choose_host
 from zombiescope.pipeline import self_check
-from zombiescope.pipeline.self_check import Places, check_self, try_agent, try_history
+from zombiescope.pipeline.self_check import check_self, try_agent, try_history
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.self_check_text import render_self_check
 
 Capture = pytest.CaptureFixture[str]
-NOWHERE = Places("", "")
+NOWHERE = ("", "")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> SelfCheck:
     """A recorded machine: no kernel to ask."""
     write_machine(tmp_path / "machine", v2_machine({b"/a": Cgroup(zombies=3)}))
-    return check_self(choose_host(os.fsencode(tmp_path / "machine")), NOWHERE)
+    return check_self(choose_host(os.fsencode(tmp_path / "machine")), *NOWHERE)
 
 
 def test_a_folder_can_be_counted_and_not_walked(folder: SelfCheck) -> None:
@@ -55,7 +55,7 @@ def test_nothing_mounted_is_three_with_every_part_told(
     monkeypatch.setattr("zombiescope.cli.commands.self_check.open_host", lambda root: host)
     assert main(["self-check"]) == 3
     assert capsys.readouterr().out.startswith("zombies cannot be counted; ")
-    found = check_self(host, NOWHERE)
+    found = check_self(host, *NOWHERE)
     assert found.part("files").by is None
     assert all(part.gap is not None for part in found.parts if part.by is None)
 
@@ -70,7 +70,7 @@ def test_a_refusal_of_one_part_is_its_own(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(self_check, "try_zombie_walk", refused)
     monkeypatch.setattr(self_check, "try_page_frames", broken)
     write_machine(tmp_path / "machine", v2_machine({b"/a": Cgroup()}))
-    found = check_self(choose_host(os.fsencode(tmp_path / "machine")), NOWHERE)
+    found = check_self(choose_host(os.fsencode(tmp_path / "machine")), *NOWHERE)
     assert found.part("exact").gap == Gap("parts.exact.by", "the kernel said no", "ask it nicely")
     assert found.part("pages").gap == Gap("parts.pages.by", "/proc/some: permission denied")
     assert found.part("files").status is Status.WORKS

@@ -16,7 +16,7 @@ from zombiescope.config import load_config, thresholds_for
 from zombiescope.diagnosis.engine import Diagnosis, at_least
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError
+from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
 from zombiescope.pipeline.asking_pods import pod_sources, watch_pods
@@ -173,8 +173,7 @@ def _write(file: str, text: str) -> None:
     try:
         write_answer(os.fsencode(file), [text.encode(errors="backslashreplace")])
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write {file}", why, "another place: --html report.html") from error
+        raise UsageError(f"cannot write {file}", reason_of(error), "another place: --html report.html") from error
 
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None) -> int:

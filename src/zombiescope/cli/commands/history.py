@@ -9,9 +9,10 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import AGE, SECONDS_PER, config_option, examples, json_option, moment_of, root_option
-from zombiescope.cli.profiles.carrying import captures_between, captures_of
+from zombiescope.cli.profiles.carrying import captures_between, captures_of, lay_down_captures
 from zombiescope.config import load_config
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.pipeline.carrying import Places, opened_places
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.recall import recall
 
@@ -48,9 +49,6 @@ def history(
     """
     if as_csv and as_json:
         raise UsageError("cannot write two forms at once", "--csv and --json were both given", "choose one")
-    from zombiescope.cli.profiles.carrying import lay_down_captures  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.pipeline.carrying import Places, opened_places  # noqa: PLC0415
-
     configured, host = load_config(config, {}), open_host(root)
     at = None if moment is None else moment_of(moment, host.wall_clock())
     said, usual = None if state is None else os.fsencode(state), os.fsencode(configured.text("state"))

@@ -18,7 +18,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import Listed, examples, json_option
 from zombiescope.cli.progress import count_shown, stage_shown, window_shown
-from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
+from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted
 from zombiescope.host.own_folder import write_answer
@@ -385,6 +385,4 @@ def _write(path: str, document: dict[str, Any]) -> None:
     try:
         write_answer(os.fsencode(path), [text.encode()])
     except OSError as error:
-        raise UsageError(
-            f"cannot write the account ({path})", (error.strerror or str(error)).lower(), "--account FILE elsewhere"
-        ) from error
+        raise UsageError(f"cannot write the account ({path})", reason_of(error), "--account FILE elsewhere") from error

@@ -11,7 +11,7 @@ from zombiescope.cli.progress import stage_shown
 from zombiescope.config import load_config
 from zombiescope.errors import EXIT_FINE, ObservationError
 from zombiescope.pipeline.opening import open_host
-from zombiescope.pipeline.self_check import Places, check_self
+from zombiescope.pipeline.self_check import check_self
 from zombiescope.presenters.self_check_text import render_self_check, render_self_check_text
 
 
@@ -32,9 +32,8 @@ def self_check(*, config: str | None, as_json: bool) -> Answer:
     here.
     """
     configured = load_config(config, {})
-    places = Places(configured.text("state"), configured.text("listen"))
     with stage_shown() as progress:
-        seen = check_self(open_host(None), places, progress)
+        seen = check_self(open_host(None), configured.text("state"), configured.text("listen"), progress)
     exit_code = ObservationError.exit_code if seen.part("files").by is None else EXIT_FINE
     if as_json:
         return JsonAnswer(render_self_check(seen), exit_code)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from zombiescope.cli.options import Decorated, with_options
-from zombiescope.errors import ObservationError, UsageError
+from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
 from zombiescope.profiler.files.store import LATEST
@@ -119,6 +119,5 @@ def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ObservationError(f"cannot write {shown(path)}", why, "choose another place") from error
+        raise ObservationError(f"cannot write {shown(path)}", reason_of(error), "choose another place") from error
     return [f"wrote {shown(path)} ({size:,} bytes)"]

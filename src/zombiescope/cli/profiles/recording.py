@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`profile record`: for a while, or all the time as a service, by `[profile]` of the configuration."""
+"""`profile record`: for a while, or all the time as a service, by `[profile]` of the configuration; without numpy, segments as they
+were sampled, and what to type where they can be read."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -22,14 +24,17 @@ from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.progress import running_shown
 from zombiescope.config import Config, Value, load_config, load_profile_config
 from zombiescope.errors import UsageError, absent_part
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keeper
+from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.profiler.files.raw import RawRecording, RawSegment
 from zombiescope.profiler.files.rolling import Order
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
 from zombiescope.profiler.formats.summary_document import Reason
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.files.recorder import Segment
+    from zombiescope.profiler.files.recorder import Recording, Segment
     from zombiescope.profiler.stacks.capture import Capture
 
 
@@ -114,15 +119,10 @@ def record(
         return _serve(context, stop.is_set, seconds, as_json=as_json)
     order, events = _order(around, given), (*around, *given["prefer"])
     if find_spec("numpy") is None:
-        from zombiescope.cli.profiles.raw_recording import record_raw  # noqa: PLC0415 (each way loads what it needs)
-
-        return record_raw(order, stop.is_set, seconds, events, say_who, as_json=as_json)
+        return _record_raw(order, stop.is_set, seconds, events, say_who, as_json=as_json)
     stored = _record(order, stop.is_set, seconds, events, given["state"])
     if as_json:
-        from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
-        from zombiescope.profiler.files.store import entries  # noqa: PLC0415
-
-        return JsonAnswer(render_list([entry for entry in entries(order.folder) if entry.path in stored]))
+        return _listed(order.folder, stored)
     return TextAnswer(_summary(stored, around, order.folder))
 
 
@@ -151,9 +151,6 @@ def _record(
     state: bytes | None,
 ) -> set[bytes]:
     """The captures that were stored."""
-    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
-    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
-
     begun = time.monotonic()
     with running_shown("sampling every core", seconds) as progress:
 
@@ -162,9 +159,7 @@ def _record(
             progress(time.monotonic() - begun)
             return has_ended()
 
-        keep = worth_keeping(events, state)
-        recording = Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
-        return _stored(recording.segments(seconds))
+        return _stored(_recording(order, should_stop, worth_keeping(events, state)).segments(seconds))
 
 
 def _refuse_around(around: tuple[str, ...]) -> None:
@@ -182,6 +177,20 @@ def _summary(stored: set[bytes], around: tuple[str, ...], folder: bytes) -> list
         return [f"no capture stored: {why}", next_line("to record until Ctrl-C", "record", folder)]
     told = f"{counted(len(stored), 'capture')} stored in {shown(folder)}"
     return [told, next_line("to see what the cores did", "heatmap", folder, shown(max(stored)))]
+
+
+def _recording(order: Order, should_stop: Callable[[], bool], keep: Callable[[Capture], Sequence[Reason]]) -> Recording:
+    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415 (needs numpy)
+    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
+
+    return Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
+
+
+def _listed(folder: bytes, stored: set[bytes]) -> JsonAnswer:
+    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415 (needs numpy)
+    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
+
+    return JsonAnswer(render_list([entry for entry in entries(folder) if entry.path in stored]))
 
 
 def _stored(segments: Iterable[Segment]) -> set[bytes]:
@@ -270,22 +279,18 @@ def _serve(context: click.Context, should_stop: Callable[[], bool], seconds: flo
     if find_spec("numpy") is None:
         hint = "zombiescope profile record without --service keeps what was sampled"
         raise absent_part("cannot sum up captures as they are recorded", "numpy", "profile", hint)
-    from zombiescope.profiler.drawing.documents import render_list  # noqa: PLC0415
-    from zombiescope.profiler.files.recorder import Recording  # noqa: PLC0415
     from zombiescope.profiler.files.service import Cost, Service, room_for_others  # noqa: PLC0415
-    from zombiescope.profiler.files.store import entries  # noqa: PLC0415
-    from zombiescope.profiler.files.summing import Summing  # noqa: PLC0415
 
     order = _order_of(config)
     order = replace(order, least_free_bytes=room_for_others(order.folder, order.least_free_bytes))
     state, prefer = _state(context.params), tuple(config.words("prefer"))
     keep = worth_keeping(prefer, state, scans=state is None)
-    recording = Recording(order, should_stop, keep, say_who, say_dropped, Summing(cause_words()[0]))
+    recording = _recording(order, should_stop, keep)
     asked = (order.rate_hz, order.segment_seconds)
     cost = Cost(config.number("most_cpu_percent") / 100, asked, *asked)
     stored = _stored(Service(recording, should_stop, cost, _say).segments(seconds))
     if as_json:
-        return JsonAnswer(render_list([entry for entry in entries(order.folder) if entry.path in stored]))
+        return _listed(order.folder, stored)
     told = f"{counted(len(stored), 'capture')} stored in {shown(order.folder)}"
     return TextAnswer([told, next_line("to see what the ring covers", "ring", order.folder)])
 
@@ -300,3 +305,65 @@ def _state(given: dict[str, Any]) -> bytes | None:
 
 def _say(text: str) -> None:
     click.echo(text, file=sys.stderr)
+
+
+def _record_raw(
+    order: Order,
+    should_stop: Callable[[], bool],
+    seconds: float | None,
+    around: tuple[str, ...],
+    told: Callable[[str, str], None],
+    *,
+    as_json: bool,
+) -> Answer:
+    if around:
+        raise UsageError(
+            f"cannot choose segments around {around[0]}",
+            "segments are not read here: numpy is missing (there is none in the one-file build)",
+            "record without --around, and look with profile find where you import",
+        )
+    recording = RawRecording(order, should_stop, told)
+    stored: list[RawSegment] = []
+    for one in recording.segments(seconds):
+        stored.append(one)
+        click.echo(f"stored {shown(one.path)}: {one.size_bytes:,} bytes as sampled", file=sys.stderr)
+    if as_json:
+        return JsonAnswer(_raw_document(stored, recording.symbols))
+    return TextAnswer(_raw_summary(stored, recording.symbols, order.folder))
+
+
+def _raw_document(stored: list[RawSegment], symbols: bytes | Gap) -> Json:
+    """`captures/1`, with what has not been read yet as gaps."""
+    gaps = [Gap("captures[].is_damaged", "segments are not read here", "zombiescope profile import FILE elsewhere")]
+    return {
+        "schema": "zombiescope.captures/1",
+        "captures": [
+            {
+                "name": shown(os.path.basename(one.path)),
+                "bytes": one.size_bytes,
+                "written_at": rfc3339(one.written_at),
+                "source": one.who,
+                "host": os.uname().nodename,
+                "is_damaged": None,
+                "is_raw": True,
+            }
+            for one in stored
+        ],
+        "kallsyms": None if isinstance(symbols, Gap) else shown(symbols),
+        "gaps": [gap._asdict() for gap in (*gaps, *([symbols] if isinstance(symbols, Gap) else []))],
+    }
+
+
+def _raw_summary(stored: list[RawSegment], symbols: bytes | Gap, folder: bytes) -> list[str | Next]:
+    if not stored:
+        return ["no segment stored: nothing was sampled", next_line("to record again", "record", folder)]
+    lines: list[str | Next] = [
+        f"{counted(len(stored), 'segment')} stored in {shown(folder)}, as sampled: drawing needs a full install"
+    ]
+    words = ["zombiescope", "profile", "import", os.fsdecode(os.path.basename(stored[-1].path))]
+    if isinstance(symbols, Gap):
+        lines.append(f"unknown: {symbols.reason} ({symbols.hint})")
+    else:
+        words += ["--kallsyms", os.fsdecode(os.path.basename(symbols))]
+    lines.append("copy that folder to a machine with pip install 'zombiescope[profile]'")
+    return [*lines, Next("then, in the copy", shlex.join(words))]
