@@ -151,7 +151,6 @@ PLAIN = {
     "commands/help.py": "the help",
     "commands/history.py": "CSV",
     "commands/licenses.py": "the text of a licence",
-    "exports/agent_files.py": "files",
     "exports/shipped.py": "files",
 }
 """Who may print text that is not laid out for a person, and what."""
