@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Done by hand: a workload of the cluster whose containers are restarted now, or whose pods leave zombies. Scaled down, suspended,
-or put back to what ran before; what goes with its pods is foretold. Printed, never done: a cluster is changed by its people."""
+"""Done by hand: a workload of the cluster whose containers are restarted now, or whose pods leave zombies; and a container that
+Docker restarts. Scaled down, suspended, or put back to what ran before; what goes with its pods is foretold. Printed, never done:
+a cluster is changed by its people."""
 
 from __future__ import annotations
 
@@ -21,11 +22,8 @@ from zombiescope.facts.pods import (
     Workload,
     workload_of,
 )
-from zombiescope.facts.remedies import Remedy
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
 from zombiescope.remedies.situation import Draft, Situation
-
-REMEDIES = (Remedy.STOP_WORKLOAD,)
 
 _MOST_WORKLOADS = 3
 _MOST_JOBS = 3
@@ -33,9 +31,10 @@ _NOWHERE = '{"spec":{"template":{"spec":{"nodeSelector":{"zombiescope/stopped":"
 _MANIFESTS = "/etc/kubernetes/manifests"
 _SCALABLE = (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController")
 _ROLLED_OUT = (DEPLOYMENT, STATEFUL_SET)
+_MOST_CONTAINERS = 3
 
 
-def propose(situation: Situation) -> Iterator[Draft]:
+def stop_workload(situation: Situation) -> Iterator[Draft]:
     loops: dict[str, list[PodLoop]] = {}
     for loop in situation.activity.pods.loops if situation.activity.pods else ():
         loops.setdefault(loop.maker, []).append(loop)
@@ -123,3 +122,19 @@ def _fix(workload: Workload, loops: list[PodLoop]) -> str:
     target = quote(f"{workload.kind.lower()}/{workload.name}")
     kubectl = f"kubectl -n {quote(workload.namespace)}"
     return f"{kubectl} set image {target} {container}=IMAGE   # with an image that does not crash"
+
+
+def stop_container(situation: Situation) -> Iterator[Draft]:
+    """A container that Docker restarts over and over is kept from starting again, and stopped."""
+    for loop in [loop for loop in situation.loops if loop.kind == "container"][:_MOST_CONTAINERS]:
+        name = quote(loop.name)
+        yield Draft(
+            f"stop-container:{loop.name}",
+            f"stop the container {loop.name}, which Docker restarts over and over",
+            AskHuman((f"docker update --restart=no {name}", f"docker stop {name}", f"docker logs --tail 20 {name}")),
+            loop.why,
+            "looping-container",
+            f"docker inspect --format '{{{{.State.Status}}}}' {name}",
+            Risk.MEDIUM,
+            Undo.NONE,
+        )
