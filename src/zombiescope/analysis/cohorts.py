@@ -14,6 +14,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from zombiescope.analysis.exact_test import (
+    LEAST_NODES,
+    MOST_Q,
     OddsRatio,
     Stratified,
     Table,
@@ -23,11 +25,7 @@ from zombiescope.analysis.exact_test import (
     stratified,
 )
 
-LEAST_NODES = 5
-"""A smaller cohort says nothing: four of four sick come by chance too often among thousands of cohorts."""
 LEAST_RATIO = 1.5
-MOST_Q = 0.01
-"""One false call in a hundred: over ten fleets without a cause, most likely none."""
 _MOST_CAUSES = 6
 _MOST_VALUES_SHARE = 0.2
 _MOST_PAIRED_VALUES = 200

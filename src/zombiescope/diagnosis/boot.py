@@ -1,15 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A booted candidate, judged: what loops within minutes of its first boot, and what it would leak per day."""
+"""A booted candidate: what was seen inside it; and judged, what loops within minutes of its first boot and what it would leak per
+day."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from zombiescope.diagnosis.gate import GateVerdict, Reason
 from zombiescope.diagnosis.limits import Limits
-from zombiescope.facts.boot import Booted, BootedUnit
 
 _DAY = 86400.0
 _TELLING = 2
 """Lives in one window: a service that is started twice within minutes of a boot is being restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootedUnit:
+    name: str
+    restarts: int
+    """In the window, or since boot where the window does not tell."""
+    births: int
+    zombies: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Booted:
+    window_seconds: float
+    boot_seconds: float
+    """From power on to the end, on the host's clock."""
+    zombies_first: int
+    zombies_last: int
+    births: int
+    loops: tuple[BootedUnit, ...]
+    kernel: str = ""
+
+    @property
+    def grown(self) -> int:
+        return max(0, self.zombies_last - self.zombies_first)
+
+    @property
+    def zombies_per_day(self) -> float:
+        return self.grown * 86400 / self.window_seconds
 
 
 def judge_boot(booted: Booted, limits: Limits) -> list[Reason]:

@@ -13,11 +13,10 @@ from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.finding import Declaration, Finding, Role, Verdict
-from zombiescope.diagnosis.growing import BY_RHYTHM, growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
 from zombiescope.diagnosis.rules import memory_shortage
-from zombiescope.diagnosis.stock import makers_of, stock_severity
+from zombiescope.diagnosis.stock import BY_RHYTHM, growing_of, makers_of, makers_that_grow, stock_severity
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import MakerRemains

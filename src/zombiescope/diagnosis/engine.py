@@ -16,7 +16,7 @@ from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.useless import Useless
+    from zombiescope.diagnosis.catalogue import Useless
 
 _AT_A_GLANCE = (
     zombie_population.judge,
@@ -109,9 +109,8 @@ def _with_the_rest(plain: Diagnosis) -> Diagnosis:
 
 def diagnose(case: Case) -> Diagnosis:
     """Every rule, linked to its root."""
-    from zombiescope.diagnosis.catalogue import RULES  # noqa: PLC0415 (a scan does not pay for all of them)
-    from zombiescope.diagnosis.chain import chains, link, maker_of, say  # noqa: PLC0415  # noqa: PLC0415
-    from zombiescope.diagnosis.useless import useless_of  # noqa: PLC0415
+    from zombiescope.diagnosis.catalogue import RULES, useless_of  # noqa: PLC0415 (a scan does not pay for all of them)
+    from zombiescope.diagnosis.chain import chains, link, maker_of, say  # noqa: PLC0415
 
     findings = link(case, tuple(rule.judge(case) for rule in RULES))
     plain = _by_counts(case, findings)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from zombiescope.analysis.cohorts import MOST_Q, Cause, Comparison, Explained, Labels
+from zombiescope.analysis.cohorts import Cause, Comparison, Explained, Labels
+from zombiescope.analysis.exact_test import MOST_Q
 from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.errors import UsageError

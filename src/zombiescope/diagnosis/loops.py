@@ -10,7 +10,7 @@ from zombiescope.analysis.looping import ended_words
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
-from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
+from zombiescope.diagnosis.stock import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import few

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.analysis.unit_starts import timers
 from zombiescope.diagnosis.audit import Audit, Subject, judge_services
-from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
-from zombiescope.diagnosis.audit_findings import judge_audit
+from zombiescope.diagnosis.audit_findings import Accepted, judge_audit, parse_accepted
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Identity

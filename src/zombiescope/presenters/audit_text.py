@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
-from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
+from zombiescope.diagnosis.audit_findings import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import CrossCheck, Need, WorkloadAudit

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from zombiescope.analysis.cohorts import LEAST_NODES, MOST_Q, Cohort, Comparison, Labels
+from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
+from zombiescope.analysis.exact_test import LEAST_NODES, MOST_Q
 from zombiescope.diagnosis.fleet_health import Judged, named
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import UsageError

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.recipes import (
     by_hand,
     page_cache,
@@ -16,7 +17,6 @@ from zombiescope.remedies.recipes import (
     swap_and_writeback,
     units,
 )
-from zombiescope.remedies.situation import Draft, Situation
 
 
 class Recipe(NamedTuple):

@@ -20,8 +20,8 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.gate import judge_gate, judge_population
-from zombiescope.diagnosis.growing import growing_of
 from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.stock import growing_of
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from zombiescope.cli.main import main
-from zombiescope.diagnosis.boot import judge_boot
+from zombiescope.diagnosis.boot import Booted, BootedUnit, judge_boot
 from zombiescope.diagnosis.limits import Limits
-from zombiescope.facts.boot import Booted, BootedUnit
 from zombiescope.host import boot as candidates
 from zombiescope.host.boot import Candidate, Heard, newest_kernel
 from zombiescope.pipeline import boot as booting

@@ -19,6 +19,7 @@ from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
+from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
@@ -33,7 +34,6 @@ from zombiescope.remedies.plan import (
     Undo,
 )
 from zombiescope.remedies.planner import freeing_alone, propose
-from zombiescope.remedies.situation import Activity
 
 CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
 

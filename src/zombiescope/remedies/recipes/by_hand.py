@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from zombiescope.facts.names import counted, share_said, shown, zombies_said
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import PinKind
-from zombiescope.remedies.choice import may_be_deleted
+from zombiescope.remedies.choice import Draft, Situation, may_be_deleted
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 HELD_BY = {
     Remedy.REAP_PROCESS: "pinned-other",

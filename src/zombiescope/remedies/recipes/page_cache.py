@@ -10,9 +10,8 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.reaping import Levers
 from zombiescope.facts.remedies import Remedy
-from zombiescope.remedies.choice import Lever
+from zombiescope.remedies.choice import Draft, Lever, Situation
 from zombiescope.remedies.plan import DropCaches, DropFiles, NamedFile, Reclaim, ReclaimWay, Risk, SetFile, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 _CONSENT = {ReclaimWay.FORCE_EMPTY, ReclaimWay.MEMORY_HIGH, ReclaimWay.NODE}
 _RISKS = {

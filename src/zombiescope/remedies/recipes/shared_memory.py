@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from zombiescope.facts.names import counted, shown
 from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy
-from zombiescope.remedies.choice import Lever, least_harm_first, may_be_deleted
+from zombiescope.remedies.choice import Draft, Lever, Situation, least_harm_first, may_be_deleted
 from zombiescope.remedies.plan import (
     KEPT_BYTES,
     KEPT_BYTES_IN_ALL,
@@ -22,7 +22,6 @@ from zombiescope.remedies.plan import (
     Risk,
     Undo,
 )
-from zombiescope.remedies.situation import Draft, Situation
 
 _MOST_FOLDERS = 20
 _NAMED = 5

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.facts.pods import PREFIX
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 _MOST_MAKERS = 3
 _LISTS = {

@@ -22,8 +22,8 @@ from zombiescope.facts.pods import (
     Workload,
     workload_of,
 )
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 _MOST_WORKLOADS = 3
 _MOST_JOBS = 3

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import Flush, Risk, SwapIn, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 _ROOM = 2.0
 """Available memory must be this many times what is in swap."""

@@ -11,8 +11,8 @@ from zombiescope.diagnosis.audit import Subject, UnitAudit
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.reaping import Levers
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import PlaceFile, PlaceLink, RemoveLinks, Risk, StopUnit, Undo
-from zombiescope.remedies.situation import Draft, Situation
 
 _UNIT_FOLDER = "/etc/systemd/system"
 """A unit of the vendor's is masked by a link there. Where it has the unit itself a mask has no place, so its links go."""
