@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body
 from zombiescope.facts.cgroups import Identity
-from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
+from zombiescope.facts.reaping import Budget, Done, Health, Order
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pin, PinKind
 
 HARMFUL_PASSES = 3
@@ -30,13 +31,6 @@ class Lesson(NamedTuple):
 
     barren: int = 0
     not_before: float = 0.0
-
-
-class Levers(NamedTuple):
-    """What this host has beyond dropping a file's cache."""
-
-    reclaimable: frozenset[bytes] = frozenset()
-    """Live parents whose memory.reclaim can be asked without taking much of what is alive."""
 
 
 class Choice(NamedTuple):
@@ -93,14 +87,19 @@ class Pass(NamedTuple):
 
 
 def choose(
-    bodies: Iterable[Body], levers: Levers, lessons: Mapping[bytes, Lesson], now: float, most_pages: int
+    bodies: Iterable[Body],
+    reclaimable: frozenset[bytes],
+    lessons: Mapping[bytes, Lesson],
+    now: float,
+    most_pages: int,
 ) -> Choice:
-    """Most zombies a page first, until the pages are spent. A zombie too large for one pass is begun, in files."""
+    """`reclaimable`: live parents whose memory.reclaim can be asked without taking much of what is alive. Most zombies a
+    page first, until the pages are spent. A zombie too large for one pass is begun, in files."""
     left: Counter[str] = Counter()
-    by_target: dict[tuple[Lever, bytes], Order] = {}
+    by_target: dict[tuple[Remedy, bytes], Order] = {}
     evictable = 0
     for body in bodies:
-        why, orders = _ways_to(body, levers)
+        why, orders = _ways_to(body, reclaimable)
         if why is None and lessons.get(body.zombie.parent, Lesson()).not_before > now:
             why = RESTING
         if why is not None:
@@ -113,7 +112,7 @@ def choose(
     return Choice(_within(by_target.values(), most_pages), evictable, dict(left.most_common()))
 
 
-def _ways_to(body: Body, levers: Levers) -> tuple[str | None, tuple[Order, ...]]:
+def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tuple[Order, ...]]:
     """Why it cannot be evicted, or the orders that together free it."""
     stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in _EVICTABLE})
     if stubborn:
@@ -125,10 +124,10 @@ def _ways_to(body: Body, levers: Levers) -> tuple[str | None, tuple[Order, ...]]
         return DIRTY, ()
     if all(map(_can_be_dropped, cached)):
         return None, tuple(_drop(body, pin) for pin in cached)
-    if body.zombie.parent in levers.reclaimable:
+    if body.zombie.parent in reclaimable:
         pages = sum(pin.pages or 1 for pin in cached)
         parent = body.zombie.parent
-        return None, (Order(Lever.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
+        return None, (Order(Remedy.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
     if any(pin.mapped for pin in cached):
         return MAPPED, ()
     return NO_LEVER, ()
@@ -141,7 +140,7 @@ def _can_be_dropped(pin: Pin) -> bool:
 def _drop(body: Body, pin: Pin) -> Order:
     assert pin.path is not None
     serials = frozenset({body.zombie.serial})
-    return Order(Lever.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
+    return Order(Remedy.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
 
 
 def _joined(one: Order, other: Order) -> Order:
@@ -162,7 +161,7 @@ def _within(orders: Iterable[Order], most_pages: int) -> tuple[Order, ...]:
 
 
 def _least_harm(order: Order) -> tuple[bool, float, bytes]:
-    return order.lever is Lever.RECLAIM_PARENT, order.pages / len(order.zombies), order.target
+    return order.lever is Remedy.RECLAIM_PARENT, order.pages / len(order.zombies), order.target
 
 
 def learn(

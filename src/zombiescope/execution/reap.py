@@ -12,7 +12,8 @@ from typing import Any
 
 from zombiescope.errors import ActionFailedError, UsageError
 from zombiescope.facts.names import shown
-from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.facts.reaping import Done, Order
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.own_folder import ensure_folder
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Identity, let_cache_go, the_file
@@ -76,7 +77,7 @@ FOREIGN_PAGES = 256
 def evict(order: Order, mount_point: bytes, root: bytes = b"") -> Done:
     """Does one order. What is refused is said, never raised. `root`: where the host's `/` is mounted, if elsewhere."""
     try:
-        if order.lever is Lever.DROP_FILE:
+        if order.lever is Remedy.DROP_FILE:
             return _drop(order, root)
         return _reclaim(order, root + mount_point.rstrip(b"/") + order.target + b"/memory.reclaim")
     except OSError as error:

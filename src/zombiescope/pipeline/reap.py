@@ -17,7 +17,6 @@ from zombiescope.analysis.reaping import (
     HARMFUL_PASSES,
     Choice,
     Lesson,
-    Levers,
     Pass,
     Reaping,
     Tally,
@@ -35,7 +34,8 @@ from zombiescope.execution.reap import ReapLog, evict
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
+from zombiescope.facts.reaping import Budget, Done, Health, Order
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.probes.readers.cgroup_census import read_one_look
@@ -178,7 +178,7 @@ class Reaper:
             return True
         return body.zombie.parent == above or body.zombie.parent.startswith(above.rstrip(b"/") + b"/")
 
-    def _levers(self, bodies: tuple[Body, ...]) -> Levers:
+    def _levers(self, bodies: tuple[Body, ...]) -> frozenset[bytes]:
         """Reclaim on a parent is a lever where nearly all of its cache is its zombies'."""
         dead: dict[bytes, int] = {}
         for body in bodies:
@@ -188,7 +188,7 @@ class Reaper:
             cached = read_reclaimable_cache(self._host, self._hierarchy, parent) if parent != b"/" else None
             if cached and pages * PAGE_BYTES >= (1 - _LIVE_SHARE) * cached:
                 fit.add(parent)
-        return Levers(frozenset(fit))
+        return frozenset(fit)
 
     def _add(self, gone: int, done: tuple[Done, ...], cost: float, passes: int = 1) -> None:
         tally = self.tally
@@ -216,9 +216,9 @@ def _journalled(at: float, choice: Choice) -> dict[str, Any]:
 
 
 def _order(order: Order) -> dict[str, Any]:
-    kind = "file" if order.lever is Lever.DROP_FILE else "cgroup"
+    kind = "file" if order.lever is Remedy.DROP_FILE else "cgroup"
     return {
-        "lever": order.lever,
+        "lever": order.lever.key,
         kind: shown(order.target),
         "parent": shown(order.parent),
         "pages": order.pages,

@@ -9,7 +9,8 @@ from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RE
 from zombiescope.facts import metric_names as names
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, zombies_said
-from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.facts.reaping import Done, Order
+from zombiescope.facts.remedies import Remedy
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.layout import Command
 from zombiescope.presenters.metrics import Family
@@ -57,7 +58,7 @@ def reap_next(state: Reaping) -> Command:
 def render_orders(orders: Sequence[Order]) -> Iterator[str]:
     """The first few; the log has all."""
     for order in orders[:_EXAMPLES]:
-        what = "the cache of" if order.lever is Lever.DROP_FILE else "reclaim on"
+        what = "the cache of" if order.lever is Remedy.DROP_FILE else "reclaim on"
         yield f"  {what} {shown(order.target)}: {counted(order.pages, 'page')}, {zombies_said(len(order.zombies))}"
     if len(orders) > _EXAMPLES:
         yield f"  and {len(orders) - _EXAMPLES:,} more"
@@ -123,7 +124,7 @@ def render_reap_json(last: Pass) -> Json:
 
 def _order(order: Order) -> Json:
     return {
-        "action": order.lever,
+        "action": order.lever.key,
         "target": shown(order.target),
         "parent": shown(order.parent),
         "pages": order.pages,

@@ -32,8 +32,9 @@ from zombiescope.cli.main import commands
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import SeriesSeen
-from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reaping import Order
 from zombiescope.facts.reclaim import vitals_of
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.live import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
@@ -255,7 +256,7 @@ def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setattr("zombiescope.pipeline.verify.verify", lambda *_: seen)
     host = TreeHost(os.fsencode(tmp_path / "ok"))
     monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, Places("", "")))
-    choice = Choice((Order(Lever.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
+    choice = Choice((Order(Remedy.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
     one = Pass(
         1.0, Identity(None, None, None, None), Reaping.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)
     )
