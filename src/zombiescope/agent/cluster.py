@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.config import Config
-from zombiescope.diagnosis.node_condition import Condition, Held, Status
+from zombiescope.diagnosis.engine import Condition, Held, Status
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.children import ShortLived

@@ -13,8 +13,7 @@ from zombiescope.analysis.looping import LoopingUnits, UnitStarts
 from zombiescope.analysis.pod_owner import PodBook
 from zombiescope.analysis.scan import Scan, derive_kernel_cost, derive_scan, memory_mark
 from zombiescope.diagnosis.case import Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis
-from zombiescope.diagnosis.node_condition import Condition, judge_condition
+from zombiescope.diagnosis.engine import Condition, Diagnosis, judge_condition
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Residuals, Snapshot, Sweep

@@ -158,7 +158,6 @@ NOT_MEASURED = Measure(None, 0.0, "nothing")
 
 BETTER_LEVEL, WORSE_LEVEL = 0.05, 0.01
 """Of chance, one-sided. A dozen numbers are compared at once: worse is said only when it is hardly chance."""
-_ROUNDS = 999
 
 
 class Chances(NamedTuple):
@@ -217,13 +216,13 @@ def compare_blocks(before: Blocks, after: Blocks, generator: Generator) -> Chanc
     blocks, number = [*before, *after], len(after)
     seen = _mean(after)
     below = above = 0
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         for place in range(number):
             other = place + int(generator.random() * (len(blocks) - place))
             blocks[place], blocks[other] = blocks[other], blocks[place]
         found = _mean(blocks[:number])
         below, above = below + (found <= seen + 1e-12), above + (found >= seen - 1e-12)
-    return Chances((below + 1) / (_ROUNDS + 1), (above + 1) / (_ROUNDS + 1))
+    return Chances((below + 1) / (ROUNDS + 1), (above + 1) / (ROUNDS + 1))
 
 
 def _mean(blocks: Sequence[tuple[float, float]]) -> float:

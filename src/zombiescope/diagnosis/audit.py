@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
-from zombiescope.analysis.looping import Loop, derive_loops
+from zombiescope.analysis.looping import derive_loops
 from zombiescope.analysis.unit_starts import Activation, Pull, RestartPolicy, derive_activation, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES
 from zombiescope.diagnosis.workload_audit import CrossCheck, Judge, Need, WorkloadAudit, WorkloadJudge, cross_check
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.units import LiveUnit, Services, UnitFile
+from zombiescope.facts.units import LiveUnit, ServiceLoop, Services, UnitFile
 
 _EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
 
@@ -84,7 +84,7 @@ class Audit:
     subject: Subject
     roles: tuple[str, ...]
     units: tuple[UnitAudit, ...]
-    loops: tuple[Loop, ...]
+    loops: tuple[ServiceLoop, ...]
     """Looping now, as far as it could be watched."""
     was_systemd_asked: bool
     cannot_tell: str = ""

@@ -11,14 +11,13 @@ from typing import NamedTuple
 from zombiescope.analysis.cohorts import Cause, Comparison, Explained, Labels
 from zombiescope.analysis.exact_test import MOST_Q
 from zombiescope.analysis.scan import Population
-from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.diagnosis.thresholds import SEVERITIES, Severity, Thresholds, graded, worst_of
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 
-_ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 _LEAST_FOR_A_YARDSTICK = 8
 _MOST_NAMED = 3
 SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
@@ -39,7 +38,7 @@ def judge_nodes(fleet: Fleet, thresholds: Thresholds) -> list[Judged]:
 
 def _sickest_first(each: Judged) -> tuple[int, float, float, str]:
     stock = each.node.zombies if each.node.zombies is not None else each.node.counted
-    return -_ORDER.index(each.severity), -(stock or 0), -(each.node.growth_per_hour or 0.0), each.node.name
+    return -SEVERITIES.index(each.severity), -(stock or 0), -(each.node.growth_per_hour or 0.0), each.node.name
 
 
 def _usual_live(fleet: Fleet) -> int | None:
@@ -69,7 +68,7 @@ def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged
         gaps = (
             Gap("severity", f"an estimate: {usual:,} of the {node.counted:,} counted are taken for live, as elsewhere"),
         )
-    return Judged(node, max(found, key=_ORDER.index), gaps)
+    return Judged(node, worst_of(found), gaps)
 
 
 def _severity(text: str) -> Severity:
@@ -80,9 +79,8 @@ def _severity(text: str) -> Severity:
 
 
 def _growth(per_hour: float | None, thresholds: Thresholds) -> Severity:
-    if per_hour is None or per_hour < thresholds.growth_warning_per_hour:
-        return Severity.OK
-    return Severity.CRITICAL if per_hour >= thresholds.growth_critical_per_hour else Severity.WARNING
+    limits = thresholds.growth_warning_per_hour, thresholds.growth_critical_per_hour
+    return Severity.OK if per_hour is None else graded(per_hour, *limits)
 
 
 class Sickness(NamedTuple):

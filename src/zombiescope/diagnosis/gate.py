@@ -349,7 +349,7 @@ def _how(unit: UnitAudit) -> str:
     return image_risk.told_risk(unit.loop_why, unit.policy.restarts_per_day)
 
 
-def _of_agent(agent: unneeded_agent.Agent) -> GateVerdict:
+def _of_agent(agent: UnitAudit | WorkloadAudit) -> GateVerdict:
     return _VERDICTS[unneeded_agent.severity_of(agent)]
 
 

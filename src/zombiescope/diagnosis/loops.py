@@ -118,9 +118,8 @@ def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
             unit = units.get(loop.name)
             maker = loop.name if loop.kind == "pod" else f"unit:{loop.name}"
             need = unit.need.value if unit else "unknown"
-            seen = ServiceLoop(loop.name, loop.kind, loop.restarts, loop.why, loop.source, need=need, maker=maker)
             left = MakerRemains(maker, unit.zombies, {}, None, None) if unit and unit.zombies else None
-            found.append(Suspect(seen, left, 0.0))
+            found.append(Suspect(loop._replace(need=need, maker=maker), left, 0.0))
     return sorted(found, key=_worst_first)
 
 

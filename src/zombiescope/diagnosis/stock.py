@@ -14,7 +14,7 @@ from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.thresholds import Severity, worst_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import FlowsSeen, MakerFlow
 from zombiescope.facts.names import share_said
@@ -24,11 +24,9 @@ from zombiescope.facts.zombies import Remains
 if TYPE_CHECKING:
     from zombiescope.facts.units import ServiceLoop
 
-_ORDER = (Severity.OK, Severity.WARNING, Severity.CRITICAL)
-
 
 def stock_severity(case: Case, population: Population) -> Severity:
-    return max(case.thresholds.of_population(population), measured_harm(case, population), key=_ORDER.index)
+    return worst_of([case.thresholds.of_population(population), measured_harm(case, population)])
 
 
 def measured_harm(case: Case, population: Population) -> Severity:
@@ -46,7 +44,7 @@ def measured_harm(case: Case, population: Population) -> Severity:
 
         cost = derive_sweep_cost(sweep)
         found.append(case.thresholds.of_sweep(cost.seconds) if cost.is_slow else Severity.OK)
-    return max(found, key=_ORDER.index)
+    return worst_of(found)
 
 
 _MOST_MAKERS = 3

@@ -96,9 +96,6 @@ class KnownPods(NamedTuple):
     def makers(self) -> dict[str, str]:
         return {uid: pod.maker for uid, pod in self.pods.items()}
 
-    def of_maker(self, maker: str) -> list[Pod]:
-        return [pod for pod in self.pods.values() if pod.maker == maker]
-
 
 def known_pods(pods: Iterable[Pod], containers: Iterable[tuple[str, str]] = (), node: str = "") -> KnownPods:
     return KnownPods({pod.uid: pod for pod in pods}, dict(containers), node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zombiescope.diagnosis.node_condition import CONDITION, Condition, Status
+from zombiescope.diagnosis.engine import CONDITION, Condition, Status
 from zombiescope.presenters.document import rfc3339
 
 COMPONENT = "zombiescope"

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import actions_on, is_in_swap_cache
-from zombiescope.analysis.looping import Loop
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.diagnosis.audit import Audit, UnitAudit
 from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
@@ -24,6 +23,7 @@ from zombiescope.facts.names import raw
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.facts.reaping import Levers
 from zombiescope.facts.remedies import LEVERS, Remedy
+from zombiescope.facts.units import ServiceLoop
 from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
 from zombiescope.remedies.plan import Change, Expected, Risk, Undo
 
@@ -253,14 +253,14 @@ class Situation(NamedTuple):
     page_bytes: int = PAGE_BYTES_UNTOLD
 
     @property
-    def loops(self) -> list[Loop]:
+    def loops(self) -> list[ServiceLoop]:
         """What loops now: who leaves most first, whoever shouts louder."""
         loops = self.audit.loops if self.audit else ()
         growing = {maker for maker, _ in self.activity.growing}
         services = [loop for loop in loops if loop.kind != "pod"]  # a cluster's are its own: `activity.pods`
         return sorted(services, key=lambda loop: (unit_maker(loop.name) not in growing, -self.left_by(loop)))
 
-    def left_by(self, loop: Loop) -> int:
+    def left_by(self, loop: ServiceLoop) -> int:
         unit = self.unit(loop.name)
         return self.left.get(unit_maker(loop.name), (unit.zombies if unit else None) or 0)
 

@@ -18,7 +18,7 @@ import pytest
 from zombiescope.agent import cluster as telling
 from zombiescope.agent.cluster import Settings, Teller, settings_of
 from zombiescope.config import load_config
-from zombiescope.diagnosis.node_condition import Condition, Held, Status
+from zombiescope.diagnosis.engine import Condition, Held, Status
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.cluster_api import Api, Sending, send

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from zombiescope.diagnosis.engine import Diagnosis, Disease
+from zombiescope.diagnosis.engine import REASONS, Diagnosis, Disease, Status, judge_condition
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
-from zombiescope.diagnosis.node_condition import REASONS, Status, judge_condition
 from zombiescope.diagnosis.thresholds import Severity
 
 OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, derive_totals
-from zombiescope.analysis.looping import Loop
 from zombiescope.analysis.unit_starts import RestartPolicy
 from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
 from zombiescope.diagnosis.engine import Diagnosis, Disease
@@ -15,6 +14,7 @@ from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.reaping import Levers
+from zombiescope.facts.units import ServiceLoop
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
 
 V1 = Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", False, "")
@@ -57,7 +57,7 @@ def unit(name: str = UNIT, need: Need = Need.UNKNOWN, **facts: Any) -> UnitAudit
 def audit(
     *units: UnitAudit, loops: tuple[str, ...] = (UNIT,), subject: Subject = Subject.HOST, kind: str = "unit"
 ) -> Audit:
-    found = tuple(Loop(name, kind, 9, "9 automatic restarts in the last hour", "journal") for name in loops)
+    found = tuple(ServiceLoop(name, kind, 9, "9 automatic restarts in the last hour", "journal") for name in loops)
     return Audit(subject, (), units, found, subject is Subject.HOST)
 
 
