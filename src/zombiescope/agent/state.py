@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from zombiescope.analysis.growth import Growing, Growth
+from zombiescope.analysis.growth import Growth, GrowthWatch
 from zombiescope.analysis.ledger import Accounts, renamed_counts
 from zombiescope.analysis.looping import LoopingUnits, UnitStarts
 from zombiescope.analysis.pod_owner import PodBook
@@ -50,7 +50,7 @@ class State:
         self._tick: Tick | None = None
         self._previous: Look | None = None
         self._lifecycle: Lifecycle | None = None
-        self._growing = Growing()
+        self._growing = GrowthWatch()
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
         self._probes: dict[str, ProbeRun] = {}
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)

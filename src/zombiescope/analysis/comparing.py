@@ -123,7 +123,7 @@ def _p_value(
     return (above + ties + 1) / (ROUNDS + 1)
 
 
-class Change(StrEnum):
+class Direction(StrEnum):
     BETTER = "better"
     SAME = "same"
     WORSE = "worse"
@@ -144,12 +144,12 @@ class Measure(NamedTuple):
     """Of counted things: how many."""
 
 
-class Row(NamedTuple):
+class ComparedRow(NamedTuple):
     what: str
     unit: str
     before: Measure
     after: Measure
-    verdict: Change
+    verdict: Direction
     why: str = ""
 
 
@@ -167,10 +167,10 @@ class Chances(NamedTuple):
     higher: float
 
     @property
-    def change(self) -> Change:
+    def change(self) -> Direction:
         if self.lower <= BETTER_LEVEL:
-            return Change.BETTER
-        return Change.WORSE if self.higher <= WORSE_LEVEL else Change.SAME
+            return Direction.BETTER
+        return Direction.WORSE if self.higher <= WORSE_LEVEL else Direction.SAME
 
 
 def compare_counts(before: int, before_seconds: float, after: int, after_seconds: float) -> Chances:

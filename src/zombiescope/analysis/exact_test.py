@@ -23,7 +23,7 @@ _SAME = 1 + 1e-7
 _DEVIATIONS = 1.959963984540054  # a range that holds the true ratio in 95 of 100
 
 
-class Table(NamedTuple):
+class TwoByTwo(NamedTuple):
     """Sick and well nodes inside a cohort, and outside it."""
 
     sick_in: int
@@ -42,7 +42,7 @@ class OddsRatio(NamedTuple):
     high: float
 
 
-def odds_ratio(table: Table) -> OddsRatio:
+def odds_ratio(table: TwoByTwo) -> OddsRatio:
     """Where a cell is empty half a node is added to each (Haldane and Anscombe), so that the ratio stays a number."""
     extra = 0.0 if all(table) else 0.5
     a, b, c, d = (cell + extra for cell in table)
@@ -51,7 +51,7 @@ def odds_ratio(table: Table) -> OddsRatio:
     return OddsRatio(ratio, ratio / factor, ratio * factor)
 
 
-def fisher_p(table: Table) -> float:
+def fisher_p(table: TwoByTwo) -> float:
     """Two-sided: the probability, with these margins, of all tables that are no likelier than this one."""
     inside, sick, total = table.sick_in + table.well_in, table.sick_in + table.sick_out, table.total
     least, most = max(0, inside + sick - total), min(inside, sick)
@@ -120,7 +120,7 @@ class Stratified(NamedTuple):
     """How much better the strata are told apart by it: twice the log likelihood."""
 
 
-def stratified(tables: Sequence[Table]) -> Stratified:
+def stratified(tables: Sequence[TwoByTwo]) -> Stratified:
     excess = variance = above = below = gain = 0.0
     for table in tables:
         total = table.total
@@ -140,7 +140,7 @@ def stratified(tables: Sequence[Table]) -> Stratified:
     return Stratified(math.erfc(math.sqrt(chi / 2)), ratio, gain)
 
 
-def _gain(table: Table) -> float:
+def _gain(table: TwoByTwo) -> float:
     inside, sick, total = table.sick_in + table.well_in, table.sick_in + table.sick_out, table.total
     cells = (
         (table.sick_in, inside * sick),
@@ -172,7 +172,7 @@ _LEAST_FOR_A_RANGE = 6
 """The range from the lowest to the highest of five nodes misses the median in 1 of 16 cases."""
 
 
-class Shift(NamedTuple):
+class NodeShift(NamedTuple):
     mean: float
     other: float
     low: float
@@ -188,8 +188,8 @@ class Shift(NamedTuple):
         return self.q_value <= MOST_Q and abs(self.mean - self.other) >= LEAST_SHIFT and self.low * self.high > 0
 
 
-class Compared(NamedTuple):
-    shifts: tuple[Shift, ...]
+class GroupsCompared(NamedTuple):
+    shifts: tuple[NodeShift, ...]
     """One for each number that was compared, in their order."""
     too_few: str
     """Why no difference could be called one, whatever it is; empty where one could."""
@@ -197,10 +197,12 @@ class Compared(NamedTuple):
     """Why one that stands alone could not, though several together could; empty where it could."""
 
 
-def compare_groups(numbers: Sequence[tuple[Sequence[float], Sequence[float]]], first: int, second: int) -> Compared:
+def compare_groups(
+    numbers: Sequence[tuple[Sequence[float], Sequence[float]]], first: int, second: int
+) -> GroupsCompared:
     """`numbers`: of each thing compared, its values on the nodes of both groups, of these sizes."""
     if min(first, second) < LEAST_NODES:
-        return Compared((), f"at least {LEAST_NODES} nodes of each kind are needed", "")
+        return GroupsCompared((), f"at least {LEAST_NODES} nodes of each kind are needed", "")
     chances = [rank_sum_p(*each) for each in numbers]
     means = [(_mean(one), _mean(other)) for one, other in numbers]
     largest = sorted(range(len(numbers)), key=lambda number: -abs(means[number][0] - means[number][1]))
@@ -209,10 +211,10 @@ def compare_groups(numbers: Sequence[tuple[Sequence[float], Sequence[float]]], f
     for number, (chance, rate) in enumerate(zip(chances, false_discovery(chances), strict=True)):
         is_worth = rate <= MOST_Q or number in worth
         around = shift_range(*numbers[number]) if is_worth else (-math.inf, math.nan, math.inf)
-        shifts.append(Shift(*means[number], *around, chance, rate))
+        shifts.append(NodeShift(*means[number], *around, chance, rate))
     rarest = least_p(first, second)
     unsure = f"so few nodes part completely by chance once in {1 / rarest:,.0f} times"
-    return Compared(tuple(shifts), "", unsure if rarest * len(numbers) > MOST_Q else "")
+    return GroupsCompared(tuple(shifts), "", unsure if rarest * len(numbers) > MOST_Q else "")
 
 
 def least_p(first: int, second: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from zombiescope.diagnosis.audit import Audit, Subject
+from zombiescope.diagnosis.audit import Audit, AuditSubject
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
 from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, looping_container, unneeded_agent
 from zombiescope.diagnosis.thresholds import Severity
@@ -21,7 +21,7 @@ from zombiescope.facts.names import few, shown
 
 def judge_audit(audit: Audit, at: float) -> tuple[Finding, ...]:
     unneeded = unneeded_agent.judge_audit(audit, at) or _not_seen(audit, at, unneeded_agent.FINDING, _none_of(audit))
-    if audit.subject is Subject.HOST:
+    if audit.subject is AuditSubject.HOST:
         return crash_looping_unit.judge_audit(audit, at), looping_container.judge_audit(audit, at), unneeded
     risk = image_risk.judge_audit(audit, at) or _not_seen(audit, at, image_risk.FINDING, "no such unit")
     return unneeded, risk

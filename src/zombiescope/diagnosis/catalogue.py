@@ -81,27 +81,33 @@ _LOOPS = frozenset({"crash-looping-unit", "looping-container", "image-risk"})
 _NOT_CACHE = frozenset({"pinned-shared-memory", "pinned-swap"})
 
 
-class Useless(NamedTuple):
+class UselessAdvice(NamedTuple):
     what: str
     why: str
 
 
-_KNOWN: tuple[tuple[frozenset[str], frozenset[str], Useless], ...] = (
-    (_ZOMBIES, _ZOMBIES, Useless("cgdelete", "a zombie has no directory any more: there is nothing left to delete")),
+_KNOWN: tuple[tuple[frozenset[str], frozenset[str], UselessAdvice], ...] = (
     (
         _ZOMBIES,
         _ZOMBIES,
-        Useless("remounting the cgroup file systems", "a charge in the kernel holds the zombie, not the mount"),
+        UselessAdvice("cgdelete", "a zombie has no directory any more: there is nothing left to delete"),
+    ),
+    (
+        _ZOMBIES,
+        _ZOMBIES,
+        UselessAdvice("remounting the cgroup file systems", "a charge in the kernel holds the zombie, not the mount"),
     ),
     (
         _ZOMBIES,
         _NOT_CACHE,
-        Useless("drop_caches", "it drops only clean file pages: shared memory and swap stay, and so do their zombies"),
+        UselessAdvice(
+            "drop_caches", "it drops only clean file pages: shared memory and swap stay, and so do their zombies"
+        ),
     ),
     (
         _ZOMBIES,
         frozenset({"pinned-shared-memory"}),
-        Useless(
+        UselessAdvice(
             "reclaim (memory.reclaim, memory.high, force_empty)",
             "without swap it frees no shared memory; with swap it only moves it there and fills the swap, and what is paged out "
             "before its cgroup dies makes zombies that no reclaim frees",
@@ -110,34 +116,36 @@ _KNOWN: tuple[tuple[frozenset[str], frozenset[str], Useless], ...] = (
     (
         _ZOMBIES,
         _WALKS,
-        Useless("huge pages", "the time goes into walking cgroups, not pages: huge pages change nothing"),
+        UselessAdvice("huge pages", "the time goes into walking cgroups, not pages: huge pages change nothing"),
     ),
     (
         _ZOMBIES,
         _WALKS,
-        Useless("another allocator", "what the dead hold is cache and shared memory, which no allocator manages"),
+        UselessAdvice("another allocator", "what the dead hold is cache and shared memory, which no allocator manages"),
     ),
     (
         _ZOMBIES,
         _WALKS,
-        Useless(
+        UselessAdvice(
             "CPU affinity", "the walk runs on whichever core asks, and softirqs follow the network card, not the job"
         ),
     ),
     (
         _ZOMBIES | {"image-risk"},
         _LOOPS,
-        Useless("adding nodes", "a new node from the same image starts the same loop"),
+        UselessAdvice("adding nodes", "a new node from the same image starts the same loop"),
     ),
     (
         frozenset({"cpu-throttling"}),
         frozenset({"cpu-throttling"}),
-        Useless("freeing memory to stop throttling", "cpu.max throttles by its own clock: reclaim does not cause it"),
+        UselessAdvice(
+            "freeing memory to stop throttling", "cpu.max throttles by its own clock: reclaim does not cause it"
+        ),
     ),
 )
 
 
-def useless_of(present: Iterable[str]) -> tuple[Useless, ...]:
+def useless_of(present: Iterable[str]) -> tuple[UselessAdvice, ...]:
     """Those of which one of each set of findings is there."""
     names = frozenset(present)
     return tuple(advice for one, other, advice in _KNOWN if one & names and other & names)

@@ -21,7 +21,7 @@ from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.catalogue import Useless
+    from zombiescope.diagnosis.catalogue import UselessAdvice
 
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Diagnosis(NamedTuple):
     chains: tuple[tuple[str, ...], ...] = ()
     """From what hurts to its root, the worst first."""
     first_remedy: str = ""
-    useless: tuple[Useless, ...] = ()
+    useless: tuple[UselessAdvice, ...] = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)
@@ -201,14 +201,14 @@ REASONS = (*_PRESSURE.values(), _NO_PRESSURE, _NOT_COUNTED)
 _MOST_MESSAGE = 512
 
 
-class Status(StrEnum):
+class ConditionStatus(StrEnum):
     TRUE = "True"
     FALSE = "False"
     UNKNOWN = "Unknown"
 
 
 class Condition(NamedTuple):
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str
 
@@ -219,12 +219,12 @@ def judge_condition(diagnosis: Diagnosis, makers: Mapping[str, int] | None = Non
     pressing = [each for each in found if each.verdict is Verdict.PRESENT and at_least(each.severity, Severity.WARNING)]
     if pressing:
         worst = min(pressing, key=lambda each: (-SEVERITIES.index(each.severity), list(_PRESSURE).index(each.id)))
-        return Condition(Status.TRUE, _PRESSURE[worst.id], _message(worst, makers or {}))
+        return Condition(ConditionStatus.TRUE, _PRESSURE[worst.id], _message(worst, makers or {}))
     counted = next((each for each in found if each.id == zombie_population.FINDING.id), None)
     if counted is None or counted.verdict is Verdict.UNKNOWN:
         why = counted.summary if counted else "not looked at yet"
-        return Condition(Status.UNKNOWN, _NOT_COUNTED, why[:_MOST_MESSAGE])
-    return Condition(Status.FALSE, _NO_PRESSURE, counted.summary[:_MOST_MESSAGE])
+        return Condition(ConditionStatus.UNKNOWN, _NOT_COUNTED, why[:_MOST_MESSAGE])
+    return Condition(ConditionStatus.FALSE, _NO_PRESSURE, counted.summary[:_MOST_MESSAGE])
 
 
 def _message(finding: Finding, makers: Mapping[str, int]) -> str:
@@ -233,7 +233,7 @@ def _message(finding: Finding, makers: Mapping[str, int]) -> str:
     return f"{finding.summary}{made}"[:_MOST_MESSAGE]
 
 
-class Held:
+class HeldCondition:
     """What was the same for long enough. Seconds are those of a clock that only goes forward."""
 
     def __init__(self) -> None:

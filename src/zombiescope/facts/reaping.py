@@ -47,7 +47,7 @@ class Levers(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class Budget(NamedTuple):
+class ReapBudget(NamedTuple):
     """What a reaper may cost."""
 
     leave: int = 100
@@ -75,7 +75,7 @@ class Health(NamedTuple):
     """Pages read again since boot."""
 
 
-class Order(NamedTuple):
+class EvictionOrder(NamedTuple):
     lever: Remedy
     """DROP_FILE, posix_fadvise(DONTNEED) on one file: its clean unmapped pages, nobody else's; or RECLAIM_PARENT, v2's
     memory.reclaim on the nearest live parent: the pages of live siblings are asked for too."""
@@ -91,8 +91,8 @@ class Order(NamedTuple):
     inode: int | None = None
 
 
-class Done(NamedTuple):
-    order: Order
+class Evicted(NamedTuple):
+    order: EvictionOrder
     pages: int | None
     """Evicted; None where the kernel does not tell."""
     refused: str | None = None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.analysis.unit_starts import timers
-from zombiescope.diagnosis.audit import Audit, Subject, judge_services
+from zombiescope.diagnosis.audit import Audit, AuditSubject, judge_services
 from zombiescope.diagnosis.audit_findings import Accepted, judge_audit, parse_accepted
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
@@ -108,7 +108,7 @@ def audit(
         if is_this_host
         else (Live(), _offline_gaps())
     )
-    subject = Subject.HOST if is_this_host else Subject.ROOT
+    subject = AuditSubject.HOST if is_this_host else AuditSubject.ROOT
     with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):
         services = _with_manifests(_services(files, knowledge, live), given)
         return _audited(services, knowledge, subject, host, files, gaps)
@@ -118,7 +118,7 @@ def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
     """This host's services, after a window that somebody else watched."""
     knowledge = read_knowledge(None)
     services = _services(Files(FolderTree(b"/")), knowledge, live)
-    return judge_services(services, knowledge, Subject.HOST), services.files
+    return judge_services(services, knowledge, AuditSubject.HOST), services.files
 
 
 def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
@@ -177,7 +177,7 @@ def _with_manifests(services: Services, given: Declared) -> Services:
 
 def _audit_manifests(folder: bytes, given: Declared, knowledge: KnowledgeBase) -> Audited:
     services = Services(UnitFiles({}), None, declared=given)
-    judged = judge_services(services, knowledge, Subject.MANIFESTS)
+    judged = judge_services(services, knowledge, AuditSubject.MANIFESTS)
     now = LiveHost().wall_clock()
     source = f"manifests in {shown(folder)}"
     return Audited(judged, judge_audit(judged, now), services, now, _NOBODY, source, judged.unread_workloads)
@@ -208,7 +208,7 @@ def _offline_gaps() -> tuple[Gap, ...]:
 
 
 def _audited(
-    services: Services, knowledge: KnowledgeBase, subject: Subject, host: Host, files: Files, gaps: tuple[Gap, ...]
+    services: Services, knowledge: KnowledgeBase, subject: AuditSubject, host: Host, files: Files, gaps: tuple[Gap, ...]
 ) -> Audited:
     taken_at = host.wall_clock()
     judged = judge_services(services, knowledge, subject)
@@ -245,7 +245,7 @@ def _audit_image(
             f"cannot audit {shown(path)}", f"a {image.kind} without unit files", "is systemd in this image?"
         )
     now = LiveHost().wall_clock()
-    judged = judge_services(services, knowledge, Subject.IMAGE)
+    judged = judge_services(services, knowledge, AuditSubject.IMAGE)
     refused = tuple(Gap(f"files: {shown(refusal.path)}", refusal.reason) for refusal in files.refusals[:100])
     source = f"{shown(path)} ({image.kind})"
     gaps = (*_offline_gaps(), *_untold(judged), *judged.unread_workloads, *refused)

@@ -16,8 +16,8 @@ from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.gate import (
     Gate,
-    Growth,
-    Reason,
+    GateReason,
+    GrowthSeen,
     Waiver,
     judge_counts,
     judge_gate,
@@ -120,7 +120,7 @@ def check(
 ) -> Checked:
     """What could not be looked at becomes a reason, never an exception."""
     host = open_host(target.root)
-    reasons: list[Reason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
+    reasons: list[GateReason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []
     not_judged: tuple[str, ...] | None = None
@@ -143,7 +143,7 @@ def check(
     return Checked(gate, settings.limits, taken_at, *_subject(host, target), (*gaps, *untold))
 
 
-def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[Reason]:
+def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[GateReason]:
     try:
         return judge_boot(boot_candidate(test, progress), limits)
     except ObservationError as error:
@@ -182,7 +182,7 @@ def _can_read(host: Host, path: bytes) -> bool:
 
 def _counts(
     host: Host, limits: Limits, watching: Watching, progress: Callable[[float], None], untold: list[Gap]
-) -> list[Reason]:
+) -> list[GateReason]:
     """`untold`: what is not known and no reason to judge otherwise is added to it."""
     seconds = watching.seconds
     case = Case((observe(host, with_bytes=False),), limits.thresholds, reclaim=recorded_reclaim(host))
@@ -204,7 +204,7 @@ def _counts(
     return _watched(host, case, limits, seconds, progress)
 
 
-def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
+def _remembered(host: Host, state: bytes) -> GrowthSeen | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
@@ -217,7 +217,7 @@ def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
     if found is None or isinstance(found, Gap) or found.total is None:
         return found if isinstance(found, Gap) else None
     trend = found.total
-    return Growth(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
+    return GrowthSeen(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
 
 
 def _watched(
@@ -226,7 +226,7 @@ def _watched(
     limits: Limits,
     seconds: float,
     progress: Callable[[float], None],
-) -> list[Reason]:
+) -> list[GateReason]:
     """Look again and again; the worst look counts, and the slope over all of them."""
     start, hierarchy, first = host.monotonic(), case.last.snapshot.hierarchy, case.last.scan.population
     assert not isinstance(hierarchy, Gap)
@@ -242,7 +242,7 @@ def _watched(
         points.append((host.monotonic() - start, float(seen.zombies)))
         worst = max(worst, seen, key=lambda population: population.zombies)
     progress(seconds)
-    growth = Growth(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
+    growth = GrowthSeen(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
     return [*judge_counts(_with(case, worst), limits), judge_growth(growth, limits)]
 
 
@@ -265,7 +265,7 @@ def _audit(
         return error
 
 
-def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[Reason]:
+def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[GateReason]:
     reasons = judge_units(audited.audit, limits)
     unread = [
         unit.name for unit in audited.services.files.units.values() if any(UNREAD in line for line in unit.problems)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.config import thresholds_for
-from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.audit import AuditSubject
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.loops import suspects_of
@@ -143,7 +143,7 @@ def _audit(
         found = audit(Target(root), read_knowledge(None), ServicesWindow(seconds, progress))
     except ObservationError as error:
         return None, (Gap("findings", error.why, error.hint),)
-    if found.audit.subject is Subject.HOST and not found.audit.was_systemd_asked:
+    if found.audit.subject is AuditSubject.HOST and not found.audit.was_systemd_asked:
         why = "no systemd answers here, so no unit can be judged or stopped"
         return found, (Gap("findings", why, "stop what makes zombies by whatever starts it"),)
     return found, ()

@@ -45,7 +45,7 @@ class Lever(NamedTuple):
     """Whose end it is, where a process holds."""
 
 
-class Held(NamedTuple):
+class HeldZombie(NamedTuple):
     """One zombie: for each pin the levers that remove it, and whether that is certain."""
 
     body: Body
@@ -53,8 +53,8 @@ class Held(NamedTuple):
     chosen: frozenset[Lever]
 
 
-class Choices(NamedTuple):
-    held: tuple[Held, ...]
+class ChosenLevers(NamedTuple):
+    held: tuple[HeldZombie, ...]
     wanted: Counter[Lever]
     """Zombies that need a lever."""
     pages: Counter[Lever]
@@ -69,7 +69,7 @@ class Choices(NamedTuple):
         return sum(any(is_in_swap_cache(pin) for pin in pins) for pins in needing)
 
 
-def choose(bodies: Iterable[Body]) -> Choices:
+def choose(bodies: Iterable[Body]) -> ChosenLevers:
     known: dict[tuple[Pin, bytes], frozenset[Lever]] = {}
     held, wanted, pages = [], Counter[Lever](), Counter[Lever]()
     for body in bodies:
@@ -81,11 +81,11 @@ def choose(bodies: Iterable[Body]) -> Choices:
                 levers = known[pin, parent] = levers_on(pin, parent)
             pins.append(levers)
         chosen = _least_harm(pins)
-        held.append(Held(body, tuple(pins), chosen))
+        held.append(HeldZombie(body, tuple(pins), chosen))
         for lever in chosen:
             wanted[lever] += 1
             pages[lever] += pages_of(body.zombie)
-    return Choices(tuple(held), wanted, pages)
+    return ChosenLevers(tuple(held), wanted, pages)
 
 
 def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
@@ -165,7 +165,7 @@ def is_of_disk(pin: Pin) -> bool:
 class Reckoning:
     """Pulls levers one set after the other and says what each set frees."""
 
-    def __init__(self, choices: Choices, attached: dict[int, int], page_bytes: int) -> None:
+    def __init__(self, choices: ChosenLevers, attached: dict[int, int], page_bytes: int) -> None:
         self._left = list(choices.held)
         self._pulled: set[Lever] = set()
         self._attached, self._page_bytes = attached, page_bytes
@@ -205,10 +205,10 @@ class Reckoning:
         why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
         return Expected(len(sure), pages * self._page_bytes, len(going), why)
 
-    def _going(self, pulled: set[Lever]) -> list[Held]:
+    def _going(self, pulled: set[Lever]) -> list[HeldZombie]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]
 
-    def _reckoned(self, going: list[Held]) -> Expected:
+    def _reckoned(self, going: list[HeldZombie]) -> Expected:
         sure, unsure, pages = 0, 0, 0
         for held in going:
             certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
@@ -241,7 +241,7 @@ AT_REST = Activity()
 class Situation(NamedTuple):
     present: frozenset[str]
     """Ids of the findings that are there."""
-    choices: Choices
+    choices: ChosenLevers
     """Nothing in it where the zombies could not be seen one by one, or are too few to bother."""
     audit: Audit | None
     levers: Levers

@@ -17,7 +17,7 @@ from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.cli.catalogue import COMMANDS
 from zombiescope.cli.main import main
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import vitals_of
 from zombiescope.pipeline.verify import Verified
@@ -160,7 +160,7 @@ def test_verify_tells_by_its_code_whether_it_held(
     verdict: str, ours: int | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     after = vitals_of({"at": 1.0, "seconds": 60.0})._replace(ours=ours)
-    seen = Verified("one", Outcome(Held(verdict), "why"), after, after, 1, 1.0, Identity(None, None, None, None))
+    seen = Verified("one", Outcome(Holding(verdict), "why"), after, after, 1, 1.0, Identity(None, None, None, None))
     monkeypatch.setattr("zombiescope.pipeline.verify.verify", lambda *_: seen)
     assert main(["verify", "--window", "0"]) == code
     assert capsys.readouterr().out.startswith(verdict)

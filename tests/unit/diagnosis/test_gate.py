@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from zombiescope.analysis.scan import Population
 from zombiescope.analysis.trend import slope_per_second
 from zombiescope.diagnosis.gate import (
+    GateReason,
     GateVerdict,
-    Growth,
-    Reason,
+    GrowthSeen,
     Waiver,
     judge_gate,
     judge_growth,
@@ -62,14 +62,14 @@ def test_could_not_look_is_unknown_and_nothing_is_unknown() -> None:
 
 @given(st.lists(st.sampled_from(list(GateVerdict)), min_size=1))
 def test_the_worst_counts_and_unknown_beats_ok(verdicts: list[GateVerdict]) -> None:
-    gate = judge_gate([Reason("x", 1, 1, verdict, "") for verdict in verdicts], (), TODAY)
+    gate = judge_gate([GateReason("x", 1, 1, verdict, "") for verdict in verdicts], (), TODAY)
     expected = next(word for word in ("CRITICAL", "WARNING", "UNKNOWN", "OK") if word in verdicts)
     assert gate.verdict == expected
     assert gate.reasons[0].verdict == expected
 
 
 def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
-    reasons = [Reason("unneeded-agent:snapd.service", 1, 1, GateVerdict.WARNING, "snapd")]
+    reasons = [GateReason("unneeded-agent:snapd.service", 1, 1, GateVerdict.WARNING, "snapd")]
     waiver = Waiver("unneeded-agent:snapd*", "moving", TODAY)
     gate = judge_gate(reasons, (waiver,), TODAY)
     assert (gate.verdict, gate.reasons[0].is_waived) == (GateVerdict.OK, True)
@@ -82,19 +82,19 @@ def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
 
 
 def test_a_short_rise_is_a_warning_and_says_why_as_doctor_does() -> None:
-    short = judge_growth(Growth(10, 12, 42, 10_800), LIMITS)
+    short = judge_growth(GrowthSeen(10, 12, 42, 10_800), LIMITS)
     assert (short.verdict, short.threshold) == (GateVerdict.WARNING, LIMITS.growth_warning)
     assert "too short to tell a wave from a leak, which takes 180 s (check --for 180s)" in short.summary
-    assert judge_growth(Growth(180, 12, 542, 10_600), LIMITS).verdict is GateVerdict.CRITICAL
-    assert "too short" not in judge_growth(Growth(10, 12, 13, 360), LIMITS).summary, "it is noise, which is said"
+    assert judge_growth(GrowthSeen(180, 12, 542, 10_600), LIMITS).verdict is GateVerdict.CRITICAL
+    assert "too short" not in judge_growth(GrowthSeen(10, 12, 13, 360), LIMITS).summary, "it is noise, which is said"
 
 
 def test_growth_needs_more_than_noise() -> None:
-    assert judge_growth(Growth(600, 10, 13, 5000), LIMITS).verdict is GateVerdict.OK
-    assert "3 more are too few" in judge_growth(Growth(600, 10, 13, 5000), LIMITS).summary
-    assert judge_growth(Growth(600, 10, 70, 360), LIMITS).verdict is GateVerdict.WARNING
-    assert judge_growth(Growth(600, 10, 500, 3000), LIMITS).verdict is GateVerdict.CRITICAL
-    assert judge_growth(Growth(600, 500, 500, -3000), LIMITS).verdict is GateVerdict.OK
+    assert judge_growth(GrowthSeen(600, 10, 13, 5000), LIMITS).verdict is GateVerdict.OK
+    assert "3 more are too few" in judge_growth(GrowthSeen(600, 10, 13, 5000), LIMITS).summary
+    assert judge_growth(GrowthSeen(600, 10, 70, 360), LIMITS).verdict is GateVerdict.WARNING
+    assert judge_growth(GrowthSeen(600, 10, 500, 3000), LIMITS).verdict is GateVerdict.CRITICAL
+    assert judge_growth(GrowthSeen(600, 500, 500, -3000), LIMITS).verdict is GateVerdict.OK
 
 
 def test_a_slope() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, derive_totals
 from zombiescope.analysis.unit_starts import RestartPolicy
-from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.audit import Audit, AuditSubject, UnitAudit
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
@@ -55,10 +55,10 @@ def unit(name: str = UNIT, need: Need = Need.UNKNOWN, **facts: Any) -> UnitAudit
 
 
 def audit(
-    *units: UnitAudit, loops: tuple[str, ...] = (UNIT,), subject: Subject = Subject.HOST, kind: str = "unit"
+    *units: UnitAudit, loops: tuple[str, ...] = (UNIT,), subject: AuditSubject = AuditSubject.HOST, kind: str = "unit"
 ) -> Audit:
     found = tuple(ServiceLoop(name, kind, 9, "9 automatic restarts in the last hour", "journal") for name in loops)
-    return Audit(subject, (), units, found, subject is Subject.HOST)
+    return Audit(subject, (), units, found, subject is AuditSubject.HOST)
 
 
 def levers(hierarchy: Hierarchy = V2, **facts: Any) -> Levers:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, diagnosis, levers, pin, unit
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
-from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.audit import AuditSubject
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.reaping import Levers, SwapArea
@@ -125,7 +125,7 @@ def test_an_unneeded_agent_that_does_not_loop_yet_asks_for_consent() -> None:
 
 def test_an_image_gets_a_preset_and_loses_the_links() -> None:
     links = {UNIT: (b"/etc/systemd/system/multi-user.target.wants/ecs.service",)}
-    risky = audit(unit(need=Need.UNNEEDED), loops=(), subject=Subject.IMAGE)
+    risky = audit(unit(need=Need.UNNEEDED), loops=(), subject=AuditSubject.IMAGE)
     plan = propose(diagnosis(), None, risky, Levers(enabling_links=links))
     assert names(plan) == ["preset", f"disable:{UNIT}"]
     assert isinstance(plan.steps[0].change, PlaceFile)

@@ -13,7 +13,7 @@ import click
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
-from zombiescope.facts.reaping import Budget
+from zombiescope.facts.reaping import ReapBudget
 
 if TYPE_CHECKING:
     from zombiescope.analysis.reaping import Pass
@@ -26,7 +26,7 @@ Examples:
   zombiescope reap --watch --yes         keep the stock down until SIGTERM
   zombiescope export reap-unit           the same as a systemd unit, off until it is enabled
 """
-_DEFAULT = Budget()
+_DEFAULT = ReapBudget()
 
 
 @click.command(epilog=EPILOG)
@@ -109,8 +109,8 @@ def reap(
     return _answer(last, lines, as_json=as_json)
 
 
-def _budget(asked: dict[str, Any]) -> Budget:
-    return Budget(
+def _budget(asked: dict[str, Any]) -> ReapBudget:
+    return ReapBudget(
         asked["leave"],
         asked["pages_per_second"],
         asked["core_share"],

@@ -19,7 +19,7 @@ from zombiescope.facts.pods import (
     STATIC_POD,
     Pod,
     PodLoop,
-    Workload,
+    WorkloadName,
     workload_of,
 )
 from zombiescope.remedies.choice import Draft, Situation
@@ -46,7 +46,7 @@ def stop_workload(situation: Situation) -> Iterator[Draft]:
             yield _draft(situation, maker, workload, loops.get(maker, []))
 
 
-def _draft(situation: Situation, maker: str, workload: Workload, loops: list[PodLoop]) -> Draft:
+def _draft(situation: Situation, maker: str, workload: WorkloadName, loops: list[PodLoop]) -> Draft:
     seen = situation.activity.pods
     pods = [pod for pod in seen.pods if pod.maker == maker] if seen else []
     title, commands = _advice(workload, loops, pods)
@@ -64,7 +64,7 @@ def _draft(situation: Situation, maker: str, workload: Workload, loops: list[Pod
     )
 
 
-def _why(workload: Workload, loops: list[PodLoop]) -> str:
+def _why(workload: WorkloadName, loops: list[PodLoop]) -> str:
     if not loops:
         return f"{workload.called} left more zombies while we looked: what is freed before it stops comes back"
     first = loops[0]
@@ -90,7 +90,7 @@ def _keep_away(situation: Situation) -> tuple[str, ...]:
     )
 
 
-def _advice(workload: Workload, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
+def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
     kind, called = workload.kind, workload.called
     namespace, name = quote(workload.namespace), quote(workload.name)
     kubectl, target = f"kubectl -n {namespace}", quote(f"{kind.lower()}/{workload.name}")
@@ -116,7 +116,7 @@ def _advice(workload: Workload, loops: list[PodLoop], pods: list[Pod]) -> tuple[
     return f"stop {called}", (f"{kubectl} get {target}   # stop it by whatever manages it",)
 
 
-def _fix(workload: Workload, loops: list[PodLoop]) -> str:
+def _fix(workload: WorkloadName, loops: list[PodLoop]) -> str:
     """The way that lasts: another image, or another command."""
     container = quote(loops[0].container) if loops else "CONTAINER"
     target = quote(f"{workload.kind.lower()}/{workload.name}")

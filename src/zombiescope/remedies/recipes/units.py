@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zombiescope.analysis.maker import unit_maker
-from zombiescope.diagnosis.audit import Subject, UnitAudit
+from zombiescope.diagnosis.audit import AuditSubject, UnitAudit
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.reaping import Levers
@@ -93,7 +93,7 @@ def own_slice(situation: Situation) -> Iterator[Draft]:
 def disable_unneeded_agent(situation: Situation) -> Iterator[Draft]:
     """An agent that is enabled and has nothing to serve: stop it and keep it stopped, before it loops."""
     audit = situation.audit
-    if audit is None or audit.subject is not Subject.HOST:
+    if audit is None or audit.subject is not AuditSubject.HOST:
         return
     looping = {loop.name for loop in audit.loops}
     for unit in audit.unneeded:
@@ -152,7 +152,7 @@ def _keep_from_starting(unit: UnitAudit, levers: Levers, finding: str, why: str)
 def fix_unit_in_image(situation: Situation) -> Iterator[Draft]:
     """An agent that nothing needs and that may be restarted for ever: a preset that keeps it off, and its links gone."""
     audit = situation.audit
-    if audit is None or audit.subject is Subject.HOST or not audit.risks:
+    if audit is None or audit.subject is AuditSubject.HOST or not audit.risks:
         return
     names = [unit.name for unit in audit.risks]
     lines = "".join(f"disable {name}\n" for name in names)
