@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zombiescope.diagnosis.gate import GateReason, GateVerdict
-from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.thresholds import Thresholds
 
 _DAY = 86400.0
 _TELLING = 2
@@ -44,7 +44,7 @@ class Booted:
         return self.grown * 86400 / self.window_seconds
 
 
-def judge_boot(booted: Booted, limits: Limits) -> list[GateReason]:
+def judge_boot(booted: Booted, limits: Thresholds) -> list[GateReason]:
     reasons = [_loop(unit, booted) for unit in booted.loops if max(unit.restarts, unit.births) >= _TELLING]
     return [*reasons, _leak(booted, limits)]
 
@@ -61,7 +61,7 @@ def _loop(unit: BootedUnit, booted: Booted) -> GateReason:
     return GateReason(f"boot-loop:{unit.name}", lives, _TELLING, verdict, summary, "inside the booted image")
 
 
-def _leak(booted: Booted, limits: Limits) -> GateReason:
+def _leak(booted: Booted, limits: Thresholds) -> GateReason:
     per_day, grown = booted.zombies_per_day, booted.grown
     counted = f"{booted.zombies_first:,} to {booted.zombies_last:,} zombies in {booted.window_seconds:.0f} s after boot"
     births = f"{booted.births:,} memory cgroups of services born"

@@ -26,7 +26,7 @@ from zombiescope.diagnosis.rules import (
     visible_leak,
 )
 from zombiescope.diagnosis.stock import stock_severity
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.diagnosis.workload_audit import Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
 
@@ -150,19 +150,19 @@ def unknown(what: str, gap: Gap) -> GateReason:
     return GateReason(what, None, None, GateVerdict.UNKNOWN, f"could not look: {gap.reason}{tail}")
 
 
-def judge_counts(case: Case, limits: Limits) -> list[GateReason]:
+def judge_counts(case: Case) -> list[GateReason]:
     """All that one look tells, by the rules of `scan` and `doctor`: the stock, what it was seen to cost, and directories."""
     population = case.last.scan.population
-    reasons = judge_population(population, limits)
+    limits, reasons = case.thresholds, judge_population(population, case.thresholds)
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap):
         found = costly_sweep.judge(case)
-        limit = limits.sweep_critical if found.severity is Severity.CRITICAL else limits.sweep_warning
+        limit = limits.sweep_critical_seconds if found.severity is Severity.CRITICAL else limits.sweep_warning_seconds
         verdict, value = _VERDICTS[found.severity], round(sweep.seconds, 6)
         reasons.append(GateReason("sweep", value, limit, verdict, found.summary, "timed"))
     if not isinstance(population, Gap) and not isinstance(case.reclaim, Gap):
         reasons += _reclaim(case, population)
-    return [*reasons, _directories(case, limits)]
+    return [*reasons, _directories(case)]
 
 
 def _reclaim(case: Case, population: Population) -> list[GateReason]:
@@ -174,22 +174,25 @@ def _reclaim(case: Case, population: Population) -> list[GateReason]:
     return [GateReason("harm", population.zombies, 1, _VERDICTS[severity], summary, population.source)]
 
 
-def _directories(case: Case, limits: Limits) -> GateReason:
+def _directories(case: Case) -> GateReason:
     found, empties = visible_leak.judge(case), case.last.scan.empty_directories
     if found.severity is Severity.UNKNOWN:
         return unknown("directories", empties if isinstance(empties, Gap) else Gap("visible_leak", found.summary))
-    limit = limits.directories_critical if found.severity is Severity.CRITICAL else limits.directories_warning
+    limits = case.thresholds
+    limit = (
+        limits.empty_directories_critical if found.severity is Severity.CRITICAL else limits.empty_directories_warning
+    )
     value = found.evidence[0].value
     assert isinstance(value, int)
     return GateReason("directories", value, limit, _VERDICTS[found.severity], found.summary, found.evidence[0].source)
 
 
-def judge_population(population: Population | Gap, limits: Limits) -> list[GateReason]:
+def judge_population(population: Population | Gap, limits: Thresholds) -> list[GateReason]:
     if isinstance(population, Gap):
         return [unknown("zombies", population), unknown("ratio", population)]
-    thresholds, source = limits.thresholds, population.source
+    source = population.source
     summary = f"{population.zombies:,} zombies: {population.counted:,} memory cgroups counted, {population.live:,} live"
-    severity = thresholds.of_zombies(population.zombies)
+    severity = limits.of_zombies(population.zombies)
     limit = limits.zombies_critical if severity is Severity.CRITICAL else limits.zombies_warning
     reasons = [GateReason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
     reasons.append(_ratio(population, limits))
@@ -198,8 +201,8 @@ def judge_population(population: Population | Gap, limits: Limits) -> list[GateR
     return reasons
 
 
-def _expected(population: Population, limits: Limits) -> GateReason:
-    most, severity = limits.expected_multiple * limits.expected_live, limits.thresholds.of_expected(population)
+def _expected(population: Population, limits: Thresholds) -> GateReason:
+    most, severity = limits.expected_multiple * limits.expected_live, limits.of_expected(population)
     summary = f"{population.counted:,} counted where {limits.expected_live:,.10g} live ones are expected"
     if severity is Severity.OK and population.counted >= most:
         summary += f", which says nothing below {limits.expected_live:,.10g} zombies: the host is busier than expected"
@@ -208,8 +211,8 @@ def _expected(population: Population, limits: Limits) -> GateReason:
     return GateReason("expected", population.counted, most, _VERDICTS[severity], summary, population.source)
 
 
-def _ratio(population: Population, limits: Limits) -> GateReason:
-    severity, value = limits.thresholds.of_ratio(population), round(population.ratio, 3)
+def _ratio(population: Population, limits: Thresholds) -> GateReason:
+    severity, value = limits.of_ratio(population), round(population.ratio, 3)
     summary = f"{population.ratio:.1f} counted for each live one"
     if severity is Severity.OK and population.ratio >= limits.ratio_warning:
         summary += f", which says nothing below {limits.ratio_least_zombies:,.10g} zombies"
@@ -219,10 +222,12 @@ def _ratio(population: Population, limits: Limits) -> GateReason:
     return GateReason("ratio", value, limit, _VERDICTS[severity], summary, population.source)
 
 
-def judge_growth(growth: GrowthSeen | Gap, limits: Limits) -> GateReason:
+def judge_growth(growth: GrowthSeen | Gap, limits: Thresholds) -> GateReason:
     if isinstance(growth, Gap):
         return unknown("growth", growth)
-    reason = _compared("growth", round(growth.per_hour, 1), limits.growth_warning, limits.growth_critical)
+    reason = _compared(
+        "growth", round(growth.per_hour, 1), limits.growth_warning_per_hour, limits.growth_critical_per_hour
+    )
     grown = growth.highest - growth.first
     summary = f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s"
     summary += f" (from {growth.first:,}, at most {growth.highest:,})"
@@ -231,9 +236,9 @@ def judge_growth(growth: GrowthSeen | Gap, limits: Limits) -> GateReason:
         summary += (
             f": {max(grown, 0):,} more are too few to tell growth from noise, which takes {limits.growth_least:,.10g}"
         )
-    least = limits.thresholds.growth_least_seconds
+    least = limits.growth_least_seconds
     if reason.verdict is GateVerdict.CRITICAL and growth.seconds < least:
-        reason = replace(reason, verdict=GateVerdict.WARNING, threshold=limits.growth_warning)
+        reason = replace(reason, verdict=GateVerdict.WARNING, threshold=limits.growth_warning_per_hour)
         summary += f": too short to tell a wave from a leak, which takes {least:.0f} s (check --for {least:.0f}s)"
     return replace(reason, summary=summary)
 

@@ -25,7 +25,7 @@ from zombiescope.diagnosis.gate import (
     judge_units,
     unknown,
 )
-from zombiescope.diagnosis.limits import COMMON_NAMES, NAMES, Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.limits import COMMON_NAMES, Limits, from_environment, parse_gate_file, with_values
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Identity
@@ -101,11 +101,9 @@ def _configured(thresholds: Thresholds) -> dict[str, object]:
     """The gate's limits that were set for every command. What is as usual stays the gate's own: it watches for minutes, and the
     agent for hours."""
     found: dict[str, object] = {}
-    for name in NAMES:
-        common = COMMON_NAMES.get(name, name)
-        value = getattr(thresholds, common, None)
-        if value is not None and value != getattr(_USUAL, common):
-            found[name] = value
+    for name, common in COMMON_NAMES.items():
+        if getattr(thresholds, common) != getattr(_USUAL, common):
+            found[name] = getattr(thresholds, common)
     return found
 
 
@@ -145,7 +143,7 @@ def check(
 
 def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[GateReason]:
     try:
-        return judge_boot(boot_candidate(test, progress), limits)
+        return judge_boot(boot_candidate(test, progress), limits.thresholds)
     except ObservationError as error:
         return [unknown("boot", Gap("boot", f"{error.what}: {error.why}", error.hint))]
 
@@ -190,17 +188,17 @@ def _counts(
     if isinstance(snapshot.sweep, Gap) and not isinstance(population, Gap):
         untold.append(snapshot.sweep.about("reasons[sweep]"))
     if seconds <= 0 or isinstance(snapshot.hierarchy, Gap) or isinstance(population, Gap):
-        reasons = judge_counts(case, limits)
+        reasons = judge_counts(case)
         if seconds > 0 and isinstance(population, Gap):
-            return [*reasons, judge_growth(population, limits)]
+            return [*reasons, judge_growth(population, limits.thresholds)]
         remembered = _remembered(host, watching.state)
         if isinstance(remembered, Gap):
             untold.append(remembered.about("reasons[growth]"))
             return reasons
-        return [*reasons, judge_growth(remembered, limits)] if remembered else reasons
+        return [*reasons, judge_growth(remembered, limits.thresholds)] if remembered else reasons
     if not host.is_live:
         gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
-        return [*judge_counts(case, limits), judge_growth(gap, limits)]
+        return [*judge_counts(case), judge_growth(gap, limits.thresholds)]
     return _watched(host, case, limits, seconds, progress)
 
 
@@ -238,12 +236,12 @@ def _watched(
         host.wait(min(max(seconds / _STEPS, 1.0), seconds - over))
         seen = _population(host, hierarchy)
         if isinstance(seen, Gap):
-            return [*judge_counts(_with(case, seen), limits), judge_growth(seen, limits)]
+            return [*judge_counts(_with(case, seen)), judge_growth(seen, limits.thresholds)]
         points.append((host.monotonic() - start, float(seen.zombies)))
         worst = max(worst, seen, key=lambda population: population.zombies)
     progress(seconds)
     growth = GrowthSeen(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
-    return [*judge_counts(_with(case, worst), limits), judge_growth(growth, limits)]
+    return [*judge_counts(_with(case, worst)), judge_growth(growth, limits.thresholds)]
 
 
 def _with(case: Case, population: Population | Gap) -> Case:

@@ -81,7 +81,7 @@ def _performance(gate: Gate, limits: Limits) -> Iterator[str]:
     for reason in sorted(gate.reasons, key=lambda reason: reason.what):
         if reason.rule in _PERFORMANCE:
             value = "U" if reason.value is None else f"{reason.value:.15g}"
-            warning, critical = (getattr(limits, f"{reason.rule}_{level}") for level in ("warning", "critical"))
+            warning, critical = (limits.of(f"{reason.rule}_{level}") for level in ("warning", "critical"))
             yield f"{reason.rule}={value};{warning:.15g};{critical:.15g};0"
     yield f"not_judged={'U' if gate.not_judged is None else len(gate.not_judged)};;;0"
 
@@ -134,7 +134,7 @@ def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
     for rule in _PERFORMANCE:
         for level in ("warning", "critical"):
             lines.append(
-                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {getattr(limits, f"{rule}_{level}"):.15g}'
+                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {limits.of(f"{rule}_{level}"):.15g}'
             )
     lines += [
         "# HELP zombiescope_check_timestamp_seconds When the check was made.",
