@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -248,9 +248,8 @@ def _poisson_at_most(count: int, mean: float) -> float:
     return min(sum(math.exp(n * math.log(mean) - mean - math.lgamma(n + 1)) for n in range(count + 1)), 1.0)
 
 
-def _solve(error: object, guess: float) -> float:
+def _solve(error: Callable[[float], float], guess: float) -> float:
     """Where a growing function crosses zero."""
-    assert callable(error)
     low, high = 0.0, max(guess, 1.0)
     while error(high) < 0 and high < 1e12:
         high *= 2

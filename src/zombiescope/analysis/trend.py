@@ -23,8 +23,6 @@ class Slope(NamedTuple):
     per_second: float
     low: float
     high: float
-    noise: float
-    """Median distance of the values from the line."""
 
 
 def derive_slope(points: Sequence[Point]) -> Slope | None:
@@ -42,10 +40,7 @@ def derive_slope(points: Sequence[Point]) -> Slope | None:
     spread = _DEVIATIONS * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     low = max(round((len(slopes) - spread) / 2), 0)
     high = min(round((len(slopes) + spread) / 2), len(slopes) - 1)
-    slope = median(slopes)
-    start = median(sorted(value - slope * at for at, value in chosen))
-    noise = median(sorted(abs(value - slope * at - start) for at, value in chosen))
-    return Slope(slope, slopes[low], slopes[high], noise)
+    return Slope(median(slopes), slopes[low], slopes[high])
 
 
 def thinned(points: Sequence[Point], most: int = _MOST_POINTS) -> list[Point]:

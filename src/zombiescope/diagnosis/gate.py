@@ -26,7 +26,7 @@ from zombiescope.diagnosis.rules import (
     visible_leak,
 )
 from zombiescope.diagnosis.stock import stock_severity
-from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.diagnosis.thresholds import Severity, Thresholds, graded
 from zombiescope.diagnosis.workload_audit import Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
 
@@ -225,22 +225,26 @@ def _ratio(population: Population, limits: Thresholds) -> GateReason:
 def judge_growth(growth: GrowthSeen | Gap, limits: Thresholds) -> GateReason:
     if isinstance(growth, Gap):
         return unknown("growth", growth)
-    reason = _compared(
-        "growth", round(growth.per_hour, 1), limits.growth_warning_per_hour, limits.growth_critical_per_hour
+    value, warning, critical = (
+        round(growth.per_hour, 1),
+        limits.growth_warning_per_hour,
+        limits.growth_critical_per_hour,
     )
+    severity = graded(value, warning, critical)
+    limit = critical if severity is Severity.CRITICAL else warning
     grown = growth.highest - growth.first
     summary = f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s"
     summary += f" (from {growth.first:,}, at most {growth.highest:,})"
-    if grown < limits.growth_least and reason.verdict is not GateVerdict.OK:
-        reason = replace(reason, verdict=GateVerdict.OK)
+    if grown < limits.growth_least and severity is not Severity.OK:
+        severity = Severity.OK
         summary += (
             f": {max(grown, 0):,} more are too few to tell growth from noise, which takes {limits.growth_least:,.10g}"
         )
     least = limits.growth_least_seconds
-    if reason.verdict is GateVerdict.CRITICAL and growth.seconds < least:
-        reason = replace(reason, verdict=GateVerdict.WARNING, threshold=limits.growth_warning_per_hour)
+    if severity is Severity.CRITICAL and growth.seconds < least:
+        severity, limit = Severity.WARNING, warning
         summary += f": too short to tell a wave from a leak, which takes {least:.0f} s (check --for {least:.0f}s)"
-    return replace(reason, summary=summary)
+    return GateReason("growth", value, limit, _VERDICTS[severity], summary)
 
 
 def judge_units(audit: Audit, limits: Limits) -> list[GateReason]:
@@ -356,10 +360,3 @@ def _how(unit: UnitAudit) -> str:
 
 def _of_agent(agent: UnitAudit | WorkloadAudit) -> GateVerdict:
     return _VERDICTS[unneeded_agent.severity_of(agent)]
-
-
-def _compared(what: str, value: float, warning: float, critical: float) -> GateReason:
-    if value >= critical:
-        return GateReason(what, value, critical, GateVerdict.CRITICAL, "")
-    verdict = GateVerdict.WARNING if value >= warning else GateVerdict.OK
-    return GateReason(what, value, warning, verdict, "")

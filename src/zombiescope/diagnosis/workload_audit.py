@@ -159,7 +159,6 @@ class WorkloadAudit:
     """Something here would start it."""
     need: Need
     why: str
-    is_declared: bool = False
     is_running: bool | None = None
     """None: it could not be seen."""
 
@@ -207,7 +206,7 @@ class WorkloadJudge:
         if self.running is not None and workload.container_id:
             is_running = workload.container_id in self.running.containers
         starts = not workload.is_stopped and (self._is_started(workload) or is_running is True)
-        return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, verdict.is_declared, is_running)
+        return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, is_running)
 
     def _is_started(self, workload: Workload) -> bool:
         if workload.starter is Starter.TIMER:
