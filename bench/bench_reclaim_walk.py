@@ -65,7 +65,8 @@ def run(zombies: int) -> float:
     if not isinstance(seen, Gap):
         limit = next(kind for kind in seen.kinds if kind.kind is ReclaimKind.LIMIT)
         told = (
-            f"{limit.calls:,} calls, {limit.mean_seconds * 1e3:.2f} ms each, longest {limit.longest_seconds * 1e3:.1f} ms, "
+            f"{limit.calls:,} calls, {limit.seconds / max(limit.calls, 1) * 1e3:.2f} ms each, "
+            f"longest {limit.longest_seconds * 1e3:.1f} ms, "
             f"{limit.cpu_seconds:.2f} s on a core, {limit.pages:,} pages"
         )
     print(

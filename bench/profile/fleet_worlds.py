@@ -14,7 +14,7 @@ import tempfile
 import numpy as np
 from tests.profiler.many_nodes import node_capture, own_share, seed_of
 
-from zombiescope.analysis.between_nodes import compare_groups
+from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.profiler.archive.asking import Question, ask_difference
 from zombiescope.profiler.archive.catalogue import Times, read_terms
 from zombiescope.profiler.archive.counting import Asked

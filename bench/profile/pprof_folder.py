@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zombiescope.analysis.between_nodes import compare_groups
+from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.profiler.archive.counting import LEAST_SHARE
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.stacks.across_nodes import Counted, of_nodes

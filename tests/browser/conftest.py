@@ -16,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from zombiescope.web.page import Pages, PageServer
+from zombiescope.web.page import PageLooks, PageServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = "browser" in os.environ.get("ZOMBIESCOPE_REQUIRE", "").split(",")
@@ -75,7 +75,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @contextmanager
-def served(pages: Pages | Callable[[BaseSelector], Pages]) -> Iterator[str]:
+def served(pages: PageLooks | Callable[[BaseSelector], PageLooks]) -> Iterator[str]:
     """What is given, or what it opens once it is given the server's loop."""
     server = PageServer(("127.0.0.1", 0), pages if callable(pages) else lambda _: pages)
     serving = threading.Thread(target=server.serve, daemon=True)

@@ -15,7 +15,7 @@ from tests.profiler.perf_files import TOOLS, small_capture
 
 from zombiescope.cli.profiles.serving import OneCapture
 from zombiescope.facts.gap import Gap
-from zombiescope.pipeline.profile_events import Mark
+from zombiescope.pipeline.profile_events import ProfileMark
 from zombiescope.profiler.asking import Opened
 from zombiescope.profiler.formats.gathering import Gathering
 from zombiescope.profiler.formats.text import read_collapsed
@@ -38,7 +38,7 @@ def wide_capture() -> Capture:
     return gathering.capture(About("wide", rate_hz=200.0))
 
 
-def served(capture: Capture, *marks: Mark) -> Iterator[str]:
+def served(capture: Capture, *marks: ProfileMark) -> Iterator[str]:
     told = {"marks": [mark._asdict() for mark in marks], "gaps": []}
     with served_page(lambda selector: Site(OneCapture(Opened("test", capture), told, selector))) as address:
         yield address
@@ -51,7 +51,7 @@ def small() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def marked() -> Iterator[str]:
-    mark = Mark("nic-reset", 1.5, "eth0 was reset: poll-starvation")
+    mark = ProfileMark("nic-reset", 1.5, "eth0 was reset: poll-starvation")
     yield from served(import_perf(small_capture().file(), TOOLS, "small"), mark)
 
 
@@ -67,7 +67,7 @@ def hostile() -> Iterator[str]:
         for sample in range(50):
             gathering.add(number, HOSTILE, time=sample * 10_000_000 + stack, cpu=stack, thread=(1, 1))
     about = About(HOSTILE, host=HOSTILE, rate_hz=100.0, gaps=(Gap("samples", HOSTILE, HOSTILE),))
-    yield from served(gathering.capture(about), Mark(HOSTILE, 0.2, HOSTILE))
+    yield from served(gathering.capture(about), ProfileMark(HOSTILE, 0.2, HOSTILE))
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,18 @@ def test_every_rule_file_is_in_the_catalogue() -> None:
     assert len(FINDINGS) == len(RULES)
 
 
-def test_every_recipe_file_is_in_the_catalogue() -> None:
-    assert {name.replace("-", "_") for name in RECIPES} == entries("remedies", "recipes")
+def test_every_recipe_is_in_the_catalogue() -> None:
+    """A recipe is a public function of a file in `recipes/`; a step has its name."""
+    files = PACKAGE.joinpath("remedies", "recipes").glob("*.py")
+    functions = [node for path in files for node in ast.parse(path.read_text(encoding="utf-8")).body]
+    written = [node.name for node in functions if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    assert sorted(written) == sorted(name.replace("-", "_") for name in RECIPES)
+    listed = {f"{recipe.propose.__module__}.{recipe.propose.__qualname__}" for recipe in RECIPES.values()}
+    assert {name.rpartition(".")[2].replace("_", "-") for name in listed} == set(RECIPES)
 
 
 def test_every_remedy_has_a_recipe_or_is_for_people_alone() -> None:
-    carried = {remedy for recipe in RECIPES.values() for remedy in recipe.REMEDIES}
+    carried = {remedy for recipe in RECIPES.values() for remedy in recipe.remedies}
     alone = {"wait", "remove-directories", "give-memory", "raise-cpu-limit", "lower-priority", "move-host"}
     assert {remedy for remedy in Remedy if not remedy.changes_nothing} - carried == alone
     asked = {remedy for declared in FINDINGS.values() for remedy in declared.remedies}

@@ -63,7 +63,7 @@ def test_a_child_nobody_reaps_names_its_zombie(maker: Maker) -> None:
         (task,) = [each for each in found.tasks if each.process == child]
         is_v2 = memory().version is HierarchyVersion.V2
         assert task.cgroup == (maker.prefix + b"/was (deleted) here" if is_v2 else None)
-        assert (task.process, task.parent, task.is_unreaped) == (child, os.getpid(), True)
+        assert (task.process, task.parent, task.state) == (child, os.getpid(), "Z")
     finally:
         os.waitpid(child, 0)
     again = read_deleted_tasks(HOST, memory())
@@ -192,6 +192,6 @@ def test_v2_names_the_zombie_an_unreaped_child_holds() -> None:
         assert isinstance(found, DeletedTasks), found
         (task,) = [each for each in found.tasks if each.process == child]
         assert task.cgroup == b"/" + os.fsencode(place.name)
-        assert task.is_unreaped and task.parent == os.getpid()
+        assert task.state == "Z" and task.parent == os.getpid()
     finally:
         os.waitpid(child, 0)

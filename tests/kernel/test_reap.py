@@ -20,7 +20,7 @@ from tests.product import PRODUCT
 
 from zombiescope.analysis.reaping import Reaping
 from zombiescope.execution.reap import resident_count
-from zombiescope.facts.reaping import Budget
+from zombiescope.facts.reaping import ReapBudget
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.reap import Reaper, Scope
 
@@ -85,7 +85,7 @@ def test_shared_memory_is_named_and_left(lab: LabDriver, witness: Witness, tmp_p
 def test_while_it_rests_it_still_says_what_it_cannot_free(lab: LabDriver) -> None:
     truth = lab.zombies("tmpfs", COUNT)
     # Others may press the machine: the limits are for another test.
-    budget = Budget(leave=0, memory_pressure=100.0, io_pressure=100.0, refaults_per_second=1e9)
+    budget = ReapBudget(leave=0, memory_pressure=100.0, io_pressure=100.0, refaults_per_second=1e9)
     reaper = Reaper(LiveHost(), budget, Scope(None, os.fsencode(truth["subtree"])), None)
     first, second = reaper.run_pass(), reaper.run_pass()
     assert first.state is Reaping.NOTHING_EVICTABLE

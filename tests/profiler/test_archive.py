@@ -19,7 +19,7 @@ import pytest
 from tests.profiler.archived import FILE, PLANTED, seeds, ship_fleet
 from tests.profiler.many_nodes import node_capture
 
-from zombiescope.analysis.between_nodes import compare_groups
+from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, joined

@@ -135,7 +135,7 @@ def busy(left: int, grown: int) -> Case:
 
 def watched(per_hour: float) -> Case:
     """By an agent, for six hours, and nothing happens in the ten seconds of the window itself."""
-    slope, grown = Slope(per_hour / 3_600, 0.9 * per_hour / 3_600, 1.1 * per_hour / 3_600, 1.0), round(4 * per_hour)
+    slope, grown = Slope(per_hour / 3_600, 0.9 * per_hour / 3_600, 1.1 * per_hour / 3_600), round(4 * per_hour)
     total = Trend(None, 900, grown, slope, NOW - 21_600, is_since_seen=False)
     makers = (total._replace(maker="unit:slow.service"),) if grown else ()
     seen = Growth(NOW, 21_600.0, total, makers, are_makers_known=True)

@@ -24,7 +24,7 @@ from zombiescope.facts.reclaim import (
     SweepersSeen,
     ThrottledGroup,
 )
-from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, DeviceCounters, NicCounters, SoftirqSeen, WaitTimes
 from zombiescope.facts.units import RealTimeSeen, RealTimeTask, ServiceLoop, ServicesSeen, UnneededService
 from zombiescope.facts.zombies import MakerRemains, PinExample, Remains
 
@@ -127,8 +127,8 @@ def oom(minutes_ago: float) -> LogEvent:
 
 def softirq(longest: float = 4e-5, core: int = 3) -> SoftirqSeen:
     """One softirq of the network waited so long; the files agree."""
-    calm = Times(Histogram((9, 1)), 3e-5, NOW + 1)
-    late = CoreLatency(core, Times(Histogram((1,)), longest, NOW + 2), calm, calm, calm)
+    calm = WaitTimes(Histogram((9, 1)), 3e-5, NOW + 1)
+    late = CoreLatency(core, WaitTimes(Histogram((1,)), longest, NOW + 2), calm, calm, calm)
     return SoftirqSeen(NOW, 10.0, longest, None, 0, 0, (late,))
 
 

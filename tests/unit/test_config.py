@@ -113,15 +113,15 @@ def test_thresholds_are_the_same_for_every_command(tmp_path: Path, monkeypatch: 
     assert thresholds_for(None, is_live=False) == Thresholds()
     assert thresholds_for(str(file), is_live=False).zombies_warning == 7
     limits = read_settings(None, {}).limits
-    assert (limits.zombies_warning, limits.growth_critical, limits.loops_warning) == (7, 8, 3)
-    assert read_settings(None, {"zombies_warning": 9.0}).limits.zombies_warning == 9
-    assert read_settings(None, {}, is_live=False).limits.zombies_warning == Thresholds().zombies_warning
+    assert (limits.of("zombies_warning"), limits.of("growth_critical"), limits.of("loops_warning")) == (7, 8, 3)
+    assert read_settings(None, {"zombies_warning": 9.0}).limits.thresholds.zombies_warning == 9
+    assert read_settings(None, {}, is_live=False).limits.thresholds.zombies_warning == Thresholds().zombies_warning
 
 
 def test_a_limit_of_the_gate_goes_before_the_common_one(tmp_path: Path) -> None:
     file = tmp_path / "zombiescope.toml"
     file.write_text("[thresholds]\nzombies_warning = 7\n[check]\nzombies_warning = 8\n", encoding="utf-8")
-    assert read_settings(bytes(file), {}).limits.zombies_warning == 8
+    assert read_settings(bytes(file), {}).limits.thresholds.zombies_warning == 8
     file.write_text("[thresholds]\nzombies_warnin = 7\n", encoding="utf-8")
     with pytest.raises(UsageError) as caught:
         thresholds_for(str(file), is_live=True)

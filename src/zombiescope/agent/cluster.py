@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.config import Config
-from zombiescope.diagnosis.node_condition import Condition, Held, Status
+from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.children import ShortLived
@@ -73,7 +73,7 @@ class Teller:
     ) -> None:
         self._clock = clock
         self._settings, self._selector, self._judge, self._report = settings, selector, judge, report
-        self._held = Held()
+        self._held = HeldCondition()
         self._told: Condition | None = None
         self._published: Settings | None = None
         """Where our condition stands now, or may stand."""
@@ -172,7 +172,7 @@ class Teller:
     def _withdraw(self) -> None:
         """Waits for a few seconds at most. What cannot be withdrawn keeps its last heartbeat, which tells its age."""
         settings, self._published, self._told, self._heartbeat = self._published, None, None, math.inf
-        self._held = Held()
+        self._held = HeldCondition()
         if settings is None:
             return
         try:
@@ -191,7 +191,7 @@ class Teller:
 
 def _is_news(before: Condition | None, now: Condition) -> bool:
     """Pressure, and its end. That a healthy node is healthy is no event."""
-    return now.status is Status.TRUE or (before is not None and before.status is Status.TRUE)
+    return now.status is ConditionStatus.TRUE or (before is not None and before.status is ConditionStatus.TRUE)
 
 
 def _place(settings: Settings) -> tuple[object, ...]:

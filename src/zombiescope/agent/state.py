@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from zombiescope.analysis.growth import Growing, Growth
+from zombiescope.analysis.growth import Growth, GrowthWatch
 from zombiescope.analysis.ledger import Accounts, renamed_counts
 from zombiescope.analysis.looping import LoopingUnits, UnitStarts
 from zombiescope.analysis.pod_owner import PodBook
 from zombiescope.analysis.scan import Scan, derive_kernel_cost, derive_scan, memory_mark
 from zombiescope.diagnosis.case import Case, Observation
-from zombiescope.diagnosis.engine import Diagnosis
-from zombiescope.diagnosis.node_condition import Condition, judge_condition
+from zombiescope.diagnosis.engine import Condition, Diagnosis, judge_condition
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.agent import MetricSample, Moment, Occurrence, ProbeRun, Reading, SweepTimes
 from zombiescope.facts.cgroups import Census, Look, Residuals, Snapshot, Sweep
@@ -50,7 +49,7 @@ class State:
         self._tick: Tick | None = None
         self._previous: Look | None = None
         self._lifecycle: Lifecycle | None = None
-        self._growing = Growing()
+        self._growing = GrowthWatch()
         self.growth: Growth | Gap = Gap("growth", _NOT_YET)
         self._probes: dict[str, ProbeRun] = {}
         self._sweeps = SweepTimes((0,) * len(SWEEP_BUCKETS), 0, 0.0)

@@ -14,20 +14,18 @@ from itertools import combinations
 from typing import NamedTuple
 
 from zombiescope.analysis.exact_test import (
+    LEAST_NODES,
+    MOST_Q,
     OddsRatio,
     Stratified,
-    Table,
+    TwoByTwo,
     false_discovery,
     fisher_p,
     odds_ratio,
     stratified,
 )
 
-LEAST_NODES = 5
-"""A smaller cohort says nothing: four of four sick come by chance too often among thousands of cohorts."""
 LEAST_RATIO = 1.5
-MOST_Q = 0.01
-"""One false call in a hundred: over ten fleets without a cause, most likely none."""
 _MOST_CAUSES = 6
 _MOST_VALUES_SHARE = 0.2
 _MOST_PAIRED_VALUES = 200
@@ -58,7 +56,7 @@ class Cause(NamedTuple):
     """What is left of it when the other causes are held still."""
 
 
-class Explained(NamedTuple):
+class ExplainedCohort(NamedTuple):
     cohort: Cohort
     by: Labels
     left: Stratified
@@ -70,7 +68,7 @@ class Comparison(NamedTuple):
     sick: int
     tested: int
     causes: tuple[Cause, ...]
-    explained: tuple[Explained, ...]
+    explained: tuple[ExplainedCohort, ...]
     """Worse than the rest, but through a cause."""
     others: tuple[Cohort, ...]
     """All that were tested beside these, the most telling first."""
@@ -109,7 +107,7 @@ def compare(nodes: Sequence[Mapping[str, str]], sick: Sequence[bool]) -> Compari
 
 def _best_p(cohort: Cohort, sick: int, nodes: int) -> float:
     most = min(cohort.nodes, sick)
-    return fisher_p(Table(most, cohort.nodes - most, sick - most, nodes - cohort.nodes - sick + most))
+    return fisher_p(TwoByTwo(most, cohort.nodes - most, sick - most, nodes - cohort.nodes - sick + most))
 
 
 def _bits(flags: Iterable[bool]) -> int:
@@ -206,10 +204,10 @@ def _tested(
     return found, sorted(too_small, key=lambda each: (-each[2], each[0]))
 
 
-def _table(members: int, ill: int, among: int) -> Table:
+def _table(members: int, ill: int, among: int) -> TwoByTwo:
     members, ill = members & among, ill & among
     inside, sick, both = members.bit_count(), ill.bit_count(), (members & ill).bit_count()
-    return Table(both, inside - both, sick - both, among.bit_count() - inside - sick + both)
+    return TwoByTwo(both, inside - both, sick - both, among.bit_count() - inside - sick + both)
 
 
 def _within(cohort: Cohort, strata: Iterable[int], ill: int) -> Stratified:
@@ -261,11 +259,13 @@ def _strata(chosen: Sequence[Cohort], everyone: int) -> list[int]:
     return strata
 
 
-def _explanations(worse: Sequence[Cohort], causes: Sequence[Cause], ill: int, everyone: int) -> Iterator[Explained]:
+def _explanations(
+    worse: Sequence[Cohort], causes: Sequence[Cause], ill: int, everyone: int
+) -> Iterator[ExplainedCohort]:
     named = {cause.cohort.labels for cause in causes}
     for cohort in sorted(worse, key=lambda one: (one.p_value, len(one.labels), one.labels)):
         if cohort.labels in named or not causes:
             continue
         left = [(cause, _within(cohort, _strata([cause.cohort], everyone), ill)) for cause in causes]
         cause, rest = max(left, key=lambda each: (each[1].p_value, each[0].left.gain))
-        yield Explained(cohort, cause.cohort.labels, rest)
+        yield ExplainedCohort(cohort, cause.cohort.labels, rest)

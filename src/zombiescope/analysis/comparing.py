@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -123,7 +123,7 @@ def _p_value(
     return (above + ties + 1) / (ROUNDS + 1)
 
 
-class Change(StrEnum):
+class Direction(StrEnum):
     BETTER = "better"
     SAME = "same"
     WORSE = "worse"
@@ -144,12 +144,12 @@ class Measure(NamedTuple):
     """Of counted things: how many."""
 
 
-class Row(NamedTuple):
+class ComparedRow(NamedTuple):
     what: str
     unit: str
     before: Measure
     after: Measure
-    verdict: Change
+    verdict: Direction
     why: str = ""
 
 
@@ -158,7 +158,6 @@ NOT_MEASURED = Measure(None, 0.0, "nothing")
 
 BETTER_LEVEL, WORSE_LEVEL = 0.05, 0.01
 """Of chance, one-sided. A dozen numbers are compared at once: worse is said only when it is hardly chance."""
-_ROUNDS = 999
 
 
 class Chances(NamedTuple):
@@ -168,10 +167,10 @@ class Chances(NamedTuple):
     higher: float
 
     @property
-    def change(self) -> Change:
+    def change(self) -> Direction:
         if self.lower <= BETTER_LEVEL:
-            return Change.BETTER
-        return Change.WORSE if self.higher <= WORSE_LEVEL else Change.SAME
+            return Direction.BETTER
+        return Direction.WORSE if self.higher <= WORSE_LEVEL else Direction.SAME
 
 
 def compare_counts(before: int, before_seconds: float, after: int, after_seconds: float) -> Chances:
@@ -217,13 +216,13 @@ def compare_blocks(before: Blocks, after: Blocks, generator: Generator) -> Chanc
     blocks, number = [*before, *after], len(after)
     seen = _mean(after)
     below = above = 0
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         for place in range(number):
             other = place + int(generator.random() * (len(blocks) - place))
             blocks[place], blocks[other] = blocks[other], blocks[place]
         found = _mean(blocks[:number])
         below, above = below + (found <= seen + 1e-12), above + (found >= seen - 1e-12)
-    return Chances((below + 1) / (_ROUNDS + 1), (above + 1) / (_ROUNDS + 1))
+    return Chances((below + 1) / (ROUNDS + 1), (above + 1) / (ROUNDS + 1))
 
 
 def _mean(blocks: Sequence[tuple[float, float]]) -> float:
@@ -249,9 +248,8 @@ def _poisson_at_most(count: int, mean: float) -> float:
     return min(sum(math.exp(n * math.log(mean) - mean - math.lgamma(n + 1)) for n in range(count + 1)), 1.0)
 
 
-def _solve(error: object, guess: float) -> float:
+def _solve(error: Callable[[float], float], guess: float) -> float:
     """Where a growing function crosses zero."""
-    assert callable(error)
     low, high = 0.0, max(guess, 1.0)
     while error(high) < 0 and high < 1e12:
         high *= 2

@@ -70,7 +70,7 @@ _WHOLE = 0.9
 """A window covered so far is taken for covered: ticks do not tell it better."""
 
 
-class Tuning(NamedTuple):
+class SaturationTuning(NamedTuple):
     """Chosen on the tuning half of the labelled runs in `tests/cores`, judged on the other half (`bench/bench_cores.py`)."""
 
     hot: float = 0.75
@@ -161,7 +161,7 @@ class _Open:
 
 
 class SaturationWatch:
-    def __init__(self, tuning: Tuning = Tuning()) -> None:  # noqa: B008 (immutable)
+    def __init__(self, tuning: SaturationTuning = SaturationTuning()) -> None:  # noqa: B008 (immutable)
         self._tuning = tuning
         self._before: CoreLook | None = None
         self._shares: dict[int, tuple[float, float, float]] = {}

@@ -15,7 +15,7 @@ ZOMBIES, SATURATED, RESET = "zombies", "saturated_seconds", "nic-reset"
 _FINDINGS = ("finding-present", "finding-gone")
 
 
-class Line(NamedTuple):
+class DayLine(NamedTuple):
     """Low and high of each stretch, None where nobody watched."""
 
     begin: float
@@ -26,15 +26,15 @@ class Line(NamedTuple):
     def end(self) -> float:
         return self.begin + SECONDS
 
-    def scaled(self, factor: float) -> Line:
-        return Line(self.begin, _times(self.low, factor), _times(self.high, factor))
+    def scaled(self, factor: float) -> DayLine:
+        return DayLine(self.begin, _times(self.low, factor), _times(self.high, factor))
 
 
 def _times(values: Iterable[float | None], factor: float) -> tuple[float | None, ...]:
     return tuple(None if value is None else value * factor for value in values)
 
 
-class Change(NamedTuple):
+class FindingChange(NamedTuple):
     at: float
     what: str
     detail: str
@@ -49,7 +49,7 @@ class Day:
         self._saturated: dict[int, float] = {}
         self._before: float | None = None
         self._resets: dict[int, int] = {}
-        self.last_change: Change | None = None
+        self.last_change: FindingChange | None = None
 
     def take(self, at: float, values: Mapping[str, float]) -> None:
         stretch = int(at // _WIDTH)
@@ -73,17 +73,17 @@ class Day:
             stretch = int(at // _WIDTH)
             self._resets[stretch] = self._resets.get(stretch, 0) + 1
         elif what in _FINDINGS and (self.last_change is None or at >= self.last_change.at):
-            self.last_change = Change(at, what, detail)
+            self.last_change = FindingChange(at, what, detail)
 
     def _forget(self, now: int) -> None:
         for kept in (self._zombies, self._saturated, self._resets):
             for stretch in [each for each in kept if each < now - STRETCHES]:
                 del kept[stretch]
 
-    def zombies(self, now: float) -> Line:
+    def zombies(self, now: float) -> DayLine:
         return self._line(now, self._of_stock)
 
-    def growth(self, now: float) -> Line:
+    def growth(self, now: float) -> DayLine:
         """Zombies more per hour, from stretch to stretch."""
 
         def grown(stretch: int) -> tuple[float, float] | None:
@@ -95,10 +95,10 @@ class Day:
 
         return self._line(now, grown)
 
-    def saturated(self, now: float) -> Line:
+    def saturated(self, now: float) -> DayLine:
         return self._line(now, lambda stretch: _twice(self._saturated.get(stretch)))
 
-    def resets(self, now: float) -> Line:
+    def resets(self, now: float) -> DayLine:
         """Where the agent looked and saw none there was none."""
 
         def seen(stretch: int) -> tuple[float, float] | None:
@@ -123,13 +123,13 @@ class Day:
             since = stretch * _WIDTH
         return None
 
-    def _line(self, now: float, of: Any) -> Line:
+    def _line(self, now: float, of: Any) -> DayLine:
         last = int(now // _WIDTH)
         stretches = range(last - STRETCHES + 1, last + 1)
         found = [of(stretch) for stretch in stretches]
         low = tuple(None if each is None else each[0] for each in found)
         high = tuple(None if each is None else each[1] for each in found)
-        return Line(stretches[0] * _WIDTH, low, high)
+        return DayLine(stretches[0] * _WIDTH, low, high)
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -148,7 +148,7 @@ class Day:
         for stretch, number in plain["resets"]:
             self._resets.setdefault(stretch, number)
         if plain["last_change"] and self.last_change is None:
-            self.last_change = Change(*plain["last_change"])
+            self.last_change = FindingChange(*plain["last_change"])
 
 
 def day_of(samples: Iterable[Sample], happenings: Iterable[Happening]) -> Day:

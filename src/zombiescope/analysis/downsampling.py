@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long series in as many stretches as a picture has room for: of each the lowest, the highest and the last value: no peak is
-lost. Counters become what they grew by per second. A stretch of which nothing is known is None, never zero."""
+"""Long series in as many stretches as a picture has room for: of each the lowest and the highest value: no peak is lost.
+Counters become what they grew by per second. A stretch of which nothing is known is None, never zero."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import NamedTuple
 class Thin(NamedTuple):
     low: list[float | None]
     high: list[float | None]
-    last: list[float | None]
 
 
 class Buckets:
@@ -23,7 +22,7 @@ class Buckets:
         self._counters = counters
         self._low: dict[str, list[float | None]] = {}
         self._high: dict[str, list[float | None]] = {}
-        self._last: dict[str, list[float | None]] = {}
+        self._grown: dict[str, list[float | None]] = {}
         self._before: dict[str, tuple[str, float, float]] = {}
         """Of each counter: boot, when, and how far it had come."""
         self._seconds: dict[str, list[float]] = {}
@@ -65,11 +64,7 @@ class Buckets:
             return self._thin_counter(name)
         if name not in self._low:
             return None
-        return Thin(self._low[name], self._high[name], self._last[name])
-
-    @property
-    def names(self) -> list[str]:
-        return [*self._low, *self._seconds]
+        return Thin(self._low[name], self._high[name])
 
     def _runs(self, times: Sequence[float]) -> list[tuple[int, int, int]]:
         """Samples that fall into one stretch, as a range, and which stretch."""
@@ -89,7 +84,7 @@ class Buckets:
     def _take_runs(
         self, name: str, runs: list[tuple[int, int, int]], lows: Sequence[float | None], highs: Sequence[float | None]
     ) -> None:
-        least, most, last = self._lists(name)
+        least, most = self._lists(name)
         is_whole = None not in lows
         for bucket, start, end in runs:
             low, high = lows[start:end], highs[start:end]
@@ -103,21 +98,19 @@ class Buckets:
             least[bucket] = lowest if before is None or lowest < before else before  # type: ignore[operator]
             before = most[bucket]
             most[bucket] = highest if before is None or highest > before else before  # type: ignore[operator]
-            last[bucket] = high[-1]
 
     def _take_one(self, name: str, bucket: int, lowest: float, highest: float) -> None:
-        least, most, last = self._lists(name)
+        least, most = self._lists(name)
         before = least[bucket]
         least[bucket] = lowest if before is None or lowest < before else before
         before = most[bucket]
         most[bucket] = highest if before is None or highest > before else before
-        last[bucket] = highest
 
-    def _lists(self, name: str) -> tuple[list[float | None], list[float | None], list[float | None]]:
+    def _lists(self, name: str) -> tuple[list[float | None], list[float | None]]:
         if name not in self._low:
-            for kept in (self._low, self._high, self._last):
+            for kept in (self._low, self._high):
                 kept[name] = [None] * self.points
-        return self._low[name], self._high[name], self._last[name]
+        return self._low[name], self._high[name]
 
     def _take_counter(
         self,
@@ -130,7 +123,7 @@ class Buckets:
     ) -> None:
         """What it grew by since the value before, where that is not too long ago. Most runs only rise: of those the last value
         is enough."""
-        grown = self._last.setdefault(name, [None] * self.points)
+        grown = self._grown.setdefault(name, [None] * self.points)
         covered = self._seconds.setdefault(name, [0.0] * self.points)
         longest = max(_LONGEST_BETWEEN, 2 * least)
         known = self._before.get(name)
@@ -168,21 +161,21 @@ class Buckets:
         final, total = values[-1], sum(values)
         if total != total or not known[2] <= values[0] <= final == max(values):  # noqa: PLR0124 (one is not a number)
             return False
-        grown, covered = self._last[name], self._seconds[name]
+        grown, covered = self._grown[name], self._seconds[name]
         grown[bucket] = (grown[bucket] or 0.0) + final - known[2]
         covered[bucket] += times[-1] - known[1]
         self._before[name] = (boot, times[-1], final)
         return True
 
     def _thin_counter(self, name: str) -> Thin | None:
-        grown = self._last.get(name)
+        grown = self._grown.get(name)
         if grown is None:
             return None
         rates = [
             None if more is None or seconds <= 0 else more / seconds
             for more, seconds in zip(grown, self._seconds[name], strict=True)
         ]
-        return Thin(rates, rates, rates)
+        return Thin(rates, rates)
 
 
 def _without_nan(values: Sequence[float]) -> Sequence[float | None]:

@@ -6,7 +6,6 @@ of Ray's dashboard, a list of a cluster's events or pods."""
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -147,23 +146,18 @@ def _of_object(said: Mapping[str, Any]) -> Mark | None:
     moment = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else _time(str(at))
     if moment is None or not 0 <= moment <= _LAST:
         return None
-    return Mark(moment, JOB_SUCCESS if said.get("ok") is True else JOB_FAILURE, _shown(said.get("what", "")))
-
-
-def _shown(words: object) -> str:
-    return shown(str(words).encode("utf-8", "surrogatepass"))
+    return Mark(moment, JOB_SUCCESS if said.get("ok") is True else JOB_FAILURE, shown_text(str(said.get("what", ""))))
 
 
 def _time(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
+        moment = moment_of(text)
+        if moment is None:
             return None
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return seconds if math.isfinite(seconds) and 0 <= seconds <= _LAST else None
+        seconds = moment
+    return seconds if 0 <= seconds <= _LAST else None
 
 
 _REALTIME = "__REALTIME_TIMESTAMP"
@@ -185,9 +179,9 @@ def journal_mark(entry: Mapping[str, Any]) -> Mark | None:
     unit = entry.get("UNIT") or entry.get("USER_UNIT") or entry.get("_SYSTEMD_UNIT") or ""
     if entry.get("_PID") in ("1", 1) or "USER_UNIT" in entry or "_PID" not in entry:
         if number in _FAILED_IDS:
-            return Mark(at, JOB_FAILURE, _shown(f"{unit}: {_message(entry)}"))
+            return Mark(at, JOB_FAILURE, shown_text(f"{unit}: {_message(entry)}"))
         if number == _ENDED_WELL_ID:
-            return Mark(at, JOB_SUCCESS, _shown(unit))
+            return Mark(at, JOB_SUCCESS, shown_text(str(unit)))
     said = _ray_said(_message(entry))
     return Mark(at, said[0], said[1]) if said else None
 
@@ -261,7 +255,7 @@ def _ray_job(job: Any) -> Mark | None:
     name = job.get("submission_id") or job.get("job_id") or ""
     message = job.get("message") or ""
     words = f"Ray job {name}" + (f": {message}" if job["status"] == "FAILED" else "")
-    return None if at is None else Mark(at, _FINISHED[job["status"]], _first_line(words))
+    return None if at is None else Mark(at, _FINISHED[job["status"]], _line(words))
 
 
 _EXIT_TYPE = re.compile(r"Worker exit type: (\w+)")
@@ -275,7 +269,7 @@ def _ray_actor(actor: Any) -> Mark | None:
     if at is None or not _is_failure(cause):
         return None
     name = actor.get("className") or actor.get("actorClass") or actor.get("actorId") or ""
-    return Mark(at, ACTOR_FAILURE, _first_line(f"Ray actor {name} died: {cause}"))
+    return Mark(at, ACTOR_FAILURE, _line(f"Ray actor {name} died: {cause}"))
 
 
 def _is_failure(cause: str) -> bool:
@@ -291,10 +285,6 @@ def _milliseconds(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value / 1000 <= _LAST:
         return None
     return value / 1000
-
-
-def _first_line(words: str) -> str:
-    return _shown(words.strip().split("\n")[0][:200])
 
 
 _RAY_LINE = re.compile(rb"(?m)^\[?20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3}[\t ]")
@@ -325,5 +315,5 @@ def _ray_said(message: str) -> tuple[str, str] | None:
     for words, what, told in _RAY_WORDS:
         found = words.search(plain)
         if found:
-            return what, _shown(told.format(found[1] or "?"))
+            return what, shown_text(told.format(found[1] or "?"))
     return None

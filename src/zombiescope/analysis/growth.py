@@ -199,7 +199,7 @@ _MOST_MAKERS = 40
 _MOST_WALKS = 48
 
 
-class Growing:
+class GrowthWatch:
     def __init__(self) -> None:
         self._total: deque[Point] = deque(maxlen=_MOST_POINTS)
         self._live: deque[Point] = deque(maxlen=_MOST_POINTS)

@@ -30,7 +30,7 @@ _KEYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class KnownAgent:
     id: str
     title: str
     units: tuple[str, ...]
@@ -88,14 +88,16 @@ class DeclaredNeed:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[KnownAgent, ...] = ()
     roles: Mapping[str, RoleSigns] = field(default_factory=dict)
     allow: tuple[str, ...] | None = None
     """A closed world: what matches none of these is unneeded. None: an open world."""
     declared: tuple[DeclaredNeed, ...] = ()
 
-    _named: dict[str, Agent | None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _patterns: list[tuple[re.Pattern[str], Agent]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _named: dict[str, KnownAgent | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _patterns: list[tuple[re.Pattern[str], KnownAgent]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for agent in self.agents:
@@ -105,13 +107,13 @@ class KnowledgeBase:
             if forms:
                 self._patterns.append((re.compile("|".join(forms)), agent))
 
-    def agent_of(self, unit: str) -> Agent | None:
+    def agent_of(self, unit: str) -> KnownAgent | None:
         """The entry that speaks of a unit; one that names it comes before a pattern."""
         if unit not in self._named:
             self._named[unit] = next((agent for form, agent in self._patterns if form.match(unit)), None)
         return self._named[unit]
 
-    def agent_of_image(self, image: str) -> Agent | None:
+    def agent_of_image(self, image: str) -> KnownAgent | None:
         """The entry that speaks of a container image: `quay.io/prometheus/node-exporter:v1` is `prometheus/node-exporter`."""
         name = bare_image(image)
         if not name:
@@ -174,7 +176,7 @@ def path_of(condition: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeSigns:
     """What conditions are asked about."""
 
     texts: Mapping[str, str]
@@ -216,7 +218,7 @@ class Surroundings:
         return next((condition for condition in conditions if self.holds(condition)), None)
 
 
-def derive_roles(knowledge: KnowledgeBase, around: Surroundings) -> Surroundings:
+def derive_roles(knowledge: KnowledgeBase, around: NodeSigns) -> NodeSigns:
     """What the node is for, as far as its files, units and programs tell."""
     for name, role in knowledge.roles.items():
         sign = around.first(role.signs)
@@ -225,7 +227,7 @@ def derive_roles(knowledge: KnowledgeBase, around: Surroundings) -> Surroundings
     return around
 
 
-def hidden_path(knowledge: KnowledgeBase, around: Surroundings, conditions: tuple[str, ...]) -> str:
+def hidden_path(knowledge: KnowledgeBase, around: NodeSigns, conditions: tuple[str, ...]) -> str:
     """A file that one of the conditions asks about, by itself or through a role, and that could not be looked at; or empty."""
     for condition in conditions:
         role = knowledge.roles.get(condition.removeprefix("!").removeprefix("role:"))
@@ -279,7 +281,7 @@ def _tables(data: Mapping[str, object], name: str, source: str) -> list[Mapping[
     return found
 
 
-def _agent(entry: Mapping[str, object], source: str) -> Agent:
+def _agent(entry: Mapping[str, object], source: str) -> KnownAgent:
     name = _text(entry, "id", source)
     if set(entry) - _KEYS:
         wrong = min(set(entry) - _KEYS)
@@ -294,7 +296,7 @@ def _agent(entry: Mapping[str, object], source: str) -> Agent:
             f"cannot use {source}", f"agent {name!r}: otherwise = {otherwise!r}", "needed, unneeded or unknown"
         )
     makes = entry.get("makes_cgroups")
-    return Agent(
+    return KnownAgent(
         id=name,
         title=str(entry.get("title", name)),
         units=_words(entry, "units", source),

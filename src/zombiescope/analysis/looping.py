@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from zombiescope.facts.agent import Occurrence, UnitRestarts
 from zombiescope.facts.lifecycle import Counts
 from zombiescope.facts.pods import Container, Pod, PodLoop, workload_of
-from zombiescope.facts.units import LiveUnit, RestartingContainer, Services
+from zombiescope.facts.units import LiveUnit, RestartingContainer, ServiceLoop, Services
 
 RESTARTS_TELLING = 3
 _WINDOW_SECONDS = 3600.0
@@ -159,18 +158,8 @@ def loops_of(pods: Iterable[Pod], now: float, moved: Mapping[tuple[str, str], in
     return sorted(found, key=lambda loop: (-loop.restarts, loop.pod, loop.container))
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
-    name: str
-    kind: str
-    """`unit`: systemd restarts it; `inside`: it restarts something inside its unit; `container`: a runtime restarts it; `pod`:
-    kubelet restarts containers of a workload."""
-    restarts: int
-    why: str
-    source: str
-
-
-def derive_loops(services: Services) -> tuple[Loop, ...]:
+def derive_loops(services: Services) -> tuple[ServiceLoop, ...]:
+    """Of a workload all its containers are one loop, with its name."""
     loops = [loop for unit in (services.live or {}).values() if (loop := _unit_loop(unit, services))]
     looping = {loop.name for loop in loops}
     for name, count in sorted(services.inner_restarts.items()):
@@ -178,13 +167,13 @@ def derive_loops(services: Services) -> tuple[Loop, ...]:
             why = (
                 f"{count} children came and went in the window while the unit stayed up, which NRestarts does not count"
             )
-            loops.append(Loop(name, "inside", count, why, "/proc/PID/stat"))
+            loops.append(ServiceLoop(name, "inside", count, why, "/proc/PID/stat"))
     loops += _container_loops(services)
     return tuple(sorted(loops, key=lambda loop: (-loop.restarts, loop.name)))
 
 
-def _container_loops(services: Services) -> list[Loop]:
-    """Only what restarts now; of a workload all its containers are one."""
+def _container_loops(services: Services) -> list[ServiceLoop]:
+    """Only what restarts now."""
     if services.now is None:
         return []
     found: dict[str, list[tuple[RestartingContainer, str]]] = {}
@@ -197,26 +186,28 @@ def _container_loops(services: Services) -> list[Loop]:
     return [_together(name, each) for name, each in found.items()]
 
 
-def _together(name: str, looping: list[tuple[RestartingContainer, str]]) -> Loop:
+def _together(name: str, looping: list[tuple[RestartingContainer, str]]) -> ServiceLoop:
     first, why = max(looping, key=lambda each: each[0].restarts)
     restarts = sum(one.restarts for one, _ in looping)
     workload = workload_of(name)
     if workload is None:
-        return Loop(name, "container", restarts, f"its container is {why}", first.path)
+        return ServiceLoop(name, "container", restarts, f"its container is {why}", first.path)
     some = f"{len(looping):,} containers, such as {first.name}" if len(looping) > 1 else first.name
-    return Loop(name, "pod", restarts, f"{some}: {why}", first.path)
+    return ServiceLoop(name, "pod", restarts, f"{some}: {why}", first.path)
 
 
-def _unit_loop(unit: LiveUnit, services: Services) -> Loop | None:
+def _unit_loop(unit: LiveUnit, services: Services) -> ServiceLoop | None:
     in_window = services.window_restarts.get(unit.name, 0)
     in_journal = (services.journal_restarts or {}).get(unit.name, 0)
     total = unit.restarts or 0
     if in_journal >= RESTARTS_TELLING:
-        return Loop(
+        return ServiceLoop(
             unit.name, "unit", max(total, in_journal), f"{in_journal} automatic restarts in the last hour", "journal"
         )
     if in_window >= 2:
-        return Loop(unit.name, "unit", total, f"{in_window} automatic restarts in the window", "NRestarts")
+        return ServiceLoop(unit.name, "unit", total, f"{in_window} automatic restarts in the window", "NRestarts")
     if unit.sub_state == "auto-restart" and total >= RESTARTS_TELLING:
-        return Loop(unit.name, "unit", total, f"waiting for its next restart after {total}", "SubState, NRestarts")
+        return ServiceLoop(
+            unit.name, "unit", total, f"waiting for its next restart after {total}", "SubState, NRestarts"
+        )
     return None

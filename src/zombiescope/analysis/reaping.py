@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body
 from zombiescope.facts.cgroups import Identity
-from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
+from zombiescope.facts.reaping import Evicted, EvictionOrder, Health, ReapBudget
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import Pin, PinKind
 
 HARMFUL_PASSES = 3
@@ -32,15 +33,8 @@ class Lesson(NamedTuple):
     not_before: float = 0.0
 
 
-class Levers(NamedTuple):
-    """What this host has beyond dropping a file's cache."""
-
-    reclaimable: frozenset[bytes] = frozenset()
-    """Live parents whose memory.reclaim can be asked without taking much of what is alive."""
-
-
-class Choice(NamedTuple):
-    orders: tuple[Order, ...]
+class ReapChoice(NamedTuple):
+    orders: tuple[EvictionOrder, ...]
     evictable: int
     """Zombies that the host's levers could free, now or later."""
     left: Mapping[str, int]
@@ -84,8 +78,8 @@ class Pass(NamedTuple):
     why: str
     zombies: int
     """Of the whole machine, by the plain counts."""
-    choice: Choice
-    done: tuple[Done, ...]
+    choice: ReapChoice
+    done: tuple[Evicted, ...]
     freed: int
     """By the pass before, seen now."""
     wait_seconds: float
@@ -93,14 +87,19 @@ class Pass(NamedTuple):
 
 
 def choose(
-    bodies: Iterable[Body], levers: Levers, lessons: Mapping[bytes, Lesson], now: float, most_pages: int
-) -> Choice:
-    """Most zombies a page first, until the pages are spent. A zombie too large for one pass is begun, in files."""
+    bodies: Iterable[Body],
+    reclaimable: frozenset[bytes],
+    lessons: Mapping[bytes, Lesson],
+    now: float,
+    most_pages: int,
+) -> ReapChoice:
+    """`reclaimable`: live parents whose memory.reclaim can be asked without taking much of what is alive. Most zombies a
+    page first, until the pages are spent. A zombie too large for one pass is begun, in files."""
     left: Counter[str] = Counter()
-    by_target: dict[tuple[Lever, bytes], Order] = {}
+    by_target: dict[tuple[Remedy, bytes], EvictionOrder] = {}
     evictable = 0
     for body in bodies:
-        why, orders = _ways_to(body, levers)
+        why, orders = _ways_to(body, reclaimable)
         if why is None and lessons.get(body.zombie.parent, Lesson()).not_before > now:
             why = RESTING
         if why is not None:
@@ -110,10 +109,10 @@ def choose(
         for order in orders:
             key = order.lever, order.target
             by_target[key] = _joined(by_target[key], order) if key in by_target else order
-    return Choice(_within(by_target.values(), most_pages), evictable, dict(left.most_common()))
+    return ReapChoice(_within(by_target.values(), most_pages), evictable, dict(left.most_common()))
 
 
-def _ways_to(body: Body, levers: Levers) -> tuple[str | None, tuple[Order, ...]]:
+def _ways_to(body: Body, reclaimable: frozenset[bytes]) -> tuple[str | None, tuple[EvictionOrder, ...]]:
     """Why it cannot be evicted, or the orders that together free it."""
     stubborn = sorted({pin.kind for pin in body.pins if pin.kind not in _EVICTABLE})
     if stubborn:
@@ -125,10 +124,10 @@ def _ways_to(body: Body, levers: Levers) -> tuple[str | None, tuple[Order, ...]]
         return DIRTY, ()
     if all(map(_can_be_dropped, cached)):
         return None, tuple(_drop(body, pin) for pin in cached)
-    if body.zombie.parent in levers.reclaimable:
+    if body.zombie.parent in reclaimable:
         pages = sum(pin.pages or 1 for pin in cached)
         parent = body.zombie.parent
-        return None, (Order(Lever.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
+        return None, (EvictionOrder(Remedy.RECLAIM_PARENT, parent, parent, pages, frozenset({body.zombie.serial})),)
     if any(pin.mapped for pin in cached):
         return MAPPED, ()
     return NO_LEVER, ()
@@ -138,20 +137,20 @@ def _can_be_dropped(pin: Pin) -> bool:
     return pin.path is not None and not pin.mapped and pin.inode is not None
 
 
-def _drop(body: Body, pin: Pin) -> Order:
+def _drop(body: Body, pin: Pin) -> EvictionOrder:
     assert pin.path is not None
     serials = frozenset({body.zombie.serial})
-    return Order(Lever.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
+    return EvictionOrder(Remedy.DROP_FILE, pin.path, body.zombie.parent, pin.pages or 1, serials, pin.device, pin.inode)
 
 
-def _joined(one: Order, other: Order) -> Order:
+def _joined(one: EvictionOrder, other: EvictionOrder) -> EvictionOrder:
     return one._replace(pages=one.pages + other.pages, zombies=one.zombies | other.zombies)
 
 
-def _within(orders: Iterable[Order], most_pages: int) -> tuple[Order, ...]:
+def _within(orders: Iterable[EvictionOrder], most_pages: int) -> tuple[EvictionOrder, ...]:
     """Always one, however large: a budget that fits nothing would stand still for ever."""
     ranked = sorted(orders, key=_least_harm)
-    chosen: list[Order] = []
+    chosen: list[EvictionOrder] = []
     spent = 0
     for order in ranked:
         if chosen and spent + order.pages > most_pages:
@@ -161,12 +160,12 @@ def _within(orders: Iterable[Order], most_pages: int) -> tuple[Order, ...]:
     return tuple(chosen)
 
 
-def _least_harm(order: Order) -> tuple[bool, float, bytes]:
-    return order.lever is Lever.RECLAIM_PARENT, order.pages / len(order.zombies), order.target
+def _least_harm(order: EvictionOrder) -> tuple[bool, float, bytes]:
+    return order.lever is Remedy.RECLAIM_PARENT, order.pages / len(order.zombies), order.target
 
 
 def learn(
-    lessons: Mapping[bytes, Lesson], done: Iterable[Done], still_there: frozenset[int], now: float
+    lessons: Mapping[bytes, Lesson], done: Iterable[Evicted], still_there: frozenset[int], now: float
 ) -> dict[bytes, Lesson]:
     """A parent under which nothing of what was tried is gone rests, twice as long each time; one that gave starts afresh."""
     tried: dict[bytes, set[int]] = {}
@@ -183,13 +182,13 @@ def learn(
     return learned
 
 
-def freed(done: Iterable[Done], still_there: frozenset[int]) -> int:
+def freed(done: Iterable[Evicted], still_there: frozenset[int]) -> int:
     """Of the zombies that were tried, how many are gone."""
     tried = frozenset().union(*(each.order.zombies for each in done))
     return len(tried - still_there)
 
 
-def pressed(health: Health, budget: Budget) -> str | None:
+def pressed(health: Health, budget: ReapBudget) -> str | None:
     """Why this is no moment to evict anything."""
     if health.memory_pressure is not None and health.memory_pressure > budget.memory_pressure:
         return f"memory pressure {health.memory_pressure:.1f} % is above {budget.memory_pressure:.1f} %"
@@ -210,7 +209,7 @@ def usual_rate(rates: Sequence[float]) -> float | None:
     return sorted(rates)[len(rates) // 2] if rates else None
 
 
-def harmed(rate: float | None, usual: float | None, budget: Budget) -> str | None:
+def harmed(rate: float | None, usual: float | None, budget: ReapBudget) -> str | None:
     """Why the pass before seems to have hurt somebody. Twice the usual, and a margin: a rate alone says nothing."""
     if rate is None:
         return None
@@ -220,7 +219,7 @@ def harmed(rate: float | None, usual: float | None, budget: Budget) -> str | Non
     return f"{rate:,.0f} pages per second were read again after the last pass, {limit:,.0f} are allowed"
 
 
-def wait_seconds(cost_seconds: float, idle_passes: int, budget: Budget) -> float:
+def wait_seconds(cost_seconds: float, idle_passes: int, budget: ReapBudget) -> float:
     """Until the next pass: never so soon that our share of a core is exceeded, and longer each time there was nothing to do."""
     patience = min(2.0**idle_passes, _MOST_LOOKS_APART) * budget.interval_seconds
     return max(cost_seconds / budget.core_share, patience)

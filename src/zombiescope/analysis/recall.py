@@ -27,7 +27,7 @@ ALL, UPTIME = "zombies", "uptime"
 _NOTHING: Mapping[str, float] = {}
 
 
-class Figures(NamedTuple):
+class SeriesFigures(NamedTuple):
     """A series in short."""
 
     samples: int
@@ -37,16 +37,16 @@ class Figures(NamedTuple):
     most: float
 
 
-class Series(NamedTuple):
+class RecalledSeries(NamedTuple):
     name: str
     points: list[Point]
-    exact: Figures | None = None
+    exact: SeriesFigures | None = None
     """Of all samples, where `points` are some of them."""
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> SeriesFigures:
         values = [value for _, value in self.points]
-        return self.exact or Figures(len(values), values[0], values[-1], min(values), max(values))
+        return self.exact or SeriesFigures(len(values), values[0], values[-1], min(values), max(values))
 
     @property
     def last(self) -> float:
@@ -65,7 +65,7 @@ class Recall(NamedTuple):
     samples: int
     since: float
     until: float
-    series: tuple[Series, ...]
+    series: tuple[RecalledSeries, ...]
     pauses: tuple[Pause, ...]
     growth: Growth | None
     boots: int
@@ -83,12 +83,12 @@ class Thinned:
         self.moments: list[Sample] = []
         """All, without their values."""
         self._running: dict[str, list[float]] = {}
-        """As in `Figures`, but for their number: hundreds of thousands of values come by."""
+        """As in `SeriesFigures`, but for their number: hundreds of thousands of values come by."""
         self._counts: dict[str, int] = {}
 
     @property
-    def figures(self) -> dict[str, Figures]:
-        return {name: Figures(self._counts[name], *running) for name, running in self._running.items()}
+    def figures(self) -> dict[str, SeriesFigures]:
+        return {name: SeriesFigures(self._counts[name], *running) for name, running in self._running.items()}
 
     def take(self, sample: Sample) -> None:
         if len(self.moments) % self._step == 0:
@@ -114,7 +114,7 @@ def derive_recall(
 ) -> Recall | None:
     """None without samples. Time is that of the samples; where the clock went back they stay in the order they were written."""
     names = dict.fromkeys(name for sample in samples for name in sample.values)
-    series = tuple(Series(name, points_of(samples, name)) for name in names)
+    series = tuple(RecalledSeries(name, points_of(samples, name)) for name in names)
     return _recall(samples, samples, series, marks, onset)
 
 
@@ -122,14 +122,16 @@ def derive_thin_recall(
     thinned: Thinned, marks: Iterable[tuple[str, float]], onset: Onset | None = None
 ) -> Recall | None:
     """The same in little memory: only growth is told from some of the samples."""
-    series = tuple(Series(name, points_of(thinned.kept, name), known) for name, known in thinned.figures.items())
+    series = tuple(
+        RecalledSeries(name, points_of(thinned.kept, name), known) for name, known in thinned.figures.items()
+    )
     return _recall(thinned.moments, thinned.kept, series, marks, onset)
 
 
 def _recall(
     moments: Sequence[Sample],
     kept: Sequence[Sample],
-    series: tuple[Series, ...],
+    series: tuple[RecalledSeries, ...],
     marks: Iterable[tuple[str, float]],
     onset: Onset | None,
 ) -> Recall | None:

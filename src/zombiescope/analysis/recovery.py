@@ -11,10 +11,10 @@ from typing import NamedTuple
 from zombiescope.analysis.comparing import (
     NOT_MEASURED,
     Chances,
-    Change,
+    ComparedRow,
+    Direction,
     Generator,
     Measure,
-    Row,
     compare_blocks,
     compare_counts,
     compare_shares,
@@ -87,7 +87,7 @@ def derive_rows(
     jobs: tuple[Tries, Tries] | None = None,
     *,
     generator: Generator,
-) -> tuple[Row, ...]:
+) -> tuple[ComparedRow, ...]:
     """`makers`: whose zombies the plan was about; none for all."""
     rows = [*_zombies(before, after, makers), _restarts(before, after)]
     rows += [_burst(each, before, after, generator) for each in BURSTS]
@@ -120,13 +120,15 @@ def _values(period: Period, makers: Sequence[str]) -> list[tuple[float, float]]:
     return found
 
 
-def _zombies(before: Period, after: Period, makers: Sequence[str]) -> list[Row]:
+def _zombies(before: Period, after: Period, makers: Sequence[str]) -> list[ComparedRow]:
     then, now = _values(before, makers), _values(after, makers)
     first, last = _stock(then, before), _stock(now, after)
     growth = _slope(then), _slope(now)
     return [
-        Row("zombies", "at the end", first, last, *_stock_change(first, last)),
-        Row("growth", "per hour", _growth(growth[0], before), _growth(growth[1], after), *_growth_change(*growth)),
+        ComparedRow("zombies", "at the end", first, last, *_stock_change(first, last)),
+        ComparedRow(
+            "growth", "per hour", _growth(growth[0], before), _growth(growth[1], after), *_growth_change(*growth)
+        ),
     ]
 
 
@@ -134,13 +136,13 @@ def _stock(points: list[tuple[float, float]], period: Period) -> Measure:
     return Measure(points[-1][1], period.seconds, period.source) if points else NOT_MEASURED
 
 
-def _stock_change(first: Measure, last: Measure) -> tuple[Change, str]:
+def _stock_change(first: Measure, last: Measure) -> tuple[Direction, str]:
     if first.value is None or last.value is None:
-        return Change.UNKNOWN, _missing(first, last)
+        return Direction.UNKNOWN, _missing(first, last)
     noise = max(_NOISE, _NOISE_SHARE * first.value)
     if abs(last.value - first.value) <= noise:
-        return Change.SAME, ""
-    return (Change.BETTER if last.value < first.value else Change.WORSE), ""
+        return Direction.SAME, ""
+    return (Direction.BETTER if last.value < first.value else Direction.WORSE), ""
 
 
 def _slope(points: list[tuple[float, float]]) -> Slope | None:
@@ -154,17 +156,17 @@ def _growth(slope: Slope | None, period: Period) -> Measure:
     return Measure(slope.per_second * HOUR, period.seconds, period.source, slope.low * HOUR, slope.high * HOUR)
 
 
-def _growth_change(before: Slope | None, after: Slope | None) -> tuple[Change, str]:
+def _growth_change(before: Slope | None, after: Slope | None) -> tuple[Direction, str]:
     if after is None:
-        return Change.UNKNOWN, "too few looks to tell growth"
+        return Direction.UNKNOWN, "too few looks to tell growth"
     if before is None:
-        return Change.UNKNOWN, "growth before is not known"
+        return Direction.UNKNOWN, "growth before is not known"
     if after.high < before.low and before.per_second > 0:
-        return Change.BETTER, ""
-    return (Change.WORSE, "") if after.low > max(before.high, 0.0) else (Change.SAME, "")
+        return Direction.BETTER, ""
+    return (Direction.WORSE, "") if after.low > max(before.high, 0.0) else (Direction.SAME, "")
 
 
-def _restarts(before: Period, after: Period) -> Row:
+def _restarts(before: Period, after: Period) -> ComparedRow:
     return _counted("restarts of the maker", "restarts", before, after)
 
 
@@ -190,17 +192,17 @@ def _blocks(steps: Sequence[tuple[float, float, float]], size: float) -> list[tu
     return whole or [(seconds, value) for seconds, value in found.values()]
 
 
-def _burst(burst: Burst, before: Period, after: Period, generator: Generator) -> Row:
+def _burst(burst: Burst, before: Period, after: Period, generator: Generator) -> ComparedRow:
     steps = [increments(period.samples, burst.series) for period in (before, after)]
     first, last = (_share(each, period) for each, period in zip(steps, (before, after), strict=True))
     if first.value is None or last.value is None:
-        return Row(burst.what, burst.unit, first, last, Change.UNKNOWN, _missing(first, last))
+        return ComparedRow(burst.what, burst.unit, first, last, Direction.UNKNOWN, _missing(first, last))
     size = min(_BLOCK_SECONDS, max(last.seconds / (2 * _LEAST_BLOCKS), 1.0))
     blocks = [_blocks(each, size) for each in steps]
     if min(len(each) for each in blocks) < _LEAST_BLOCKS:
-        return Row(burst.what, burst.unit, first, last, Change.UNKNOWN, "watched for too short a time")
+        return ComparedRow(burst.what, burst.unit, first, last, Direction.UNKNOWN, "watched for too short a time")
     verdict = _judged(compare_blocks(blocks[0], blocks[1], generator), first.value, last.value, burst.least)
-    return Row(burst.what, burst.unit, first, last, *verdict)
+    return ComparedRow(burst.what, burst.unit, first, last, *verdict)
 
 
 def _share(steps: Sequence[tuple[float, float, float]], period: Period) -> Measure:
@@ -208,28 +210,28 @@ def _share(steps: Sequence[tuple[float, float, float]], period: Period) -> Measu
     return Measure(sum(step[2] for step in steps) / seconds, seconds, period.source) if seconds else NOT_MEASURED
 
 
-def _judged(chances: Chances, first: float, last: float, least: float) -> tuple[Change, str]:
+def _judged(chances: Chances, first: float, last: float, least: float) -> tuple[Direction, str]:
     if first < least and last < least:
-        return Change.SAME, ""
+        return Direction.SAME, ""
     if abs(last - first) < _LEAST_SHARE * max(first, last):
-        return Change.SAME, ""
+        return Direction.SAME, ""
     change = chances.change
-    if change is Change.SAME and last < least:
-        return Change.UNKNOWN, "none seen, and it is rare enough that this may be chance: watch longer"
+    if change is Direction.SAME and last < least:
+        return Direction.UNKNOWN, "none seen, and it is rare enough that this may be chance: watch longer"
     return change, ""
 
 
-def _counted(what: str, series: str, before: Period, after: Period) -> Row:
+def _counted(what: str, series: str, before: Period, after: Period) -> ComparedRow:
     first, last = (_rate(period, series) for period in (before, after))
     if first.value is None or last.value is None:
-        return Row(what, "per hour", first, last, Change.UNKNOWN, _missing(first, last))
+        return ComparedRow(what, "per hour", first, last, Direction.UNKNOWN, _missing(first, last))
     chances = compare_counts(first.number or 0, first.seconds, last.number or 0, last.seconds)
     change, why = chances.change, ""
-    if change is Change.SAME and first.number and not last.number:
-        change, why = Change.UNKNOWN, "none seen, and they are rare enough that this may be chance: watch longer"
-    elif change is not Change.WORSE and last.number:
-        why = "goes on" if change is Change.SAME else "fewer, and not gone"
-    return Row(what, "per hour", first, last, change, why)
+    if change is Direction.SAME and first.number and not last.number:
+        change, why = Direction.UNKNOWN, "none seen, and they are rare enough that this may be chance: watch longer"
+    elif change is not Direction.WORSE and last.number:
+        why = "goes on" if change is Direction.SAME else "fewer, and not gone"
+    return ComparedRow(what, "per hour", first, last, change, why)
 
 
 def _rate(period: Period, series: str) -> Measure:
@@ -245,7 +247,7 @@ def _per_hour(number: int, seconds: float, source: str) -> Measure:
     return Measure(number / seconds * HOUR, seconds, source, low * HOUR, high * HOUR, number)
 
 
-def _level(what: str, series: str, unit: str, before: Period, after: Period) -> Row:
+def _level(what: str, series: str, unit: str, before: Period, after: Period) -> ComparedRow:
     """By the median of each, and its quarters: a level has no rate."""
     told = [
         sorted(sample.values[series] for sample in period.samples if series in sample.values)
@@ -253,16 +255,16 @@ def _level(what: str, series: str, unit: str, before: Period, after: Period) -> 
     ]
     first, last = (_middle(each, period) for each, period in zip(told, (before, after), strict=True))
     if first.value is None or last.value is None:
-        return Row(what, unit, first, last, Change.UNKNOWN, _missing(first, last))
+        return ComparedRow(what, unit, first, last, Direction.UNKNOWN, _missing(first, last))
     assert first.low is not None
     assert first.high is not None
     if abs(last.value - first.value) < _LEAST_SHARE * max(first.value, last.value):
-        change = Change.SAME
+        change = Direction.SAME
     elif (last.high or 0.0) < first.low or (last.low or 0.0) > first.high:
-        change = Change.BETTER if last.value < first.value else Change.WORSE
+        change = Direction.BETTER if last.value < first.value else Direction.WORSE
     else:
-        change = Change.SAME
-    return Row(what, unit, first, last, change)
+        change = Direction.SAME
+    return ComparedRow(what, unit, first, last, change)
 
 
 def _middle(ordered: list[float], period: Period) -> Measure:
@@ -272,7 +274,7 @@ def _middle(ordered: list[float], period: Period) -> Measure:
     return Measure(median(ordered), period.seconds, period.source, ordered[quarter], ordered[-1 - quarter])
 
 
-def _jobs(before: Tries, after: Tries) -> Row:
+def _jobs(before: Tries, after: Tries) -> ComparedRow:
     if before.ended is not None and after.ended is not None and before.ended + after.ended:
         return _success(before, after, before.ended, after.ended)
     first, last = (
@@ -281,35 +283,38 @@ def _jobs(before: Tries, after: Tries) -> Row:
     )
     change = compare_counts(before.failed, before.seconds, after.failed, after.seconds).change
     why = ""
-    if change is Change.SAME and before.failed and not after.failed:
-        change, why = Change.UNKNOWN, "none failed, and failures are rare enough that this may be chance: watch longer"
-    return Row("job failures", "per hour", first, last, change, why)
+    if change is Direction.SAME and before.failed and not after.failed:
+        change, why = (
+            Direction.UNKNOWN,
+            "none failed, and failures are rare enough that this may be chance: watch longer",
+        )
+    return ComparedRow("job failures", "per hour", first, last, change, why)
 
 
-def _success(before: Tries, after: Tries, tried: int, later: int) -> Row:
+def _success(before: Tries, after: Tries, tried: int, later: int) -> ComparedRow:
     first = Measure((tried - before.failed) / tried if tried else None, before.seconds, before.source, number=tried)
     last = Measure((later - after.failed) / later if later else None, after.seconds, after.source, number=later)
     if not tried or not later:
-        return Row("job success", "share", first, last, Change.UNKNOWN, "no job ended in one of the two")
+        return ComparedRow("job success", "share", first, last, Direction.UNKNOWN, "no job ended in one of the two")
     chances = compare_shares((before.failed, tried), (after.failed, later))
-    return Row("job success", "share", first, last, chances.change)
+    return ComparedRow("job success", "share", first, last, chances.change)
 
 
 Points = Sequence[tuple[float, float]]
 
 
-def query_row(before: Points, after: Points, generator: Generator, *, higher_is_better: bool) -> Row:
+def query_row(before: Points, after: Points, generator: Generator, *, higher_is_better: bool) -> ComparedRow:
     """A number that somebody else keeps over time: points a step apart."""
     what = "success rate asked for" if higher_is_better else "failures asked for"
     first, last = (_asked(points) for points in (before, after))
     if first.value is None or last.value is None:
-        return Row(what, "mean", first, last, Change.UNKNOWN, _missing(first, last))
+        return ComparedRow(what, "mean", first, last, Direction.UNKNOWN, _missing(first, last))
     sign = -1.0 if higher_is_better else 1.0
     sides = [[(1.0, sign * value) for _, value in points] for points in (before, after)]
     chances = compare_blocks(sides[0], sides[1], generator)
     if abs(last.value - first.value) < 0.02 * max(abs(first.value), abs(last.value)):
-        return Row(what, "mean", first, last, Change.SAME)
-    return Row(what, "mean", first, last, chances.change)
+        return ComparedRow(what, "mean", first, last, Direction.SAME)
+    return ComparedRow(what, "mean", first, last, chances.change)
 
 
 def _asked(points: Points) -> Measure:

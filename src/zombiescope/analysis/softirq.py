@@ -67,14 +67,13 @@ class PollStep(NamedTuple):
     seconds: float
     cores: tuple[CoreStep, ...]
     stamped_seconds: float
-    sees_polls: bool
 
 
 def poll_step(before: PollLook, after: PollLook) -> PollStep:
     known = {core.core: core for core in before.cores}
     cores = tuple(_core(known[core.core], core) for core in after.cores if core.core in known)
     stamped = max(after.stamped_seconds - before.stamped_seconds, 0.0)
-    return PollStep(after.at, max(after.steady - before.steady, 0.0), cores, stamped, after.sees_polls)
+    return PollStep(after.at, max(after.steady - before.steady, 0.0), cores, stamped)
 
 
 def _core(then: PollCore, now: PollCore) -> CoreStep:

@@ -14,9 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from zombiescope.analysis.time_span import parse_time_span, shown_span
 from zombiescope.facts.names import shown
-from zombiescope.facts.units import Schedule, Setting, UnitFile, UnitFiles
+from zombiescope.facts.units import Schedule, Setting, UnitFile, UnitFiles, parse_time_span, shown_span
 
 _AFTER_FAILURE = {"always": True, "on-failure": True, "no": False, "on-success": False}
 _POLICIES = {"no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog"}

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from zombiescope.analysis.time_span import parse_time_span
-from zombiescope.facts.units import Starter, Workload
+from zombiescope.facts.units import Starter, Workload, parse_time_span
 
 _WORDS = {
     "@reboot": 0.0, "@hourly": 24.0, "@daily": 1.0, "@midnight": 1.0, "@weekly": 1 / 7, "@monthly": 1 / 30.4, "@yearly": 1 / 365,

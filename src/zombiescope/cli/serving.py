@@ -14,10 +14,12 @@ from zombiescope.cli.progress import tell
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.web.guards import read_token
-from zombiescope.web.page import Pages, PageServer
+from zombiescope.web.page import PageLooks, PageServer
 
 
-def serve_page(listen: str, token_file: str | None, open_site: Callable[[BaseSelector], Pages], next_step: str) -> None:
+def serve_page(
+    listen: str, token_file: str | None, open_site: Callable[[BaseSelector], PageLooks], next_step: str
+) -> None:
     """Prints where it is, serves it, and says in the end what to type next."""
     where = listen_address(listen)
     if where is None:

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, derive_roles
-from zombiescope.analysis.looping import Loop, derive_loops
+from zombiescope.analysis.knowledge import KnowledgeBase, KnownAgent, NodeSigns, derive_roles
+from zombiescope.analysis.looping import derive_loops
 from zombiescope.analysis.unit_starts import Activation, Pull, RestartPolicy, derive_activation, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES
 from zombiescope.diagnosis.workload_audit import CrossCheck, Judge, Need, WorkloadAudit, WorkloadJudge, cross_check
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.units import LiveUnit, Services, UnitFile
+from zombiescope.facts.units import LiveUnit, ServiceLoop, Services, UnitFile
 
 _EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecStop", "ExecStopPost")
 
 
-class Subject(StrEnum):
+class AuditSubject(StrEnum):
     HOST = "host"
     ROOT = "root"
     IMAGE = "image"
@@ -81,10 +81,10 @@ class UnitAudit:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    subject: Subject
+    subject: AuditSubject
     roles: tuple[str, ...]
     units: tuple[UnitAudit, ...]
-    loops: tuple[Loop, ...]
+    loops: tuple[ServiceLoop, ...]
     """Looping now, as far as it could be watched."""
     was_systemd_asked: bool
     cannot_tell: str = ""
@@ -136,10 +136,10 @@ class Audit:
         return (*(unit.name for unit in self.not_judged), *(one.name for one in self.unsure_workloads))
 
 
-def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subject) -> Audit:
+def judge_services(services: Services, knowledge: KnowledgeBase, subject: AuditSubject) -> Audit:
     activation = derive_activation(services.files)
     running = {name for name, unit in (services.live or {}).items() if unit.active_state in ("active", "activating")}
-    around = Surroundings(
+    around = NodeSigns(
         services.texts,
         frozenset(activation.starting) | running,
         services.programs,
@@ -151,7 +151,7 @@ def judge_services(services: Services, knowledge: KnowledgeBase, subject: Subjec
     judge = Judge(services.files, activation, knowledge, around)
     units = tuple(_judge_unit(unit, services, judge, activation) for unit in _audited(services))
     was_asked = services.live is not None
-    is_about_services = subject is not Subject.MANIFESTS and not was_asked
+    is_about_services = subject is not AuditSubject.MANIFESTS and not was_asked
     cannot_tell = _why_nobody_can_tell(services, units) if is_about_services else ""
     needs = {unit.name: (unit.need, unit.why) for unit in units}
     workloads = WorkloadJudge(knowledge, around, needs, services.running).judge_all(services)
@@ -260,7 +260,7 @@ def _is_up(live: LiveUnit | None) -> bool:
 
 
 def _makes_cgroups(
-    unit: UnitFile, agent: Agent | None, live: LiveUnit | None
+    unit: UnitFile, agent: KnownAgent | None, live: LiveUnit | None
 ) -> tuple[bool | None, list[UnitEvidence]]:
     """Beyond its own: by delegation, by a runtime it calls, or because it is known to."""
     delegate = unit.last("Service", "Delegate")

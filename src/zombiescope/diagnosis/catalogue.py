@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of rules, in the order in which findings are shown; chain, sentence, report and pages derive from what each declares."""
+"""The list of rules, in the order in which findings are shown; chain, sentence, report and pages derive from what each declares.
+And what is often tried first against some of them and is known not to help here, with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Finding
@@ -71,3 +72,80 @@ RULES: tuple[RuleFile, ...] = (
     memory_shortage,
 )
 FINDINGS: Mapping[str, Declaration] = {rule.FINDING.id: rule.FINDING for rule in RULES}
+
+
+_ZOMBIES = frozenset({"zombie-population"})
+_WALKS = frozenset({"costly-sweep", "costly-reclaim-walk"})
+"""Where the time was seen to go into cgroups: a core that is held, or a card that is reset, may be so for another reason."""
+_LOOPS = frozenset({"crash-looping-unit", "looping-container", "image-risk"})
+_NOT_CACHE = frozenset({"pinned-shared-memory", "pinned-swap"})
+
+
+class UselessAdvice(NamedTuple):
+    what: str
+    why: str
+
+
+_KNOWN: tuple[tuple[frozenset[str], frozenset[str], UselessAdvice], ...] = (
+    (
+        _ZOMBIES,
+        _ZOMBIES,
+        UselessAdvice("cgdelete", "a zombie has no directory any more: there is nothing left to delete"),
+    ),
+    (
+        _ZOMBIES,
+        _ZOMBIES,
+        UselessAdvice("remounting the cgroup file systems", "a charge in the kernel holds the zombie, not the mount"),
+    ),
+    (
+        _ZOMBIES,
+        _NOT_CACHE,
+        UselessAdvice(
+            "drop_caches", "it drops only clean file pages: shared memory and swap stay, and so do their zombies"
+        ),
+    ),
+    (
+        _ZOMBIES,
+        frozenset({"pinned-shared-memory"}),
+        UselessAdvice(
+            "reclaim (memory.reclaim, memory.high, force_empty)",
+            "without swap it frees no shared memory; with swap it only moves it there and fills the swap, and what is paged out "
+            "before its cgroup dies makes zombies that no reclaim frees",
+        ),
+    ),
+    (
+        _ZOMBIES,
+        _WALKS,
+        UselessAdvice("huge pages", "the time goes into walking cgroups, not pages: huge pages change nothing"),
+    ),
+    (
+        _ZOMBIES,
+        _WALKS,
+        UselessAdvice("another allocator", "what the dead hold is cache and shared memory, which no allocator manages"),
+    ),
+    (
+        _ZOMBIES,
+        _WALKS,
+        UselessAdvice(
+            "CPU affinity", "the walk runs on whichever core asks, and softirqs follow the network card, not the job"
+        ),
+    ),
+    (
+        _ZOMBIES | {"image-risk"},
+        _LOOPS,
+        UselessAdvice("adding nodes", "a new node from the same image starts the same loop"),
+    ),
+    (
+        frozenset({"cpu-throttling"}),
+        frozenset({"cpu-throttling"}),
+        UselessAdvice(
+            "freeing memory to stop throttling", "cpu.max throttles by its own clock: reclaim does not cause it"
+        ),
+    ),
+)
+
+
+def useless_of(present: Iterable[str]) -> tuple[UselessAdvice, ...]:
+    """Those of which one of each set of findings is there."""
+    names = frozenset(present)
+    return tuple(advice for one, other, advice in _KNOWN if one & names and other & names)

@@ -13,19 +13,17 @@ from zombiescope.analysis.zombie_cost import Walking
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.catalogue import FINDINGS
 from zombiescope.diagnosis.finding import Declaration, Finding, Role, Verdict
-from zombiescope.diagnosis.growing import BY_RHYTHM, growing_of, makers_that_grow
 from zombiescope.diagnosis.loops import Suspect, has_lived_them, suspects_of
 from zombiescope.diagnosis.reclaim_work import DECIDES, harmful_walk
 from zombiescope.diagnosis.rules import memory_shortage
-from zombiescope.diagnosis.stock import makers_of, stock_severity
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.stock import BY_RHYTHM, growing_of, makers_of, makers_that_grow, stock_severity
+from zombiescope.diagnosis.thresholds import SEVERITIES, Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import MakerRemains
 
 PIN_RULES: Mapping[str, Declaration] = {name: each for name, each in FINDINGS.items() if each.pins}
 LOOP_KINDS: Mapping[str, frozenset[str]] = {name: each.loops for name, each in FINDINGS.items() if each.loops}
 _ROLES = (Role.SYMPTOM, Role.MECHANISM, Role.ORIGIN)
-_SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN, Severity.OK)
 
 
 def link(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -52,7 +50,7 @@ def _rank(chain: Sequence[str], present: Mapping[str, Finding]) -> tuple[int, fl
         role = _ROLES.index(Role.MECHANISM) + 0.3
     elif head.id == "zombie-growth" or (head.id == "zombie-population" and (root in PIN_RULES or root == head.id)):
         role += 0.6  # growth is in the first line in any case
-    return _SEVERITIES.index(head.severity), role
+    return -SEVERITIES.index(head.severity), role
 
 
 def is_riddle(root: Finding) -> bool:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the rules over a case and says in one sentence which disease this is."""
+"""Runs the rules over a case and says in one sentence which disease this is; and whether a node is to be called under pressure, in
+a cluster's words: status, a reason that can be searched, a message.
+
+Pressure is a stock above its limits, or its measured harm; growth alone is not, nor is a workload that loops. It changes only when
+the other answer has held without a break.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.rules import visible_leak, zombie_growth, zombie_population
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.thresholds import SEVERITIES, Severity, worst_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.remedies import Remedy
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.useless import Useless
+    from zombiescope.diagnosis.catalogue import UselessAdvice
+
+
+from collections.abc import Mapping
 
 _AT_A_GLANCE = (
     zombie_population.judge,
@@ -27,7 +35,6 @@ _COUNTED = (zombie_population.FINDING.id, visible_leak.FINDING.id)
 _SWEEP = "costly-sweep"
 _GLANCED = (*_COUNTED, zombie_growth.FINDING.id, _SWEEP)
 """What counts, history and one sweep tell. Their worst is the severity of `scan`, and that of the counts of `check`."""
-_ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 
 
 class Disease(StrEnum):
@@ -55,7 +62,7 @@ class Diagnosis(NamedTuple):
     chains: tuple[tuple[str, ...], ...] = ()
     """From what hurts to its root, the worst first."""
     first_remedy: str = ""
-    useless: tuple[Useless, ...] = ()
+    useless: tuple[UselessAdvice, ...] = ()
 
     def finding(self, wanted: str) -> Finding:
         return next(finding for finding in self.findings if finding.id == wanted)
@@ -77,11 +84,11 @@ class Diagnosis(NamedTuple):
 
 def _worst(findings: Iterable[Finding]) -> Severity:
     told = [each for each in findings if each.verdict is not Verdict.UNKNOWN or each.id in _COUNTED]
-    return max((finding.severity for finding in told), key=_ORDER.index)
+    return worst_of(finding.severity for finding in told)
 
 
 def at_least(severity: Severity, limit: Severity) -> bool:
-    return _ORDER.index(severity) >= _ORDER.index(limit)
+    return SEVERITIES.index(severity) >= SEVERITIES.index(limit)
 
 
 def glance(case: Case) -> Diagnosis:
@@ -109,9 +116,8 @@ def _with_the_rest(plain: Diagnosis) -> Diagnosis:
 
 def diagnose(case: Case) -> Diagnosis:
     """Every rule, linked to its root."""
-    from zombiescope.diagnosis.catalogue import RULES  # noqa: PLC0415 (a scan does not pay for all of them)
-    from zombiescope.diagnosis.chain import chains, link, maker_of, say  # noqa: PLC0415  # noqa: PLC0415
-    from zombiescope.diagnosis.useless import useless_of  # noqa: PLC0415
+    from zombiescope.diagnosis.catalogue import RULES, useless_of  # noqa: PLC0415 (a scan does not pay for all of them)
+    from zombiescope.diagnosis.chain import chains, link, maker_of, say  # noqa: PLC0415
 
     findings = link(case, tuple(rule.judge(case) for rule in RULES))
     plain = _by_counts(case, findings)
@@ -182,3 +188,64 @@ def _sentence(disease: Disease, population: Finding, leak: Finding) -> str:
         case _:
             unknown = population if population.verdict is Verdict.UNKNOWN else leak
             return f"cannot tell: {unknown.summary}"
+
+
+CONDITION = "ZombieMemcgPressure"
+_PRESSURE = {
+    "zombie-population": "ZombieMemcgAboveLimit",
+    "costly-sweep": "CostlyMemcgSweep",
+    "costly-reclaim-walk": "CostlyMemcgReclaim",
+}
+_NO_PRESSURE, _NOT_COUNTED = "NoZombieMemcgPressure", "ZombieMemcgNotCounted"
+REASONS = (*_PRESSURE.values(), _NO_PRESSURE, _NOT_COUNTED)
+_MOST_MESSAGE = 512
+
+
+class ConditionStatus(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(NamedTuple):
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+def judge_condition(diagnosis: Diagnosis, makers: Mapping[str, int] | None = None) -> Condition:
+    """`makers`: zombies of each, where that is known."""
+    found = [each for each in diagnosis.findings if each.id in _PRESSURE]
+    pressing = [each for each in found if each.verdict is Verdict.PRESENT and at_least(each.severity, Severity.WARNING)]
+    if pressing:
+        worst = min(pressing, key=lambda each: (-SEVERITIES.index(each.severity), list(_PRESSURE).index(each.id)))
+        return Condition(ConditionStatus.TRUE, _PRESSURE[worst.id], _message(worst, makers or {}))
+    counted = next((each for each in found if each.id == zombie_population.FINDING.id), None)
+    if counted is None or counted.verdict is Verdict.UNKNOWN:
+        why = counted.summary if counted else "not looked at yet"
+        return Condition(ConditionStatus.UNKNOWN, _NOT_COUNTED, why[:_MOST_MESSAGE])
+    return Condition(ConditionStatus.FALSE, _NO_PRESSURE, counted.summary[:_MOST_MESSAGE])
+
+
+def _message(finding: Finding, makers: Mapping[str, int]) -> str:
+    most = max(makers, key=lambda name: (makers[name], name), default="")
+    made = f"; most of them made by {most} ({makers[most]:,})" if most and makers[most] else ""
+    return f"{finding.summary}{made}"[:_MOST_MESSAGE]
+
+
+class HeldCondition:
+    """What was the same for long enough. Seconds are those of a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._seen: Condition | None = None
+        self._since = 0.0
+        self.held: Condition | None = None
+
+    def take(self, seen: Condition, clock: float, hold_seconds: float) -> Condition | None:
+        """None until anything has held once. A new reason or message of the same status needs no waiting."""
+        if self._seen is None or self._seen.status is not seen.status:
+            self._since = clock
+        self._seen = seen
+        if clock - self._since >= hold_seconds or (self.held and self.held.status is seen.status):
+            self.held = seen
+        return self.held

@@ -8,37 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from zombiescope.analysis.cohorts import MOST_Q, Cause, Comparison, Explained, Labels
+from zombiescope.analysis.cohorts import Cause, Comparison, ExplainedCohort, Labels
+from zombiescope.analysis.exact_test import MOST_Q
 from zombiescope.analysis.scan import Population
-from zombiescope.diagnosis.thresholds import Severity, Thresholds
+from zombiescope.diagnosis.thresholds import SEVERITIES, Severity, Thresholds, graded, worst_of
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 
-_ORDER = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
 _LEAST_FOR_A_YARDSTICK = 8
 _MOST_NAMED = 3
 SICK_BY = ("severity", "zombies", "growth", "resets", "saturation")
 
 
-class Judged(NamedTuple):
+class JudgedNode(NamedTuple):
     node: FleetNode
     severity: Severity
     gaps: tuple[Gap, ...] = ()
 
 
-def judge_nodes(fleet: Fleet, thresholds: Thresholds) -> list[Judged]:
+def judge_nodes(fleet: Fleet, thresholds: Thresholds) -> list[JudgedNode]:
     """The sickest first."""
     usual = _usual_live(fleet)
     judged = [_judge(node, thresholds, usual) for node in fleet.nodes]
     return sorted(judged, key=_sickest_first)
 
 
-def _sickest_first(each: Judged) -> tuple[int, float, float, str]:
+def _sickest_first(each: JudgedNode) -> tuple[int, float, float, str]:
     stock = each.node.zombies if each.node.zombies is not None else each.node.counted
-    return -_ORDER.index(each.severity), -(stock or 0), -(each.node.growth_per_hour or 0.0), each.node.name
+    return -SEVERITIES.index(each.severity), -(stock or 0), -(each.node.growth_per_hour or 0.0), each.node.name
 
 
 def _usual_live(fleet: Fleet) -> int | None:
@@ -47,7 +47,7 @@ def _usual_live(fleet: Fleet) -> int | None:
     return counts[len(counts) // 4] if len(counts) >= _LEAST_FOR_A_YARDSTICK else None
 
 
-def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged:
+def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> JudgedNode:
     found = [_severity(text) for text in node.findings.values()]
     found.append(_growth(node.growth_per_hour, thresholds))
     gaps: tuple[Gap, ...] = ()
@@ -68,7 +68,7 @@ def _judge(node: FleetNode, thresholds: Thresholds, usual: int | None) -> Judged
         gaps = (
             Gap("severity", f"an estimate: {usual:,} of the {node.counted:,} counted are taken for live, as elsewhere"),
         )
-    return Judged(node, max(found, key=_ORDER.index), gaps)
+    return JudgedNode(node, worst_of(found), gaps)
 
 
 def _severity(text: str) -> Severity:
@@ -79,9 +79,8 @@ def _severity(text: str) -> Severity:
 
 
 def _growth(per_hour: float | None, thresholds: Thresholds) -> Severity:
-    if per_hour is None or per_hour < thresholds.growth_warning_per_hour:
-        return Severity.OK
-    return Severity.CRITICAL if per_hour >= thresholds.growth_critical_per_hour else Severity.WARNING
+    limits = thresholds.growth_warning_per_hour, thresholds.growth_critical_per_hour
+    return Severity.OK if per_hour is None else graded(per_hour, *limits)
 
 
 class Sickness(NamedTuple):
@@ -93,9 +92,9 @@ class Sickness(NamedTuple):
     untold: int
 
 
-def choose_sick(judged: Sequence[Judged], by: str, thresholds: Thresholds) -> Sickness:
+def choose_sick(judged: Sequence[JudgedNode], by: str, thresholds: Thresholds) -> Sickness:
     """`by`: one of SICK_BY, or the id of a finding."""
-    rules: dict[str, tuple[str, Callable[[Judged], bool | None]]] = {
+    rules: dict[str, tuple[str, Callable[[JudgedNode], bool | None]]] = {
         "severity": ("severity warning or critical", _by_severity),
         "zombies": (
             f"at least {thresholds.zombies_warning:,} zombies",
@@ -123,7 +122,7 @@ def choose_sick(judged: Sequence[Judged], by: str, thresholds: Thresholds) -> Si
     )
 
 
-def _by_severity(each: Judged) -> bool | None:
+def _by_severity(each: JudgedNode) -> bool | None:
     return None if each.severity is Severity.UNKNOWN else each.severity in (Severity.WARNING, Severity.CRITICAL)
 
 
@@ -180,6 +179,6 @@ def _share(cause: Cause) -> str:
     return f"{cohort.sick:,} of {cohort.nodes:,} nodes with {named(cohort.labels)}{same} are sick"
 
 
-def _explained(each: Explained) -> str:
+def _explained(each: ExplainedCohort) -> str:
     labels = named(each.cohort.labels)
     return f"{labels} is worse only because it has more of {named(each.by)}: among the others it makes no difference"

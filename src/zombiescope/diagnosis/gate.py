@@ -13,7 +13,7 @@ from datetime import date
 from enum import StrEnum
 
 from zombiescope.analysis.scan import Population
-from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.audit import Audit, AuditSubject, UnitAudit
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.loops import AUDITED_CHURN, audit_suspects, loop_severity
@@ -26,7 +26,7 @@ from zombiescope.diagnosis.rules import (
     visible_leak,
 )
 from zombiescope.diagnosis.stock import stock_severity
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.thresholds import Severity, Thresholds, graded
 from zombiescope.diagnosis.workload_audit import Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
 
@@ -74,7 +74,7 @@ class WaiverState:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class GateReason:
     what: str
     value: float | None
     threshold: float | None
@@ -94,7 +94,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GrowthSeen:
     """What a window showed: zombies at its ends and the slope between."""
 
     seconds: float
@@ -106,19 +106,19 @@ class Growth:
 @dataclass(frozen=True, slots=True)
 class Gate:
     verdict: GateVerdict
-    reasons: tuple[Reason, ...]
+    reasons: tuple[GateReason, ...]
     not_judged: tuple[str, ...] | None = ()
     """Services that start and of which nobody could say whether they are needed; None: the services were not judged at all."""
     waivers: tuple[WaiverState, ...] = ()
     """Every one that was given."""
 
     @property
-    def failing(self) -> list[Reason]:
+    def failing(self) -> list[GateReason]:
         return [reason for reason in self.reasons if reason.verdict is not GateVerdict.OK]
 
 
 def judge_gate(
-    reasons: Iterable[Reason],
+    reasons: Iterable[GateReason],
     waivers: tuple[Waiver, ...],
     today: date,
     not_judged: tuple[str, ...] | None = (),
@@ -134,7 +134,7 @@ def judge_gate(
     return Gate(verdict, tuple(ordered), not_judged, tuple(states))
 
 
-def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Reason:
+def _with_waiver(reason: GateReason, waivers: tuple[Waiver, ...], today: date) -> GateReason:
     matching = [waiver for waiver in waivers if fnmatch.fnmatchcase(reason.what, waiver.what)]
     if reason.verdict not in (GateVerdict.WARNING, GateVerdict.CRITICAL) or not matching:
         return reason
@@ -145,102 +145,111 @@ def _with_waiver(reason: Reason, waivers: tuple[Waiver, ...], today: date) -> Re
     return replace(reason, verdict=GateVerdict.OK, summary=summary, waiver=longest)
 
 
-def unknown(what: str, gap: Gap) -> Reason:
+def unknown(what: str, gap: Gap) -> GateReason:
     tail = f" ({gap.hint})" if gap.hint else ""
-    return Reason(what, None, None, GateVerdict.UNKNOWN, f"could not look: {gap.reason}{tail}")
+    return GateReason(what, None, None, GateVerdict.UNKNOWN, f"could not look: {gap.reason}{tail}")
 
 
-def judge_counts(case: Case, limits: Limits) -> list[Reason]:
+def judge_counts(case: Case) -> list[GateReason]:
     """All that one look tells, by the rules of `scan` and `doctor`: the stock, what it was seen to cost, and directories."""
     population = case.last.scan.population
-    reasons = judge_population(population, limits)
+    limits, reasons = case.thresholds, judge_population(population, case.thresholds)
     sweep = case.first.snapshot.sweep
     if not isinstance(sweep, Gap):
         found = costly_sweep.judge(case)
-        limit = limits.sweep_critical if found.severity is Severity.CRITICAL else limits.sweep_warning
+        limit = limits.sweep_critical_seconds if found.severity is Severity.CRITICAL else limits.sweep_warning_seconds
         verdict, value = _VERDICTS[found.severity], round(sweep.seconds, 6)
-        reasons.append(Reason("sweep", value, limit, verdict, found.summary, "timed"))
+        reasons.append(GateReason("sweep", value, limit, verdict, found.summary, "timed"))
     if not isinstance(population, Gap) and not isinstance(case.reclaim, Gap):
         reasons += _reclaim(case, population)
-    return [*reasons, _directories(case, limits)]
+    return [*reasons, _directories(case)]
 
 
-def _reclaim(case: Case, population: Population) -> list[Reason]:
+def _reclaim(case: Case, population: Population) -> list[GateReason]:
     """Only where reclaim was seen to walk over them: the stock is worse then than its number."""
     by_count, severity = case.thresholds.of_population(population), stock_severity(case, population)
     if severity is by_count:
         return []
     summary = f"{population.zombies:,} zombies hold a core of this host: zombiescope doctor tells by what"
-    return [Reason("harm", population.zombies, 1, _VERDICTS[severity], summary, population.source)]
+    return [GateReason("harm", population.zombies, 1, _VERDICTS[severity], summary, population.source)]
 
 
-def _directories(case: Case, limits: Limits) -> Reason:
+def _directories(case: Case) -> GateReason:
     found, empties = visible_leak.judge(case), case.last.scan.empty_directories
     if found.severity is Severity.UNKNOWN:
         return unknown("directories", empties if isinstance(empties, Gap) else Gap("visible_leak", found.summary))
-    limit = limits.directories_critical if found.severity is Severity.CRITICAL else limits.directories_warning
+    limits = case.thresholds
+    limit = (
+        limits.empty_directories_critical if found.severity is Severity.CRITICAL else limits.empty_directories_warning
+    )
     value = found.evidence[0].value
     assert isinstance(value, int)
-    return Reason("directories", value, limit, _VERDICTS[found.severity], found.summary, found.evidence[0].source)
+    return GateReason("directories", value, limit, _VERDICTS[found.severity], found.summary, found.evidence[0].source)
 
 
-def judge_population(population: Population | Gap, limits: Limits) -> list[Reason]:
+def judge_population(population: Population | Gap, limits: Thresholds) -> list[GateReason]:
     if isinstance(population, Gap):
         return [unknown("zombies", population), unknown("ratio", population)]
-    thresholds, source = limits.thresholds, population.source
+    source = population.source
     summary = f"{population.zombies:,} zombies: {population.counted:,} memory cgroups counted, {population.live:,} live"
-    severity = thresholds.of_zombies(population.zombies)
+    severity = limits.of_zombies(population.zombies)
     limit = limits.zombies_critical if severity is Severity.CRITICAL else limits.zombies_warning
-    reasons = [Reason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
+    reasons = [GateReason("zombies", population.zombies, limit, _VERDICTS[severity], summary, source)]
     reasons.append(_ratio(population, limits))
     if limits.expected_live > 0:
         reasons.append(_expected(population, limits))
     return reasons
 
 
-def _expected(population: Population, limits: Limits) -> Reason:
-    most, severity = limits.expected_multiple * limits.expected_live, limits.thresholds.of_expected(population)
+def _expected(population: Population, limits: Thresholds) -> GateReason:
+    most, severity = limits.expected_multiple * limits.expected_live, limits.of_expected(population)
     summary = f"{population.counted:,} counted where {limits.expected_live:,.10g} live ones are expected"
     if severity is Severity.OK and population.counted >= most:
         summary += f", which says nothing below {limits.expected_live:,.10g} zombies: the host is busier than expected"
     else:
         summary += f"; {limits.expected_multiple:,.10g} times as many are a warning"
-    return Reason("expected", population.counted, most, _VERDICTS[severity], summary, population.source)
+    return GateReason("expected", population.counted, most, _VERDICTS[severity], summary, population.source)
 
 
-def _ratio(population: Population, limits: Limits) -> Reason:
-    severity, value = limits.thresholds.of_ratio(population), round(population.ratio, 3)
+def _ratio(population: Population, limits: Thresholds) -> GateReason:
+    severity, value = limits.of_ratio(population), round(population.ratio, 3)
     summary = f"{population.ratio:.1f} counted for each live one"
     if severity is Severity.OK and population.ratio >= limits.ratio_warning:
         summary += f", which says nothing below {limits.ratio_least_zombies:,.10g} zombies"
     elif severity is Severity.WARNING and population.ratio >= limits.ratio_critical:
         summary += f", which is not critical below {limits.ratio_critical_zombies:,.10g} zombies"
     limit = limits.ratio_critical if severity is Severity.CRITICAL else limits.ratio_warning
-    return Reason("ratio", value, limit, _VERDICTS[severity], summary, population.source)
+    return GateReason("ratio", value, limit, _VERDICTS[severity], summary, population.source)
 
 
-def judge_growth(growth: Growth | Gap, limits: Limits) -> Reason:
+def judge_growth(growth: GrowthSeen | Gap, limits: Thresholds) -> GateReason:
     if isinstance(growth, Gap):
         return unknown("growth", growth)
-    reason = _compared("growth", round(growth.per_hour, 1), limits.growth_warning, limits.growth_critical)
+    value, warning, critical = (
+        round(growth.per_hour, 1),
+        limits.growth_warning_per_hour,
+        limits.growth_critical_per_hour,
+    )
+    severity = graded(value, warning, critical)
+    limit = critical if severity is Severity.CRITICAL else warning
     grown = growth.highest - growth.first
     summary = f"{growth.per_hour:+,.0f} zombies per hour over {growth.seconds:.0f} s"
     summary += f" (from {growth.first:,}, at most {growth.highest:,})"
-    if grown < limits.growth_least and reason.verdict is not GateVerdict.OK:
-        reason = replace(reason, verdict=GateVerdict.OK)
+    if grown < limits.growth_least and severity is not Severity.OK:
+        severity = Severity.OK
         summary += (
             f": {max(grown, 0):,} more are too few to tell growth from noise, which takes {limits.growth_least:,.10g}"
         )
-    least = limits.thresholds.growth_least_seconds
-    if reason.verdict is GateVerdict.CRITICAL and growth.seconds < least:
-        reason = replace(reason, verdict=GateVerdict.WARNING, threshold=limits.growth_warning)
+    least = limits.growth_least_seconds
+    if severity is Severity.CRITICAL and growth.seconds < least:
+        severity, limit = Severity.WARNING, warning
         summary += f": too short to tell a wave from a leak, which takes {least:.0f} s (check --for {least:.0f}s)"
-    return replace(reason, summary=summary)
+    return GateReason("growth", value, limit, _VERDICTS[severity], summary)
 
 
-def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
-    reasons: list[Reason] = []
-    if audit.subject is Subject.HOST:
+def judge_units(audit: Audit, limits: Limits) -> list[GateReason]:
+    reasons: list[GateReason] = []
+    if audit.subject is AuditSubject.HOST:
         reasons += _loop_reasons(audit, limits)
     risky = {unit.name for unit in audit.risks}
     reasons += [_unit_reason(image_risk.FINDING.id, unit, _of_agent(unit), _how(unit)) for unit in audit.risks]
@@ -249,16 +258,16 @@ def judge_units(audit: Audit, limits: Limits) -> list[Reason]:
     reasons += [_unsure_reason(unit) for unit in audit.not_judged if unit.may_loop or unit.policy.can_loop is None]
     reasons += [_declared_reason(unit) for unit in audit.starting if unit.is_declared and unit.may_loop]
     reasons += judge_workloads(audit)
-    if audit.cannot_tell and audit.subject is not Subject.HOST:
+    if audit.cannot_tell and audit.subject is not AuditSubject.HOST:
         hint = "give the root of a whole system that systemd runs; as root more can be read"
         reasons.append(unknown("audit", Gap("units", audit.cannot_tell, hint)))
-    elif not audit.unneeded and not audit.cannot_tell and audit.subject is not Subject.MANIFESTS:
+    elif not audit.unneeded and not audit.cannot_tell and audit.subject is not AuditSubject.MANIFESTS:
         summary = f"none of {len(audit.starting)} services that start is unneeded"
-        reasons.append(Reason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
+        reasons.append(GateReason("unneeded-agent", 0, 1, GateVerdict.OK, summary))
     return reasons
 
 
-def judge_workloads(audit: Audit) -> list[Reason]:
+def judge_workloads(audit: Audit) -> list[GateReason]:
     """Containers, pods, supervised programs and schedules: what fails, and one line for those that are well."""
     reasons = [_workload_reason(one) for one in audit.workloads if one.starts and _fails(one)]
     if audit.unread_workloads:
@@ -269,8 +278,8 @@ def judge_workloads(audit: Audit) -> list[Reason]:
     if well and len(reasons) == 0:
         count = sum(one.may_loop for one in well)
         summary = f"{len(well)} declared containers, {count} of them restarted for ever: all are needed"
-        reasons.append(Reason("workloads", 0, 1, GateVerdict.OK, summary))
-    elif audit.subject is Subject.MANIFESTS and not audit.workloads and not reasons:
+        reasons.append(GateReason("workloads", 0, 1, GateVerdict.OK, summary))
+    elif audit.subject is AuditSubject.MANIFESTS and not audit.workloads and not reasons:
         reasons.append(
             unknown("workloads", Gap("workloads", "no workload is declared there", "is it the right folder?"))
         )
@@ -281,22 +290,22 @@ def _fails(one: WorkloadAudit) -> bool:
     return one.is_unsure or one.need is Need.UNNEEDED
 
 
-def _workload_reason(one: WorkloadAudit) -> Reason:
+def _workload_reason(one: WorkloadAudit) -> GateReason:
     path = one.workload.path
     if one.is_risk:
         summary = f"{one.name} is not needed: {one.why}; {one.lives.why}"
-        return Reason(f"{image_risk.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
+        return GateReason(f"{image_risk.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.need is Need.UNNEEDED:
         summary = f"{one.name} is not needed: {one.why}"
-        return Reason(f"{unneeded_agent.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
+        return GateReason(f"{unneeded_agent.FINDING.id}:{one.name}", 1, 1, _of_agent(one), summary, path)
     if one.lives.for_ever is None:
         summary = f"{one.name}: can it be restarted for ever? {one.lives.why}; is it needed? {one.why}"
-        return Reason(f"loop-risk:{one.name}", None, None, GateVerdict.UNKNOWN, summary, path)
+        return GateReason(f"loop-risk:{one.name}", None, None, GateVerdict.UNKNOWN, summary, path)
     summary = f"{one.name} may be started for ever ({one.lives.why}); is it needed? {one.why}"
-    return Reason(f"loop-risk:{one.name}", 1, 1, GateVerdict.WARNING, summary, path)
+    return GateReason(f"loop-risk:{one.name}", 1, 1, GateVerdict.WARNING, summary, path)
 
 
-def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
+def _loop_reasons(audit: Audit, limits: Limits) -> list[GateReason]:
     """By what the rules of `doctor` say of each, and by how many there are."""
     kinds = crash_looping_unit.FINDING.loops | looping_container.FINDING.loops
     judged = [(each, loop_severity(each, limits.thresholds, AUDITED_CHURN)) for each in audit_suspects(audit, kinds)]
@@ -304,9 +313,9 @@ def _loop_reasons(audit: Audit, limits: Limits) -> list[Reason]:
     if not found:
         seen = "" if audit.was_systemd_asked else " (systemd was not asked: cgroups and containers only)"
         summary = f"nothing was seen to be restarted over and over{seen}"
-        return [Reason("looping-unit", 0, limits.loops_warning, GateVerdict.OK, summary)]
+        return [GateReason("looping-unit", 0, limits.loops_warning, GateVerdict.OK, summary)]
     return [
-        Reason(
+        GateReason(
             f"{'looping-unit' if loop.kind in ('unit', 'inside') else 'looping-container'}:{loop.name}",
             loop.restarts,
             limits.loops_warning,
@@ -324,37 +333,30 @@ def _of_loop(severity: Severity, number: int, limits: Limits) -> GateVerdict:
     return GateVerdict.CRITICAL if number >= limits.loops_critical else _VERDICTS[severity]
 
 
-def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) -> Reason:
+def _unit_reason(rule: str, unit: UnitAudit, verdict: GateVerdict, more: str) -> GateReason:
     summary = f"{unit.name} is {unit.enabled} and not needed: {unit.why}" + (f"; {more}" if more else "")
-    return Reason(f"{rule}:{unit.name}", 1, 1, verdict, summary, unit.path)
+    return GateReason(f"{rule}:{unit.name}", 1, 1, verdict, summary, unit.path)
 
 
-def _unsure_reason(unit: UnitAudit) -> Reason:
+def _unsure_reason(unit: UnitAudit) -> GateReason:
     what = f"loop-risk:{unit.name}"
     if not unit.may_loop:
         summary = (
             f"{unit.name} is {unit.enabled}: can it be restarted for ever? {unit.policy.why}; is it needed? {unit.why}"
         )
-        return Reason(what, None, None, GateVerdict.UNKNOWN, summary, unit.path)
+        return GateReason(what, None, None, GateVerdict.UNKNOWN, summary, unit.path)
     summary = f"{unit.name} is {unit.enabled} and may be restarted for ever ({_how(unit)}); is it needed? {unit.why}"
-    return Reason(what, 1, 1, GateVerdict.WARNING, summary, unit.path)
+    return GateReason(what, 1, 1, GateVerdict.WARNING, summary, unit.path)
 
 
-def _declared_reason(unit: UnitAudit) -> Reason:
+def _declared_reason(unit: UnitAudit) -> GateReason:
     summary = f"{unit.name} is {unit.enabled} and may be restarted for ever ({_how(unit)}); {unit.why}"
-    return Reason(f"loop-risk:{unit.name}", 0, 1, GateVerdict.OK, summary, unit.path)
+    return GateReason(f"loop-risk:{unit.name}", 0, 1, GateVerdict.OK, summary, unit.path)
 
 
 def _how(unit: UnitAudit) -> str:
     return image_risk.told_risk(unit.loop_why, unit.policy.restarts_per_day)
 
 
-def _of_agent(agent: unneeded_agent.Agent) -> GateVerdict:
+def _of_agent(agent: UnitAudit | WorkloadAudit) -> GateVerdict:
     return _VERDICTS[unneeded_agent.severity_of(agent)]
-
-
-def _compared(what: str, value: float, warning: float, critical: float) -> Reason:
-    if value >= critical:
-        return Reason(what, value, critical, GateVerdict.CRITICAL, "")
-    verdict = GateVerdict.WARNING if value >= warning else GateVerdict.OK
-    return Reason(what, value, warning, verdict, "")

@@ -6,15 +6,16 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any, NamedTuple
 
 from zombiescope.analysis.knowledge import DeclaredNeed, parse_needs
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 
 PREFIX = "ZOMBIESCOPE_CHECK_"
-COMMON_NAMES = {
+_COMMON = {
     "growth_warning": "growth_warning_per_hour",
     "growth_critical": "growth_critical_per_hour",
     "sweep_warning": "sweep_warning_seconds",
@@ -23,46 +24,36 @@ COMMON_NAMES = {
     "directories_critical": "empty_directories_critical",
 }
 """What every command's thresholds call a limit of the gate, where that is another name."""
-_DEFAULTS = Thresholds()
+COMMON_NAMES = {
+    name: _COMMON.get(name, name)
+    for name in (
+        "zombies_warning", "zombies_critical", "ratio_warning", "ratio_critical", "ratio_least_zombies",
+        "ratio_critical_zombies", "expected_live", "expected_multiple", "growth_warning", "growth_critical", "growth_least",
+        "sweep_warning", "sweep_critical", "directories_warning", "directories_critical",
+    )
+}  # fmt: skip
+"""The limits that are thresholds of every command, too, and their names there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    zombies_warning: float = _DEFAULTS.zombies_warning
-    zombies_critical: float = _DEFAULTS.zombies_critical
-    ratio_warning: float = _DEFAULTS.ratio_warning
-    ratio_critical: float = _DEFAULTS.ratio_critical
-    ratio_least_zombies: float = _DEFAULTS.ratio_least_zombies
-    ratio_critical_zombies: float = _DEFAULTS.ratio_critical_zombies
-    expected_live: float = _DEFAULTS.expected_live
-    expected_multiple: float = _DEFAULTS.expected_multiple
-    growth_warning: float = _DEFAULTS.growth_warning_per_hour
-    """Zombies an hour."""
-    growth_critical: float = _DEFAULTS.growth_critical_per_hour
-    growth_least: float = _DEFAULTS.growth_least
-    """Zombies more than at the start, below which a slope is noise."""
-    sweep_warning: float = _DEFAULTS.sweep_warning_seconds
-    """Seconds for one sweep, where each read is slow too."""
-    sweep_critical: float = _DEFAULTS.sweep_critical_seconds
-    directories_warning: float = _DEFAULTS.empty_directories_warning
-    """Empty directories that nobody removed."""
-    directories_critical: float = _DEFAULTS.empty_directories_critical
+class Limits(NamedTuple):
+    thresholds: Thresholds = Thresholds()
     loops_warning: float = 1
+    """Units and containers that are restarted over and over: of these only a gate counts how many there are."""
     loops_critical: float = 10
 
-    @property
-    def thresholds(self) -> Thresholds:
-        """The same numbers where every other command compares with them."""
-        named = {COMMON_NAMES.get(name, name): getattr(self, name) for name in NAMES}
-        return Thresholds(**{name: value for name, value in named.items() if name in Thresholds._fields})
+    def of(self, name: str) -> float:
+        """A limit by the name that a person gives it."""
+        value = getattr(self.thresholds, COMMON_NAMES[name]) if name in COMMON_NAMES else getattr(self, name)
+        assert isinstance(value, int | float)
+        return value
 
 
-NAMES = tuple(field.name for field in fields(Limits))
+NAMES = (*COMMON_NAMES, "loops_warning", "loops_critical")
 
 
 def with_values(limits: Limits, values: Mapping[str, object], source: str) -> Limits:
     """Raises UsageError for a name that is none and a value that is no number."""
-    changed: dict[str, float] = {}
+    changed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, 1)
@@ -72,7 +63,9 @@ def with_values(limits: Limits, values: Mapping[str, object], source: str) -> Li
                 f"did you mean {near[0]}?" if near else ", ".join(NAMES),
             )
         changed[name] = _number(value, name, source)
-    return replace(limits, **changed)
+    common = {COMMON_NAMES[name]: value for name, value in changed.items() if name in COMMON_NAMES}
+    own = {name: value for name, value in changed.items() if name not in COMMON_NAMES}
+    return limits._replace(thresholds=limits.thresholds._replace(**common), **own)
 
 
 def _number(value: object, name: str, source: str) -> float:

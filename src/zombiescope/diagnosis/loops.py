@@ -10,7 +10,7 @@ from zombiescope.analysis.looping import ended_words
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding
-from zombiescope.diagnosis.growing import Growing, growing_of, has_lived
+from zombiescope.diagnosis.stock import Growing, growing_of, has_lived
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import few
@@ -118,9 +118,8 @@ def audit_suspects(audit: Audit, kinds: frozenset[str]) -> list[Suspect]:
             unit = units.get(loop.name)
             maker = loop.name if loop.kind == "pod" else f"unit:{loop.name}"
             need = unit.need.value if unit else "unknown"
-            seen = ServiceLoop(loop.name, loop.kind, loop.restarts, loop.why, loop.source, need=need, maker=maker)
             left = MakerRemains(maker, unit.zombies, {}, None, None) if unit and unit.zombies else None
-            found.append(Suspect(seen, left, 0.0))
+            found.append(Suspect(loop._replace(need=need, maker=maker), left, 0.0))
     return sorted(found, key=_worst_first)
 
 

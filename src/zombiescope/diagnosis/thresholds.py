@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
@@ -15,6 +16,21 @@ class Severity(StrEnum):
     WARNING = "warning"
     CRITICAL = "critical"
     UNKNOWN = "unknown"
+
+
+SEVERITIES = (Severity.OK, Severity.UNKNOWN, Severity.WARNING, Severity.CRITICAL)
+"""From the one that matters least to the one that matters most."""
+
+
+def worst_of(found: Iterable[Severity]) -> Severity:
+    return max(found, key=SEVERITIES.index)
+
+
+def graded(value: float, warning: float, critical: float) -> Severity:
+    """By two limits, both inclusive."""
+    if value >= critical:
+        return Severity.CRITICAL
+    return Severity.WARNING if value >= warning else Severity.OK
 
 
 class Thresholds(NamedTuple):
@@ -125,14 +141,10 @@ class Thresholds(NamedTuple):
         return Severity.WARNING if is_much else Severity.OK
 
     def of_throttling(self, share: float) -> Severity:
-        if share >= self.throttled_critical_share:
-            return Severity.CRITICAL
-        return Severity.WARNING if share >= self.throttled_share else Severity.OK
+        return graded(share, self.throttled_share, self.throttled_critical_share)
 
     def of_sweep(self, seconds: float) -> Severity:
-        if seconds >= self.sweep_critical_seconds:
-            return Severity.CRITICAL
-        return Severity.WARNING if seconds >= self.sweep_warning_seconds else Severity.OK
+        return graded(seconds, self.sweep_warning_seconds, self.sweep_critical_seconds)
 
     def of_walk(self, share: float, longest_seconds: float) -> Severity:
         """`share`: of one core, spent on it."""
@@ -142,9 +154,7 @@ class Thresholds(NamedTuple):
         return Severity.WARNING if is_felt else Severity.OK
 
     def of_softirq_wait(self, seconds: float) -> Severity:
-        if seconds >= self.softirq_wait_critical_seconds:
-            return Severity.CRITICAL
-        return Severity.WARNING if seconds >= self.softirq_wait_warning_seconds else Severity.OK
+        return graded(seconds, self.softirq_wait_warning_seconds, self.softirq_wait_critical_seconds)
 
     def growth_needed(self, window_seconds: float) -> float:
         return self.growth_slow_per_hour if window_seconds >= 3600 else self.growth_warning_per_hour
@@ -152,7 +162,7 @@ class Thresholds(NamedTuple):
     def of_population(self, population: Population) -> Severity:
         """By the stock alone; with a measured harm it may be worse (`stock.py`)."""
         found = (self.of_zombies(population.zombies), self.of_ratio(population), self.of_expected(population))
-        return max(found, key=(Severity.OK, Severity.WARNING, Severity.CRITICAL).index)
+        return worst_of(found)
 
     def warning_from(self, live: int) -> int:
         """The least number of zombies that is a warning by the stock alone, beside this many live cgroups."""
@@ -162,9 +172,7 @@ class Thresholds(NamedTuple):
         return max(min(found), 1)
 
     def of_zombies(self, zombies: int) -> Severity:
-        if zombies >= self.zombies_critical:
-            return Severity.CRITICAL
-        return Severity.WARNING if zombies >= self.zombies_warning else Severity.OK
+        return graded(zombies, self.zombies_warning, self.zombies_critical)
 
     def of_ratio(self, population: Population) -> Severity:
         if population.zombies >= self.ratio_critical_zombies and population.ratio >= self.ratio_critical:
@@ -178,11 +186,7 @@ class Thresholds(NamedTuple):
         return Severity.WARNING if is_above and population.zombies >= self.expected_live > 0 else Severity.OK
 
     def of_stretch(self, seconds: float) -> Severity:
-        if seconds >= self.saturated_critical_seconds:
-            return Severity.CRITICAL
-        return Severity.WARNING if seconds >= self.saturated_warning_seconds else Severity.OK
+        return graded(seconds, self.saturated_warning_seconds, self.saturated_critical_seconds)
 
     def of_empty_directories(self, count: int) -> Severity:
-        if count >= self.empty_directories_critical:
-            return Severity.CRITICAL
-        return Severity.WARNING if count >= self.empty_directories_warning else Severity.OK
+        return graded(count, self.empty_directories_warning, self.empty_directories_critical)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from zombiescope.analysis.knowledge import Agent, KnowledgeBase, Surroundings, hidden_path, path_of
+from zombiescope.analysis.knowledge import KnowledgeBase, KnownAgent, NodeSigns, hidden_path, path_of
 from zombiescope.analysis.unit_starts import Activation, Pull, derive_restart_policy
 from zombiescope.analysis.workload_lives import RUNTIMES, Lives, derive_lives
 from zombiescope.facts.units import Running, Schedule, Services, Starter, UnitFile, UnitFiles, Workload
@@ -49,7 +49,7 @@ class Judge:
     files: UnitFiles
     activation: Activation
     knowledge: KnowledgeBase
-    around: Surroundings
+    around: NodeSigns
 
     def judge_need(self, unit: UnitFile) -> NeedVerdict:
         declared = self.knowledge.declared_need(unit.name)
@@ -63,7 +63,7 @@ class Judge:
             return known
         return self._by_request(unit, is_known=known.need is Need.UNNEEDED) or known
 
-    def agent_of(self, unit: UnitFile, name: str = "") -> Agent | None:
+    def agent_of(self, unit: UnitFile, name: str = "") -> KnownAgent | None:
         """The entry that speaks of it, if it may: broad patterns speak only of what a vendor or systemd made."""
         agent = self.knowledge.agent_of(name or unit.name)
         is_made = unit.from_vendor or (unit.enabled in _MADE_BY_SYSTEMD and not unit.is_quadlet)
@@ -85,7 +85,7 @@ class Judge:
             if not (pull.is_local and pull.owner.endswith(".target"))
         ]
 
-    def _by_knowledge(self, agent: Agent) -> NeedVerdict:
+    def _by_knowledge(self, agent: KnownAgent) -> NeedVerdict:
         condition, against = self.around.first(agent.needed_if), self.around.first(agent.contested_if)
         if condition and against:
             return NeedVerdict(Need.UNKNOWN, f"{agent.title}: {agent.contested_why or against}", against)
@@ -159,7 +159,6 @@ class WorkloadAudit:
     """Something here would start it."""
     need: Need
     why: str
-    is_declared: bool = False
     is_running: bool | None = None
     """None: it could not be seen."""
 
@@ -189,7 +188,7 @@ class WorkloadAudit:
 @dataclass(frozen=True, slots=True)
 class WorkloadJudge:
     knowledge: KnowledgeBase
-    around: Surroundings
+    around: NodeSigns
     unit_needs: Mapping[str, tuple[Need, str]]
     """Of units that start: what timers elapse for."""
     running: Running | None = None
@@ -207,7 +206,7 @@ class WorkloadJudge:
         if self.running is not None and workload.container_id:
             is_running = workload.container_id in self.running.containers
         starts = not workload.is_stopped and (self._is_started(workload) or is_running is True)
-        return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, verdict.is_declared, is_running)
+        return WorkloadAudit(workload, lives, starts, verdict.need, verdict.why, is_running)
 
     def _is_started(self, workload: Workload) -> bool:
         if workload.starter is Starter.TIMER:
@@ -229,7 +228,7 @@ class WorkloadJudge:
         agent = self._agent(workload)
         return _by_agent(agent, self._around(workload), workload) if agent else _UNKNOWN
 
-    def _agent(self, workload: Workload) -> Agent | None:
+    def _agent(self, workload: Workload) -> KnownAgent | None:
         if workload.is_container:
             return self.knowledge.agent_of_image(workload.image)
         if RUNTIMES.search(workload.command):
@@ -238,7 +237,7 @@ class WorkloadJudge:
         agent = self.knowledge.agent_of(f"{program}.service")
         return agent if agent and f"{program}.service" in agent.units else None
 
-    def _around(self, workload: Workload) -> Surroundings:
+    def _around(self, workload: Workload) -> NodeSigns:
         """A pod's node runs Kubernetes, whatever the files around the manifest say."""
         if not workload.is_pod:
             return self.around
@@ -248,7 +247,7 @@ class WorkloadJudge:
 _UNKNOWN = NeedVerdict(Need.UNKNOWN, "nothing is known of it")
 
 
-def _by_agent(agent: Agent, around: Surroundings, workload: Workload) -> NeedVerdict:
+def _by_agent(agent: KnownAgent, around: NodeSigns, workload: Workload) -> NeedVerdict:
     given = next((name for name in agent.variables if workload.variables.get(name)), "")
     if given:
         against = around.first(_about_the_node(agent.contested_if))

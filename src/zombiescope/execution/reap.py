@@ -12,7 +12,8 @@ from typing import Any
 
 from zombiescope.errors import ActionFailedError, UsageError
 from zombiescope.facts.names import shown
-from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.facts.reaping import Evicted, EvictionOrder
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.own_folder import ensure_folder
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Identity, let_cache_go, the_file
@@ -73,24 +74,24 @@ FOREIGN_PAGES = 256
 """A file of which more pages are cached than four times the dead ones' and these is in use by somebody alive."""
 
 
-def evict(order: Order, mount_point: bytes, root: bytes = b"") -> Done:
+def evict(order: EvictionOrder, mount_point: bytes, root: bytes = b"") -> Evicted:
     """Does one order. What is refused is said, never raised. `root`: where the host's `/` is mounted, if elsewhere."""
     try:
-        if order.lever is Lever.DROP_FILE:
+        if order.lever is Remedy.DROP_FILE:
             return _drop(order, root)
         return _reclaim(order, root + mount_point.rstrip(b"/") + order.target + b"/memory.reclaim")
     except OSError as error:
-        return Done(order, 0, (error.strerror or "refused").lower())
+        return Evicted(order, 0, (error.strerror or "refused").lower())
 
 
-def _drop(order: Order, root: bytes) -> Done:
+def _drop(order: EvictionOrder, root: bytes) -> Evicted:
     with the_file(root + order.target, Identity(order.inode or 0)) as descriptor:  # one that was never seen is none
         size = os.fstat(descriptor).st_size
         before = resident_count(descriptor, size)
         if before > 4 * order.pages + FOREIGN_PAGES:
-            return Done(order, 0, "most of its cached pages are not the dead ones': somebody alive uses it")
+            return Evicted(order, 0, "most of its cached pages are not the dead ones': somebody alive uses it")
         let_cache_go(descriptor)
-        return Done(order, max(before - resident_count(descriptor, size), 0))
+        return Evicted(order, max(before - resident_count(descriptor, size), 0))
 
 
 def resident_count(descriptor: int, size_bytes: int) -> int:
@@ -105,19 +106,19 @@ def resident_count(descriptor: int, size_bytes: int) -> int:
     return count
 
 
-def _reclaim(order: Order, place: bytes) -> Done:
+def _reclaim(order: EvictionOrder, place: bytes) -> Evicted:
     """File pages only where the kernel knows `swappiness=` (6.8); EAGAIN says that it could not find as many as asked."""
     wanted = order.pages * PAGE_BYTES
     for request in (f"{wanted} swappiness=0", f"{wanted}"):
         try:
             _write(place, request.encode())
-            return Done(order, order.pages)
+            return Evicted(order, order.pages)
         except OSError as error:
             if error.errno == errno.EAGAIN:
-                return Done(order, None)
+                return Evicted(order, None)
             if error.errno != errno.EINVAL:
                 raise
-    return Done(order, 0, "memory.reclaim does not take this request")
+    return Evicted(order, 0, "memory.reclaim does not take this request")
 
 
 def _write(place: bytes, text: bytes) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each core did with its time: counters as the kernel keeps them, windows between two looks, and the stretches in which a
-core had no time but for the kernel (or for the hypervisor)."""
+"""What each core did with its time: counters as the kernel keeps them, windows between two looks, the stretches in which a core had
+no time but for the kernel (or for the hypervisor), and what all of them did together, as shares."""
 
 from __future__ import annotations
 
@@ -163,3 +163,45 @@ class CoresSeen(NamedTuple):
     @property
     def saturated_seconds(self) -> float:
         return sum(stretch.seconds for stretch in self.stretches)
+
+
+class CoreShares(NamedTuple):
+    at: float
+    seconds: float
+    user: float
+    steal: float
+    idle: float
+    """With waiting for disks: nobody wanted the core."""
+    worst_steal: float
+    worst_steal_core: int
+    lost: float
+    """Of all time: accounted to nobody."""
+
+
+def shares_of(seen: CoresSeen | Gap) -> CoreShares | Gap:
+    if isinstance(seen, Gap):
+        return seen
+    if not seen.uses:
+        return Gap("cores", "only stretches were kept, not what the cores did otherwise")
+    total = CoreTime()
+    for use in seen.uses:
+        total = total.plus(use.time)
+    accounted = total.total - total.lost
+    if accounted <= 0:
+        return Gap("cores", "no time passed")
+    worst = max(seen.uses, key=lambda use: _steal(use.time))
+    return CoreShares(
+        seen.began_at + seen.seconds,
+        seen.seconds,
+        total.user / accounted,
+        total.steal / accounted,
+        (total.idle + total.iowait) / accounted,
+        _steal(worst.time),
+        worst.core,
+        total.lost / total.total,
+    )
+
+
+def _steal(time: CoreTime) -> float:
+    accounted = time.total - time.lost
+    return time.steal / accounted if accounted > 0 else 0.0

@@ -97,10 +97,6 @@ class DeletedTask(NamedTuple):
     """As ps prints it. Z: ended and not reaped by `parent`. X: on its way out. Others run on, below no directory."""
     parent: int
 
-    @property
-    def is_unreaped(self) -> bool:
-        return self.state == "Z"
-
 
 class DeletedTasks(NamedTuple):
     tasks: tuple[DeletedTask, ...]

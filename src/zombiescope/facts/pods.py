@@ -96,15 +96,12 @@ class KnownPods(NamedTuple):
     def makers(self) -> dict[str, str]:
         return {uid: pod.maker for uid, pod in self.pods.items()}
 
-    def of_maker(self, maker: str) -> list[Pod]:
-        return [pod for pod in self.pods.values() if pod.maker == maker]
-
 
 def known_pods(pods: Iterable[Pod], containers: Iterable[tuple[str, str]] = (), node: str = "") -> KnownPods:
     return KnownPods({pod.uid: pod for pod in pods}, dict(containers), node)
 
 
-class Workload(NamedTuple):
+class WorkloadName(NamedTuple):
     """A maker `workload:NAMESPACE/KIND/NAME`, taken apart."""
 
     namespace: str
@@ -116,6 +113,6 @@ class Workload(NamedTuple):
         return f"{_CALLED.get(self.kind, self.kind)} {self.namespace}/{self.name}"
 
 
-def workload_of(maker: str) -> Workload | None:
+def workload_of(maker: str) -> WorkloadName | None:
     parts = maker.removeprefix(PREFIX).split("/", 2)
-    return Workload(*parts) if maker.startswith(PREFIX) and len(parts) == 3 else None
+    return WorkloadName(*parts) if maker.startswith(PREFIX) and len(parts) == 3 else None

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.remedies import Remedy
 from zombiescope.facts.zombies import HeldBy
 
 _NONE: Mapping[str, tuple[bytes, ...]] = MappingProxyType({})
@@ -47,16 +47,7 @@ class Levers(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class Lever(StrEnum):
-    """Least harm first."""
-
-    DROP_FILE = "drop_file"
-    """posix_fadvise(DONTNEED) on one file: its clean unmapped pages, nobody else's."""
-    RECLAIM_PARENT = "reclaim_parent"
-    """v2 memory.reclaim on the nearest live parent: the pages of live siblings are asked for too."""
-
-
-class Budget(NamedTuple):
+class ReapBudget(NamedTuple):
     """What a reaper may cost."""
 
     leave: int = 100
@@ -84,8 +75,10 @@ class Health(NamedTuple):
     """Pages read again since boot."""
 
 
-class Order(NamedTuple):
-    lever: Lever
+class EvictionOrder(NamedTuple):
+    lever: Remedy
+    """DROP_FILE, posix_fadvise(DONTNEED) on one file: its clean unmapped pages, nobody else's; or RECLAIM_PARENT, v2's
+    memory.reclaim on the nearest live parent: the pages of live siblings are asked for too."""
     target: bytes
     """A file that can be opened, or a live cgroup."""
     parent: bytes
@@ -98,8 +91,8 @@ class Order(NamedTuple):
     inode: int | None = None
 
 
-class Done(NamedTuple):
-    order: Order
+class Evicted(NamedTuple):
+    order: EvictionOrder
     pages: int | None
     """Evicted; None where the kernel does not tell."""
     refused: str | None = None

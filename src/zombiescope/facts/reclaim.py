@@ -36,10 +36,6 @@ class ReclaimCalls(NamedTuple):
     longest_at: float | None
     histogram: Histogram = Histogram()
 
-    @property
-    def mean_seconds(self) -> float:
-        return self.seconds / self.calls if self.calls else 0.0
-
 
 class ReclaimGroup(NamedTuple):
     """Calls at a limit, by the memory cgroup of the tasks that made them."""

@@ -10,14 +10,14 @@ from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 
 
-class Status(StrEnum):
+class PartStatus(StrEnum):
     WORKS = "works"
     PARTLY = "partly"
     """By a plainer way than the best one."""
     NO = "no"
 
 
-class Part(NamedTuple):
+class CheckedPart(NamedTuple):
     name: str
     use: str
     """What we need it for, in a few words."""
@@ -29,10 +29,10 @@ class Part(NamedTuple):
     """Why not, or why only partly."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PartStatus:
         if self.by is None:
-            return Status.NO
-        return Status.PARTLY if self.gap else Status.WORKS
+            return PartStatus.NO
+        return PartStatus.PARTLY if self.gap else PartStatus.WORKS
 
 
 class Build(NamedTuple):
@@ -50,7 +50,7 @@ class SelfCheck(NamedTuple):
     identity: Identity
     build: Build
     is_root: bool
-    parts: tuple[Part, ...]
+    parts: tuple[CheckedPart, ...]
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> CheckedPart:
         return next(part for part in self.parts if part.name == name)

@@ -108,7 +108,7 @@ class SoftirqLook(NamedTuple):
     dropped: int | None
 
 
-class Times(NamedTuple):
+class WaitTimes(NamedTuple):
     """How long something took or waited on one core."""
 
     histogram: Histogram = Histogram()
@@ -121,16 +121,16 @@ class Times(NamedTuple):
 
 class CoreLatency(NamedTuple):
     core: int
-    network: Times
+    network: WaitTimes
     """From raise to run, of the network's two softirqs."""
-    others: Times
-    poll: Times
+    others: WaitTimes
+    poll: WaitTimes
     """One poll of one network queue."""
-    queue: Times
+    queue: WaitTimes
     """ksoftirqd, from runnable to running."""
 
     @property
-    def worst(self) -> Times:
+    def worst(self) -> WaitTimes:
         return max((self.network, self.others), key=lambda times: times.longest_seconds)
 
 

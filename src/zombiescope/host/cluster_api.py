@@ -43,7 +43,7 @@ class Sending(NamedTuple):
     """Given the time, as the server has it."""
 
 
-class Outcome(NamedTuple):
+class ApiOutcome(NamedTuple):
     done: int
     """How many were sent and accepted, in order."""
     status: int = 0
@@ -58,7 +58,7 @@ class _ApiError(Exception):
     pass
 
 
-def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = time.time) -> Outcome:
+def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = time.time) -> ApiOutcome:
     """One after the other until one fails. Where the server's clock differs, a patch is repeated with the server's time."""
     done, skew = 0, 0.0
     try:
@@ -70,16 +70,16 @@ def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = 
                 skew = ahead
                 status, told, why, retry_after = _exchange(api, where, each, wall_clock() + skew)
             if not 200 <= status < 300:
-                return Outcome(done, status, why or f"it answers with status {status}", retry_after, skew)
+                return ApiOutcome(done, status, why or f"it answers with status {status}", retry_after, skew)
             done += 1
     except _ApiError as error:
-        return Outcome(done, 0, str(error), 0.0, skew)
+        return ApiOutcome(done, 0, str(error), 0.0, skew)
     except TimeoutError:
-        return Outcome(done, 0, f"it did not answer within {_SECONDS:.0f} s", 0.0, skew)
+        return ApiOutcome(done, 0, f"it did not answer within {_SECONDS:.0f} s", 0.0, skew)
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-        return Outcome(done, 0, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), 0.0, skew)
-    return Outcome(done, 200, "", 0.0, skew)
+        return ApiOutcome(done, 0, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), 0.0, skew)
+    return ApiOutcome(done, 200, "", 0.0, skew)
 
 
 def fetch(api: Api, path: str) -> Any:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
 from zombiescope.analysis.pod_owner import by_names, node_in
 from zombiescope.analysis.unit_starts import timers
-from zombiescope.diagnosis.audit import Audit, Subject, judge_services
-from zombiescope.diagnosis.audit_changes import Accepted, parse_accepted
-from zombiescope.diagnosis.audit_findings import judge_audit
+from zombiescope.diagnosis.audit import Audit, AuditSubject, judge_services
+from zombiescope.diagnosis.audit_findings import Accepted, judge_audit, parse_accepted
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.cgroups import Identity
@@ -118,7 +117,7 @@ def audit(
         if is_this_host
         else (Live(), _offline_gaps())
     )
-    subject = Subject.HOST if is_this_host else Subject.ROOT
+    subject = AuditSubject.HOST if is_this_host else AuditSubject.ROOT
     with nullcontext() if target.root is None else bounded(f"cannot audit {shown(target.root)}", _OF_A_FOLDER):
         services = _with_manifests(_services(files, knowledge, live), given)
         seen = host.wall_clock(), read_identity(host), host.label
@@ -129,7 +128,7 @@ def audit_of_window(live: Live) -> tuple[Audit, UnitFiles]:
     """This host's services, after a window that somebody else watched."""
     knowledge = read_knowledge(None)
     services = _services(Files(FolderTree(b"/")), knowledge, live)
-    return judge_services(services, knowledge, Subject.HOST), services.files
+    return judge_services(services, knowledge, AuditSubject.HOST), services.files
 
 
 def _services(files: Files, knowledge: KnowledgeBase, live: Live) -> Services:
@@ -210,7 +209,7 @@ def _with_manifests(services: Services, given: Declared) -> Services:
 
 def _audit_manifests(folder: bytes, given: Declared, knowledge: KnowledgeBase) -> Audited:
     services = Services(UnitFiles({}), None, declared=given)
-    judged = judge_services(services, knowledge, Subject.MANIFESTS)
+    judged = judge_services(services, knowledge, AuditSubject.MANIFESTS)
     now = LiveHost().wall_clock()
     source = f"manifests in {shown(folder)}"
     return Audited(judged, judge_audit(judged, now), services, now, _NOBODY, source, judged.unread_workloads)
@@ -243,7 +242,7 @@ def _offline_gaps() -> tuple[Gap, ...]:
 def _audited(
     services: Services,
     knowledge: KnowledgeBase,
-    subject: Subject,
+    subject: AuditSubject,
     files: Files,
     gaps: tuple[Gap, ...],
     seen: tuple[float, Identity, str],
@@ -282,7 +281,7 @@ def _audit_image(
             f"cannot audit {shown(path)}", f"a {image.kind} without unit files", "is systemd in this image?"
         )
     seen = LiveHost().wall_clock(), _NOBODY, f"{shown(path)} ({image.kind})"
-    return _audited(services, knowledge, Subject.IMAGE, files, _offline_gaps(), seen)
+    return _audited(services, knowledge, AuditSubject.IMAGE, files, _offline_gaps(), seen)
 
 
 def accepted_audit(path: bytes) -> Accepted:

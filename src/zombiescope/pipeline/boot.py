@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from zombiescope.diagnosis.boot import Booted, BootedUnit
 from zombiescope.diagnosis.rules import crash_looping_unit, looping_container
 from zombiescope.errors import UsageError
-from zombiescope.facts.boot import Booted, BootedUnit
 from zombiescope.facts.names import shown
 from zombiescope.host.boot import PROGRAM, Given, Heard, boot, cannot, is_program, is_readable, prepare, workplace
 

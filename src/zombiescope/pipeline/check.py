@@ -16,8 +16,8 @@ from zombiescope.diagnosis.boot import judge_boot
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.gate import (
     Gate,
-    Growth,
-    Reason,
+    GateReason,
+    GrowthSeen,
     Waiver,
     judge_counts,
     judge_gate,
@@ -25,7 +25,7 @@ from zombiescope.diagnosis.gate import (
     judge_units,
     unknown,
 )
-from zombiescope.diagnosis.limits import COMMON_NAMES, NAMES, Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.limits import COMMON_NAMES, Limits, from_environment, parse_gate_file, with_values
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Census, Hierarchy, Identity
@@ -101,11 +101,9 @@ def _configured(thresholds: Thresholds) -> dict[str, object]:
     """The gate's limits that were set for every command. What is as usual stays the gate's own: it watches for minutes, and the
     agent for hours."""
     found: dict[str, object] = {}
-    for name in NAMES:
-        common = COMMON_NAMES.get(name, name)
-        value = getattr(thresholds, common, None)
-        if value is not None and value != getattr(_USUAL, common):
-            found[name] = value
+    for name, common in COMMON_NAMES.items():
+        if getattr(thresholds, common) != getattr(_USUAL, common):
+            found[name] = getattr(thresholds, common)
     return found
 
 
@@ -120,7 +118,7 @@ def check(
 ) -> Checked:
     """What could not be looked at becomes a reason, never an exception."""
     host = open_host(target.root)
-    reasons: list[Reason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
+    reasons: list[GateReason] = [] if boot is None else _boot_reasons(boot, settings.limits, progress.window)
     gaps: tuple[Gap, ...] = ()
     untold: list[Gap] = []
     not_judged: tuple[str, ...] | None = None
@@ -143,9 +141,9 @@ def check(
     return Checked(gate, settings.limits, taken_at, *_subject(host, target), (*gaps, *untold))
 
 
-def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[Reason]:
+def _boot_reasons(test: BootTest, limits: Limits, progress: Callable[[float], None]) -> list[GateReason]:
     try:
-        return judge_boot(boot_candidate(test, progress), limits)
+        return judge_boot(boot_candidate(test, progress), limits.thresholds)
     except ObservationError as error:
         return [unknown("boot", Gap("boot", f"{error.what}: {error.why}", error.hint))]
 
@@ -182,7 +180,7 @@ def _can_read(host: Host, path: bytes) -> bool:
 
 def _counts(
     host: Host, limits: Limits, watching: Watching, progress: Callable[[float], None], untold: list[Gap]
-) -> list[Reason]:
+) -> list[GateReason]:
     """`untold`: what is not known and no reason to judge otherwise is added to it."""
     seconds = watching.seconds
     case = Case((observe(host, with_bytes=False),), limits.thresholds, reclaim=recorded_reclaim(host))
@@ -190,21 +188,21 @@ def _counts(
     if isinstance(snapshot.sweep, Gap) and not isinstance(population, Gap):
         untold.append(snapshot.sweep.about("reasons[sweep]"))
     if seconds <= 0 or isinstance(snapshot.hierarchy, Gap) or isinstance(population, Gap):
-        reasons = judge_counts(case, limits)
+        reasons = judge_counts(case)
         if seconds > 0 and isinstance(population, Gap):
-            return [*reasons, judge_growth(population, limits)]
+            return [*reasons, judge_growth(population, limits.thresholds)]
         remembered = _remembered(host, watching.state)
         if isinstance(remembered, Gap):
             untold.append(remembered.about("reasons[growth]"))
             return reasons
-        return [*reasons, judge_growth(remembered, limits)] if remembered else reasons
+        return [*reasons, judge_growth(remembered, limits.thresholds)] if remembered else reasons
     if not host.is_live:
         gap = Gap("growth", "a folder stands still: there is nothing to watch", "run --for on the booted candidate")
-        return [*judge_counts(case, limits), judge_growth(gap, limits)]
+        return [*judge_counts(case), judge_growth(gap, limits.thresholds)]
     return _watched(host, case, limits, seconds, progress)
 
 
-def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
+def _remembered(host: Host, state: bytes) -> GrowthSeen | Gap | None:
     """From the agent's history, where one is kept and is recent; a host without one is judged by its counts alone."""
     if not state or host.label != "this host":
         return None
@@ -218,7 +216,7 @@ def _remembered(host: Host, state: bytes) -> Growth | Gap | None:
     if found is None or isinstance(found, Gap) or found.total is None:
         return found if isinstance(found, Gap) else None
     trend = found.total
-    return Growth(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
+    return GrowthSeen(found.window_seconds, trend.now - trend.grown, trend.now, trend.slope.low * 3600)
 
 
 def _watched(
@@ -227,7 +225,7 @@ def _watched(
     limits: Limits,
     seconds: float,
     progress: Callable[[float], None],
-) -> list[Reason]:
+) -> list[GateReason]:
     """Look again and again; the worst look counts, and the slope over all of them."""
     start, hierarchy, first = host.monotonic(), case.last.snapshot.hierarchy, case.last.scan.population
     assert not isinstance(hierarchy, Gap)
@@ -239,12 +237,12 @@ def _watched(
         host.wait(min(max(seconds / _STEPS, 1.0), seconds - over))
         seen = _population(host, hierarchy)
         if isinstance(seen, Gap):
-            return [*judge_counts(_with(case, seen), limits), judge_growth(seen, limits)]
+            return [*judge_counts(_with(case, seen)), judge_growth(seen, limits.thresholds)]
         points.append((host.monotonic() - start, float(seen.zombies)))
         worst = max(worst, seen, key=lambda population: population.zombies)
     progress(seconds)
-    growth = Growth(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
-    return [*judge_counts(_with(case, worst), limits), judge_growth(growth, limits)]
+    growth = GrowthSeen(seconds, first.zombies, worst.zombies, slope_per_second(points) * 3600)
+    return [*judge_counts(_with(case, worst)), judge_growth(growth, limits.thresholds)]
 
 
 def _with(case: Case, population: Population | Gap) -> Case:
@@ -266,7 +264,7 @@ def _audit(
         return error
 
 
-def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[Reason]:
+def _unit_reasons(audited: auditing.Audited, host: Host, limits: Limits) -> list[GateReason]:
     reasons = judge_units(audited.audit, limits)
     unread = [
         unit.name for unit in audited.services.files.units.values() if any(UNREAD in line for line in unit.problems)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels, compare
 from zombiescope.analysis.trend import derive_change
-from zombiescope.diagnosis.fleet_health import Judged, Sickness, choose_sick, judge_nodes
+from zombiescope.diagnosis.fleet_health import JudgedNode, Sickness, choose_sick, judge_nodes
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.cgroups import Identity
@@ -45,7 +45,7 @@ class Gathered(NamedTuple):
     taken_at: float
     identity: Identity
     fleet: Fleet
-    judged: list[Judged]
+    judged: list[JudgedNode]
     server: MetricsServer | None
 
 

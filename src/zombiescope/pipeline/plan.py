@@ -9,11 +9,11 @@ from typing import NamedTuple
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.config import thresholds_for
-from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.audit import AuditSubject
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis
-from zombiescope.diagnosis.growing import makers_that_grow
 from zombiescope.diagnosis.loops import suspects_of
+from zombiescope.diagnosis.stock import makers_that_grow
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Hierarchy, Identity
 from zombiescope.facts.gap import Gap
@@ -33,9 +33,9 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.files_in_use import read_files_in_use
 from zombiescope.probes.readers.levers import read_levers
 from zombiescope.probes.readers.node import read_identity
+from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import Plan
 from zombiescope.remedies.planner import freeing_alone, propose
-from zombiescope.remedies.situation import Activity
 from zombiescope.watching.cgroups import FlowsWatch
 from zombiescope.watching.services import ServicesWindow
 
@@ -143,7 +143,7 @@ def _audit(
         found = audit(Target(root), read_knowledge(None), ServicesWindow(seconds, progress))
     except ObservationError as error:
         return None, (Gap("findings", error.why, error.hint),)
-    if found.audit.subject is Subject.HOST and not found.audit.was_systemd_asked:
+    if found.audit.subject is AuditSubject.HOST and not found.audit.was_systemd_asked:
         why = "no systemd answers here, so no unit can be judged or stopped"
         return found, (Gap("findings", why, "stop what makes zombies by whatever starts it"),)
     return found, ()

@@ -60,7 +60,7 @@ class Span(NamedTuple):
     seconds: float
 
 
-class Mark(NamedTuple):
+class ProfileMark(NamedTuple):
     kind: str
     seconds: float
     """After the capture's first sample."""
@@ -68,7 +68,7 @@ class Mark(NamedTuple):
 
 
 class Marks(NamedTuple):
-    marks: tuple[Mark, ...]
+    marks: tuple[ProfileMark, ...]
     gaps: tuple[Gap, ...]
 
 
@@ -77,7 +77,7 @@ def marks_of(span: Span | None, state: bytes | None, kernel_log: bytes | None) -
         return Marks((), ())
     if span is None:
         return Marks((), (Gap("marks", _NO_CLOCK, _CLOCK_HINT),))
-    found: list[Mark] = []
+    found: list[ProfileMark] = []
     gaps: list[Gap] = []
     if kernel_log is not None:
         found += [mark for mark in _resets(kernel_log, span.began_on_log) if 0 <= mark.seconds <= span.seconds]
@@ -90,7 +90,7 @@ def marks_of(span: Span | None, state: bytes | None, kernel_log: bytes | None) -
     return Marks(tuple(found[:_MOST_MARKS]), tuple(gaps))
 
 
-def _resets(path: bytes, first: float) -> list[Mark]:
+def _resets(path: bytes, first: float) -> list[ProfileMark]:
     """A log with the kernel's own stamps, as `dmesg` prints it: seconds on its own clock."""
     try:
         with os.fdopen(open_regular(path, follow=True)[0], "rb") as file:
@@ -106,15 +106,16 @@ def _resets(path: bytes, first: float) -> list[Mark]:
         if event is not None:
             events.append(event)
     return [
-        Mark("nic-reset", reset.at - first, f"{reset.device} was reset: {reset.reason.value}")
+        ProfileMark("nic-reset", reset.at - first, f"{reset.device} was reset: {reset.reason.value}")
         for reset in derive_resets(events)
     ]
 
 
-def _happenings(folder: bytes, since: float, until: float) -> tuple[list[Mark], list[Gap]]:
+def _happenings(folder: bytes, since: float, until: float) -> tuple[list[ProfileMark], list[Gap]]:
     remembered = remember(os.fsencode(folder), since, until, frozenset())
     marks = [
-        Mark(shown(each.what.encode()), each.at - since, shown(each.detail.encode())) for each in remembered.happenings
+        ProfileMark(shown(each.what.encode()), each.at - since, shown(each.detail.encode()))
+        for each in remembered.happenings
     ]
     return marks, list(remembered.gaps)
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from zombiescope.analysis.autopsy import Body, derive_autopsy
 from zombiescope.analysis.reaping import (
     HARMFUL_PASSES,
-    Choice,
     Lesson,
-    Levers,
     Pass,
+    ReapChoice,
     Reaping,
     Tally,
     choose,
@@ -35,7 +34,8 @@ from zombiescope.execution.reap import ReapLog, evict
 from zombiescope.facts.cgroups import Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.reaping import Budget, Done, Health, Lever, Order
+from zombiescope.facts.reaping import Evicted, EvictionOrder, Health, ReapBudget
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.access import Host
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.probes.readers.cgroup_census import read_one_look
@@ -46,7 +46,7 @@ from zombiescope.probes.readers.zombie_walk import read_zombie_serials, read_zom
 _RATES_KEPT = 32
 _LIVE_SHARE = 0.2
 """Of a parent's cache that may belong to live cgroups where reclaim on it is the only lever."""
-_NOTHING = Choice((), 0, {})
+_NOTHING = ReapChoice((), 0, {})
 
 
 class Scope(NamedTuple):
@@ -58,14 +58,14 @@ class Scope(NamedTuple):
 
 
 class Reaper:
-    def __init__(self, host: Host, budget: Budget, scope: Scope, log: ReapLog | None) -> None:
+    def __init__(self, host: Host, budget: ReapBudget, scope: Scope, log: ReapLog | None) -> None:
         """Without a log it only says what it would do. Raises ObservationError where the zombies cannot be seen."""
         hierarchy = read_memory_hierarchy(host)
         if isinstance(hierarchy, Gap):
             raise ObservationError("cannot find the memory cgroups", hierarchy.reason, hierarchy.hint)
         self._host, self._hierarchy, self._budget, self._scope, self._log = host, hierarchy, budget, scope, log
         self._lessons: Mapping[bytes, Lesson] = {}
-        self._before: tuple[Done, ...] = ()
+        self._before: tuple[Evicted, ...] = ()
         self._health: Health | None = None
         self._rates: list[float] = []
         self._harmful = 0
@@ -114,7 +114,7 @@ class Reaper:
         self._lessons = learn(self._lessons, self._before, there, now)
         return freed(self._before, there)
 
-    def _decide(self, zombies: int, now: float) -> tuple[Reaping, str, Choice, tuple[Done, ...]]:
+    def _decide(self, zombies: int, now: float) -> tuple[Reaping, str, ReapChoice, tuple[Evicted, ...]]:
         health = read_machine_health(self._host)
         harm = self._judge(health)
         if harm and self._harmful >= HARMFUL_PASSES:
@@ -146,7 +146,7 @@ class Reaper:
         count, until = self._barren_at
         return now < until and zombies <= count + max(50, count // 50)
 
-    def _evict(self, zombies: int, now: float) -> tuple[Reaping, str, Choice, tuple[Done, ...]]:
+    def _evict(self, zombies: int, now: float) -> tuple[Reaping, str, ReapChoice, tuple[Evicted, ...]]:
         bodies = self._bodies()
         most = max(int(self._budget.pages_per_second * self._budget.interval_seconds), 1)
         choice = choose(bodies, self._levers(bodies), self._lessons, now, most)
@@ -178,7 +178,7 @@ class Reaper:
             return True
         return body.zombie.parent == above or body.zombie.parent.startswith(above.rstrip(b"/") + b"/")
 
-    def _levers(self, bodies: tuple[Body, ...]) -> Levers:
+    def _levers(self, bodies: tuple[Body, ...]) -> frozenset[bytes]:
         """Reclaim on a parent is a lever where nearly all of its cache is its zombies'."""
         dead: dict[bytes, int] = {}
         for body in bodies:
@@ -188,9 +188,9 @@ class Reaper:
             cached = read_reclaimable_cache(self._host, self._hierarchy, parent) if parent != b"/" else None
             if cached and pages * PAGE_BYTES >= (1 - _LIVE_SHARE) * cached:
                 fit.add(parent)
-        return Levers(frozenset(fit))
+        return frozenset(fit)
 
-    def _add(self, gone: int, done: tuple[Done, ...], cost: float, passes: int = 1) -> None:
+    def _add(self, gone: int, done: tuple[Evicted, ...], cost: float, passes: int = 1) -> None:
         tally = self.tally
         self.tally = tally._replace(
             passes=tally.passes + passes,
@@ -211,10 +211,10 @@ def keep_down(reaper: Reaper, told: Callable[[Pass], None], wait: Callable[[floa
             return each
 
 
-def _order(order: Order) -> dict[str, Any]:
-    kind = "file" if order.lever is Lever.DROP_FILE else "cgroup"
+def _order(order: EvictionOrder) -> dict[str, Any]:
+    kind = "file" if order.lever is Remedy.DROP_FILE else "cgroup"
     return {
-        "lever": order.lever,
+        "lever": order.lever.key,
         kind: shown(order.target),
         "parent": shown(order.parent),
         "pages": order.pages,

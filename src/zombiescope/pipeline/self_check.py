@@ -24,7 +24,7 @@ from zombiescope.errors import IS_ONE_FILE, UsageError, ZombiescopeError, reason
 from zombiescope.facts.cgroups import Hierarchy, Look
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier
-from zombiescope.facts.self_check import Build, Part, SelfCheck
+from zombiescope.facts.self_check import Build, CheckedPart, SelfCheck
 from zombiescope.facts.zombies import Tier
 from zombiescope.host.access import Host
 from zombiescope.host.own_folder import STATE, own_folder
@@ -121,7 +121,7 @@ def check_self(host: Host, state: str, listen: str, progress: Progress = lambda 
     return SelfCheck(host.wall_clock(), read_identity(host), _build(), os.geteuid() == 0, tuple(parts))
 
 
-def _tried(trial: _Trial) -> Part:
+def _tried(trial: _Trial) -> CheckedPart:
     found: _Outcome
     try:
         found = trial.go()
@@ -130,7 +130,7 @@ def _tried(trial: _Trial) -> Part:
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         found = Gap("", where + reason_of(error))
-    part = Part(trial.name, trial.use, tuple(trial.used_by.split()))
+    part = CheckedPart(trial.name, trial.use, tuple(trial.used_by.split()))
     if isinstance(found, str):
         return part._replace(by=found)
     if isinstance(found, Gap):

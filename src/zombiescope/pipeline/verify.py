@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from zombiescope.analysis.comparing import Row, ShareChange, share_change
+from zombiescope.analysis.comparing import ComparedRow, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
 from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
@@ -56,7 +56,7 @@ class Verified(NamedTuple):
     after: Vitals | None
     taken_at: float
     identity: Identity
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ComparedRow, ...] = ()
     gaps: tuple[Gap, ...] = ()
     jobs_changed: ShareChange | None = None
 
@@ -199,7 +199,7 @@ class _Jobs:
     def change(self) -> ShareChange | None:
         return share_change([(mark.at, mark.what == JOB_SUCCESS) for mark in self.marks])
 
-    def queried(self, until: float, since: float) -> tuple[Row, ...]:
+    def queried(self, until: float, since: float) -> tuple[ComparedRow, ...]:
         asked = self._asked
         if not asked.query:
             return ()

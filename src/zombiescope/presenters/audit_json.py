@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zombiescope.diagnosis.audit import Audit, UnitAudit
-from zombiescope.diagnosis.audit_changes import AuditChanges
+from zombiescope.diagnosis.audit_findings import AuditChanges
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
-from zombiescope.diagnosis.audit_changes import AuditChanges, UnitChange
+from zombiescope.diagnosis.audit import Audit, AuditSubject, UnitAudit
+from zombiescope.diagnosis.audit_findings import AuditChanges, UnitChange
 from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import CrossCheck, Need, WorkloadAudit
@@ -78,7 +78,7 @@ def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
         )
     if audit.cannot_tell and audit.subject != "host":
         return Prose(f"{source}: nobody can tell what starts here", STYLES[Severity.UNKNOWN])
-    if audit.subject is Subject.MANIFESTS:
+    if audit.subject is AuditSubject.MANIFESTS:
         return _manifests_answer(audit, source)
     unjudged = sum(unit.need is Need.UNKNOWN for unit in audit.starting)
     if unjudged:
@@ -134,7 +134,7 @@ def _counts(audit: Audit) -> Prose:
     needs = [unit.need for unit in audit.starting]
     counts = ", ".join(f"{needs.count(need)} {need}" for need in Need)
     roles = f"; roles: {', '.join(audit.roles)}" if audit.roles else ""
-    if audit.subject is Subject.MANIFESTS:
+    if audit.subject is AuditSubject.MANIFESTS:
         unneeded, unsure = len(audit.unneeded_workloads), len(audit.unsure_workloads)
         return Prose(f"{len(audit.workloads)} workloads ({unneeded} unneeded, {unsure} could not be judged)", "dim")
     return Prose(f"{len(audit.starting)} of {_services(len(audit.units))} start ({counts}){roles}", "dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zombiescope.diagnosis.node_condition import CONDITION, Condition, Status
+from zombiescope.diagnosis.engine import CONDITION, Condition, ConditionStatus
 from zombiescope.presenters.document import rfc3339
 
 COMPONENT = "zombiescope"
@@ -34,7 +34,7 @@ def _patch(condition: dict[str, Any]) -> dict[str, Any]:
 
 def node_event(node: str, condition: Condition, at: float) -> dict[str, Any]:
     """About the node, as kubelet writes its own: found by `kubectl get events --field-selector reason=...`."""
-    is_bad = condition.status is Status.TRUE
+    is_bad = condition.status is ConditionStatus.TRUE
     return {
         "apiVersion": "v1",
         "kind": "Event",

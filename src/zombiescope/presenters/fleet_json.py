@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
-from zombiescope.diagnosis.fleet_health import Judged, say_verdict
+from zombiescope.diagnosis.fleet_health import JudgedNode, say_verdict
 from zombiescope.facts.fleet import SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
@@ -28,11 +28,11 @@ _NULLS = {
 _ONLY_A_FACT = ("cohorts[].explained_by",)
 
 
-def render_nodes(judged: Sequence[Judged]) -> Json:
+def render_nodes(judged: Sequence[JudgedNode]) -> Json:
     return {"nodes": [_node(each) for each in judged]}
 
 
-def _node(each: Judged) -> Json:
+def _node(each: JudgedNode) -> Json:
     node = each.node
     return {
         "node": shown_text(node.name),
@@ -60,7 +60,7 @@ def null_gaps(body: Json) -> list[Gap]:
     return [Gap(field, _NULLS[field]) for field in fields if field in _NULLS]
 
 
-def render_csv(judged: Sequence[Judged]) -> str:
+def render_csv(judged: Sequence[JudgedNode]) -> str:
     """One line per node, every label a column."""
     names = sorted({name for each in judged for name in each.node.labels})
     fixed = (

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from zombiescope.analysis.cohorts import LEAST_NODES, MOST_Q, Cohort, Comparison, Labels
-from zombiescope.diagnosis.fleet_health import Judged, named
+from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
+from zombiescope.analysis.exact_test import LEAST_NODES, MOST_Q
+from zombiescope.diagnosis.fleet_health import JudgedNode, named
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import UsageError
 from zombiescope.facts.fleet import Fleet
@@ -70,7 +71,7 @@ _NUMBERS = (
 """What cells can be coloured by: field, title, unit, and how finely it is sent."""
 
 
-def render_fleet_page(judged: Sequence[Judged], fleet: Fleet, links: NodeLinks | None) -> Json:
+def render_fleet_page(judged: Sequence[JudgedNode], fleet: Fleet, links: NodeLinks | None) -> Json:
     """The sickest first, as `fleet nodes` has them."""
     nodes = [each.node for each in judged]
     names = sorted({name for node in nodes for name in node.labels})
@@ -103,11 +104,11 @@ def render_fleet_page(judged: Sequence[Judged], fleet: Fleet, links: NodeLinks |
     }
 
 
-def worst_of(judged: Sequence[Judged]) -> Severity:
+def worst_of(judged: Sequence[JudgedNode]) -> Severity:
     return judged[0].severity if judged else Severity.UNKNOWN
 
 
-def _reasons(each: Judged) -> str | None:
+def _reasons(each: JudgedNode) -> str | None:
     reasons = [f"{gap.fact}: {gap.reason}" for gap in (*each.node.gaps, *each.gaps)]
     return "; ".join(reasons) or None
 

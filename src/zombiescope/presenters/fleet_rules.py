@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zombiescope.analysis.cohorts import LEAST_NODES
+from zombiescope.analysis.exact_test import LEAST_NODES
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts import metric_names as names

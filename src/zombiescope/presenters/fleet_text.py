@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.analysis.cohorts import Cohort, Comparison, Labels
-from zombiescope.diagnosis.fleet_health import Judged, named
+from zombiescope.diagnosis.fleet_health import JudgedNode, named
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.fleet import FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
@@ -25,7 +25,7 @@ _COHORTS_SHOWN = 10
 _LABELS_SHOWN = 4
 
 
-def nodes_sentence(judged: Sequence[Judged]) -> str:
+def nodes_sentence(judged: Sequence[JudgedNode]) -> str:
     if not judged:
         return "no node was found: nothing to judge"
     found = Counter(each.severity for each in judged)
@@ -40,7 +40,9 @@ def nodes_sentence(judged: Sequence[Judged]) -> str:
     )
 
 
-def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str, now: float) -> list[RenderableType]:
+def render_nodes_text(
+    judged: Sequence[JudgedNode], gaps: Sequence[Gap], source: str, now: float
+) -> list[RenderableType]:
     worst = judged[0].severity if judged else Severity.UNKNOWN
     telling = _telling(judged)
     shown_ones = [each for each in judged[:_SHOWN] if each.severity is not Severity.OK] or judged[:3]
@@ -61,7 +63,7 @@ def render_nodes_text(judged: Sequence[Judged], gaps: Sequence[Gap], source: str
     return [*parts, Text(), Command(why, f"zombiescope fleet {words} {source}")]
 
 
-def _telling(judged: Sequence[Judged]) -> set[str]:
+def _telling(judged: Sequence[JudgedNode]) -> set[str]:
     """Labels in which nodes differ."""
     values: dict[str, set[str]] = {}
     for each in judged:
@@ -70,7 +72,7 @@ def _telling(judged: Sequence[Judged]) -> set[str]:
     return {name for name, found in values.items() if len(found) > 1}
 
 
-def _row(each: Judged, telling: set[str], now: float) -> tuple[str, ...]:
+def _row(each: JudgedNode, telling: set[str], now: float) -> tuple[str, ...]:
     node = each.node
     labels = [
         f"{shown_text(name)}={shown_text(value)}" for name, value in sorted(node.labels.items()) if name in telling

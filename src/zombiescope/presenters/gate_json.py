@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.diagnosis.gate import Gate, GateVerdict, Reason
+from zombiescope.diagnosis.gate import Gate, GateReason, GateVerdict
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.loops import OF_CONTAINERS
 from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
@@ -81,7 +81,7 @@ def _performance(gate: Gate, limits: Limits) -> Iterator[str]:
     for reason in sorted(gate.reasons, key=lambda reason: reason.what):
         if reason.rule in _PERFORMANCE:
             value = "U" if reason.value is None else f"{reason.value:.15g}"
-            warning, critical = (getattr(limits, f"{reason.rule}_{level}") for level in ("warning", "critical"))
+            warning, critical = (limits.of(f"{reason.rule}_{level}") for level in ("warning", "critical"))
             yield f"{reason.rule}={value};{warning:.15g};{critical:.15g};0"
     yield f"not_judged={'U' if gate.not_judged is None else len(gate.not_judged)};;;0"
 
@@ -96,7 +96,7 @@ def render_npd(gate: Gate) -> str:
     return (line if len(line) <= room else line[: room - 3] + "...") + tail
 
 
-def _brief(reason: Reason) -> str:
+def _brief(reason: GateReason) -> str:
     if reason.value is None or reason.rule not in _PERFORMANCE:
         return clean(reason.what if reason.value is not None else f"{reason.what}: {reason.summary}")
     return f"{reason.rule} {_figure(reason.value)} (limit {_figure(reason.threshold)})"
@@ -134,7 +134,7 @@ def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
     for rule in _PERFORMANCE:
         for level in ("warning", "critical"):
             lines.append(
-                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {getattr(limits, f"{rule}_{level}"):.15g}'
+                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {limits.of(f"{rule}_{level}"):.15g}'
             )
     lines += [
         "# HELP zombiescope_check_timestamp_seconds When the check was made.",
@@ -166,14 +166,14 @@ def not_judged(gate: Gate, named: int = 0) -> str:
     return f"{len(gate.not_judged)} could not be judged" + (f" ({names})" if names else "")
 
 
-def _is_excused(reason: Reason) -> bool:
+def _is_excused(reason: GateReason) -> bool:
     """Above its limit and still OK: its summary says why, and the bare limit beside it would only contradict it."""
     if reason.verdict is not GateVerdict.OK or reason.value is None or reason.threshold is None:
         return False
     return reason.value >= reason.threshold
 
 
-def _short(reason: Reason) -> str:
+def _short(reason: GateReason) -> str:
     limit = ""
     if reason.verdict in (GateVerdict.WARNING, GateVerdict.CRITICAL) and reason.rule in _PERFORMANCE:
         limit = f" (limit {_figure(reason.threshold)})"
@@ -278,7 +278,7 @@ def check_gaps(gate: Gate) -> list[Gap]:
     return gaps
 
 
-def _reason(reason: Reason) -> Json:
+def _reason(reason: GateReason) -> Json:
     waiver = reason.waiver
     return {
         "what": clean(reason.what),
@@ -328,7 +328,7 @@ def _note(gate: Gate) -> list[Json]:
     return [{"level": "note", "message": {"text": told}}] if told else []
 
 
-def _result(reason: Reason, source: str) -> Json:
+def _result(reason: GateReason, source: str) -> Json:
     text = clean(reason.summary) or clean(reason.what)
     result: Json = {
         "ruleId": reason.rule,
@@ -348,7 +348,7 @@ def _uri(path: str) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8"))
 
 
-def _location(reason: Reason, source: str) -> Json:
+def _location(reason: GateReason, source: str) -> Json:
     logical = {"fullyQualifiedName": clean(f"{source}: {reason.what}")}
     if not reason.source.startswith("/"):
         return {"logicalLocations": [logical]}
@@ -380,7 +380,7 @@ def render_junit(gate: Gate, source: str, at: float) -> str:
     return "\n".join(lines)
 
 
-def _case(reason: Reason) -> str:
+def _case(reason: GateReason) -> str:
     head = f'    <testcase classname="zombiescope.{reason.rule}" name={quoteattr(clean(reason.what))} time="0"'
     summary = clean(reason.summary)
     if reason.is_waived:

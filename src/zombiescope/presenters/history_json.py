@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.ledger import Account
-from zombiescope.analysis.recall import Recall, Series
+from zombiescope.analysis.recall import Recall, RecalledSeries
 from zombiescope.facts.agent import Moment
 from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
@@ -163,7 +163,7 @@ def _gaps(recall: Recall | None, moment: Sample | None, growth: Growth | Gap) ->
     return found
 
 
-def _series(series: Series) -> Json:
+def _series(series: RecalledSeries) -> Json:
     found = series.figures
     return {
         "name": series.name,

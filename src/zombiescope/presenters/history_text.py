@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.analysis.growth import Forecast, Growth
-from zombiescope.analysis.recall import ALL, Pause, Recall, Series
+from zombiescope.analysis.recall import ALL, Pause, Recall, RecalledSeries
 from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, KeptCapture, Sample
@@ -199,13 +199,13 @@ def _makers(recall: Recall) -> list[RenderableType]:
     return [*parts, Text(f"and {rest:,} more makers (--json lists all)", style="dim")] if rest > 0 else parts
 
 
-def _figures(series: Series) -> tuple[str, ...]:
+def _figures(series: RecalledSeries) -> tuple[str, ...]:
     values = _values(series)
     shown = (values[0], values[-1], min(values), max(values))
     return sparkline(series.points), *(figure(series.name, value) for value in shown)
 
 
-def _values(series: Series) -> list[float]:
+def _values(series: RecalledSeries) -> list[float]:
     return [value for _, value in series.points]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zombiescope.analysis.day import Day, Line
+from zombiescope.analysis.day import Day, DayLine
 from zombiescope.analysis.growth import Growth
 from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.analysis.scan import KernelCost
@@ -189,7 +189,7 @@ class _Figure(NamedTuple):
     gap: Gap | None = None
 
 
-def _number(now: Now, name: str, title: str, figure: _Figure, line: Line | None, **more: object) -> Json:
+def _number(now: Now, name: str, title: str, figure: _Figure, line: DayLine | None, **more: object) -> Json:
     day = now.day
     at = now.case.last.snapshot.taken_at
     gap = figure.gap or (day if isinstance(day, Gap) else None)

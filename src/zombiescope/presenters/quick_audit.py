@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from zombiescope.analysis.knowledge import Agent, KnowledgeBase
+from zombiescope.analysis.knowledge import KnowledgeBase, KnownAgent
 
 MARK = "# @known@\n"
 _NOT_IN_SH = re.compile(r"\(\?|\\[bBdDwWAZ]")
@@ -54,7 +54,7 @@ def _agents(knowledge: KnowledgeBase) -> Iterable[str]:
     yield "}"
 
 
-def _judged(agent: Agent) -> str:
+def _judged(agent: KnownAgent) -> str:
     title = _quoted(agent.title)
     otherwise = agent.otherwise
     why = _quoted(

@@ -9,7 +9,8 @@ from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RE
 from zombiescope.facts import metric_names as names
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, zombies_said
-from zombiescope.facts.reaping import Done, Lever, Order
+from zombiescope.facts.reaping import Evicted, EvictionOrder
+from zombiescope.facts.remedies import Remedy
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.layout import Command
 from zombiescope.presenters.metrics import Family
@@ -54,10 +55,10 @@ def reap_next(state: Reaping) -> Command:
             return Command("to see what holds them", "zombiescope autopsy")
 
 
-def render_orders(orders: Sequence[Order]) -> Iterator[str]:
+def render_orders(orders: Sequence[EvictionOrder]) -> Iterator[str]:
     """The first few; the log has all."""
     for order in orders[:_EXAMPLES]:
-        what = "the cache of" if order.lever is Lever.DROP_FILE else "reclaim on"
+        what = "the cache of" if order.lever is Remedy.DROP_FILE else "reclaim on"
         yield f"  {what} {shown(order.target)}: {counted(order.pages, 'page')}, {zombies_said(len(order.zombies))}"
     if len(orders) > _EXAMPLES:
         yield f"  and {len(orders) - _EXAMPLES:,} more"
@@ -77,7 +78,7 @@ def render_left(left: Mapping[str, int]) -> Iterator[str]:
         yield f"  left {count:,}: {why_left(reason)}"
 
 
-def render_refused(done: Sequence[Done]) -> Iterator[str]:
+def render_refused(done: Sequence[Evicted]) -> Iterator[str]:
     reasons: dict[str, int] = {}
     for each in done:
         if each.refused:
@@ -121,9 +122,9 @@ def render_reap_json(last: Pass) -> Json:
     return document("reap/1", last, body, gaps)
 
 
-def _order(order: Order) -> Json:
+def _order(order: EvictionOrder) -> Json:
     return {
-        "action": order.lever,
+        "action": order.lever.key,
         "target": shown(order.target),
         "parent": shown(order.parent),
         "pages": order.pages,
@@ -131,5 +132,5 @@ def _order(order: Order) -> Json:
     }
 
 
-def _refused(done: Done) -> Json:
+def _refused(done: Evicted) -> Json:
     return {"target": shown(done.order.target), "why": done.refused}

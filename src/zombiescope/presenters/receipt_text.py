@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.analysis.comparing import Measure, Row, ShareChange
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.analysis.comparing import ComparedRow, Measure, ShareChange
+from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.reclaim import Vitals
@@ -122,7 +122,7 @@ class Seen(Dated, Protocol):
     @property
     def after(self) -> Vitals | None: ...
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[ComparedRow]: ...
     @property
     def jobs_changed(self) -> ShareChange | None: ...
 
@@ -143,7 +143,7 @@ def verify_body(seen: Seen) -> Json:
     }
 
 
-def _row(row: Row) -> Json:
+def _row(row: ComparedRow) -> Json:
     why = {"why": row.why} if row.why else {}
     sides = {"before": _measure(row.before), "after": _measure(row.after)}
     return {"what": row.what, "unit": row.unit, **sides, "verdict": row.verdict, **why}
@@ -179,7 +179,7 @@ def _document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json
     return document(schema, seen, body, [*known, *(Gap(field, _REASONS.get(field, _UNTOLD)) for field in missing)])
 
 
-_STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}
+_STYLES = {Holding.HELD: "green", Holding.NOT_HELD: "bold red", Holding.INCONCLUSIVE: "yellow"}
 _MARKS = {"done": "done", "skipped": "skipped", "for-people": "by hand"}
 
 
@@ -243,22 +243,22 @@ def render_verify_text(seen: Seen, lines: tuple[str, str] = ("", "")) -> list[Re
 
 def _then(seen: Seen, undo: str, again: str) -> Command:
     verdict, action = seen.outcome.verdict, seen.action
-    if verdict is Held.NOT_HELD and action:
+    if verdict is Holding.NOT_HELD and action:
         return Command("to take it back", undo or f"zombiescope undo {action} --yes")
-    if verdict is Held.NOT_HELD:
+    if verdict is Holding.NOT_HELD:
         return Command("next", "zombiescope doctor")
-    if verdict is Held.INCONCLUSIVE and action is None:
+    if verdict is Holding.INCONCLUSIVE and action is None:
         return Command("to keep a history to compare with", "zombiescope agent")
-    if verdict is Held.INCONCLUSIVE:
+    if verdict is Holding.INCONCLUSIVE:
         return Command("to watch for longer", f"{again or f'zombiescope verify {action}'} --window 3600")
     return Command("to look at the host", "zombiescope scan")
 
 
-def _name(row: Row) -> str:
+def _name(row: ComparedRow) -> str:
     return row.what if row.unit in ("at the end", "seconds", "share") else f"{row.what} ({row.unit})"
 
 
-def _value(row: Row, measure: Measure) -> str:
+def _value(row: ComparedRow, measure: Measure) -> str:
     value = measure.value
     if value is None:
         return UNKNOWN
@@ -274,12 +274,12 @@ def _value(row: Row, measure: Measure) -> str:
     return f"{value:.2%}"
 
 
-def _verdict(row: Row) -> str:
+def _verdict(row: ComparedRow) -> str:
     is_plain = not row.why or row.before.value is None or row.after.value is None
     return str(row.verdict) if is_plain else f"{row.verdict}: {row.why}"
 
 
-def _watched(rows: Sequence[Row]) -> str:
+def _watched(rows: Sequence[ComparedRow]) -> str:
     sides = []
     for name in ("before", "after"):
         longest = max((getattr(row, name) for row in rows), key=lambda each: each.seconds, default=None)

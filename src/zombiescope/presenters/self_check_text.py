@@ -6,7 +6,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from zombiescope.facts.self_check import SelfCheck, Status
+from zombiescope.facts.self_check import PartStatus, SelfCheck
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.figures import Column, Fitting
 from zombiescope.presenters.layout import Block, Command
@@ -16,7 +16,7 @@ def render_self_check(seen: SelfCheck) -> Json:
     body: Json = {
         "build": seen.build._asdict(),
         "is_root": seen.is_root,
-        "working": sum(part.status is Status.WORKS for part in seen.parts),
+        "working": sum(part.status is PartStatus.WORKS for part in seen.parts),
         "parts": {
             part.name: {"use": part.use, "used_by": list(part.used_by), "status": part.status.value, "by": part.by}
             for part in seen.parts
@@ -30,11 +30,11 @@ _COLUMNS = (
     Column("here", is_number=False),
     Column("how, or why not", is_number=False, least_width=16),
 )
-_STYLES = {Status.WORKS: "green", Status.PARTLY: "yellow", Status.NO: "magenta"}
+_STYLES = {PartStatus.WORKS: "green", PartStatus.PARTLY: "yellow", PartStatus.NO: "magenta"}
 
 
 def render_self_check_text(seen: SelfCheck) -> list[RenderableType]:
-    working = sum(part.status is Status.WORKS for part in seen.parts)
+    working = sum(part.status is PartStatus.WORKS for part in seen.parts)
     build = seen.build
     return [
         Text(f"{_reach(seen)}; {working} of {len(seen.parts)} parts work fully on this host", style="bold"),

@@ -3,73 +3,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.recipes import (
-    delete_shared_files,
-    disable_unneeded_agent,
-    drain_and_reboot,
-    drop_caches,
-    drop_files,
-    end_holders,
-    fix_unit_in_image,
-    flush_writeback,
-    in_use,
-    limit_restarts,
-    newer_kernel,
-    own_slice,
-    reclaim_parent,
-    remove_segments,
-    rewrite_shared_files,
-    stop_container,
-    stop_looping_unit,
+    by_hand,
+    page_cache,
+    shared_memory,
     stop_maker,
     stop_workload,
-    swap_in,
-    vendor_reaper,
+    swap_and_writeback,
+    units,
 )
-from zombiescope.remedies.situation import Draft, Situation
 
 
-class RecipeFile(Protocol):
-    """What a file of `recipes/` has to have."""
-
-    __name__: str
-
-    @property
-    def REMEDIES(self) -> tuple[Remedy, ...]:  # noqa: N802 (a constant of the file)
-        """What it carries out."""
-        ...
-
-    def propose(self, situation: Situation) -> Iterator[Draft]: ...
+class Recipe(NamedTuple):
+    propose: Callable[[Situation], Iterator[Draft]]
+    remedies: tuple[Remedy, ...]
+    """What it carries out."""
 
 
-_IN_ORDER: tuple[RecipeFile, ...] = (
-    stop_workload,
-    stop_container,
-    stop_maker,
-    limit_restarts,
-    stop_looping_unit,
-    own_slice,
-    disable_unneeded_agent,
-    fix_unit_in_image,
-    flush_writeback,
-    drop_files,
-    rewrite_shared_files,
-    delete_shared_files,
-    remove_segments,
-    vendor_reaper,
-    reclaim_parent,
-    swap_in,
-    drop_caches,
-    in_use,
-    end_holders,
-    drain_and_reboot,
-    newer_kernel,
-)
-RECIPES: Mapping[str, RecipeFile] = {
-    str(recipe.__name__).rpartition(".")[2].replace("_", "-"): recipe for recipe in _IN_ORDER
+RECIPES: Mapping[str, Recipe] = {
+    "stop-workload": Recipe(stop_workload.stop_workload, (Remedy.STOP_WORKLOAD,)),
+    "stop-container": Recipe(stop_workload.stop_container, (Remedy.STOP_CONTAINER,)),
+    "stop-maker": Recipe(stop_maker.stop_maker, (Remedy.STOP_MAKER,)),
+    "limit-restarts": Recipe(units.limit_restarts, (Remedy.LIMIT_RESTARTS,)),
+    "stop-looping-unit": Recipe(units.stop_looping_unit, (Remedy.STOP_UNIT,)),
+    "own-slice": Recipe(units.own_slice, (Remedy.OWN_SLICE,)),
+    "disable-unneeded-agent": Recipe(units.disable_unneeded_agent, (Remedy.STOP_UNIT,)),
+    "fix-unit-in-image": Recipe(units.fix_unit_in_image, (Remedy.FIX_UNIT_IN_IMAGE,)),
+    "flush-writeback": Recipe(swap_and_writeback.flush_writeback, (Remedy.FLUSH,)),
+    "drop-files": Recipe(page_cache.drop_files, (Remedy.DROP_FILE,)),
+    "rewrite-shared-files": Recipe(shared_memory.rewrite_shared_files, (Remedy.DELETE_FILE,)),
+    "delete-shared-files": Recipe(shared_memory.delete_shared_files, (Remedy.DELETE_FILE,)),
+    "remove-segments": Recipe(shared_memory.remove_segments, (Remedy.REMOVE_SEGMENT,)),
+    "vendor-reaper": Recipe(page_cache.vendor_reaper, (Remedy.RECLAIM_PARENT,)),
+    "reclaim-parent": Recipe(page_cache.reclaim_parent, (Remedy.RECLAIM_PARENT,)),
+    "swap-in": Recipe(swap_and_writeback.swap_in, (Remedy.SWAP_IN,)),
+    "drop-caches": Recipe(page_cache.drop_caches, (Remedy.RECLAIM_PARENT,)),
+    "in-use": Recipe(shared_memory.in_use, (Remedy.DELETE_FILE, Remedy.REMOVE_SEGMENT)),
+    "end-holders": Recipe(by_hand.end_holders, tuple(by_hand.HELD_BY)),
+    "drain-and-reboot": Recipe(by_hand.drain_and_reboot, (Remedy.REBOOT,)),
+    "newer-kernel": Recipe(by_hand.newer_kernel, (Remedy.NEWER_KERNEL,)),
 }
 """By the name that a step of a plan has for it."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For every zombie the levers that free it, least harm first; and what a set of pulled levers frees.
+"""For every zombie the levers that free it, least harm first, and what a set of pulled levers frees; what a recipe is given, and
+what it gives back: a draft of a step, before it has a number and an expectation.
 
 A zombie goes when each of its pins is removed by some lever. Where one pin needs its parent reclaimed, its other cached
 files need no lever of their own.
@@ -9,15 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Body, pages_of
 from zombiescope.analysis.freeing import actions_on, is_in_swap_cache
+from zombiescope.analysis.maker import unit_maker
+from zombiescope.diagnosis.audit import Audit, UnitAudit
+from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.facts.names import raw
+from zombiescope.facts.pods import PodsSeen
+from zombiescope.facts.reaping import Levers
 from zombiescope.facts.remedies import LEVERS, Remedy
+from zombiescope.facts.units import ServiceLoop
 from zombiescope.facts.zombies import OWN_NUMBERS, Pin, PinKind
-from zombiescope.remedies.plan import Expected
+from zombiescope.remedies.plan import Change, Expected, Risk, Undo
 
 _HARM = {action: number for number, action in enumerate(LEVERS)}
 _WITHOUT_TARGET = (Remedy.FLUSH, Remedy.SWAP_IN, Remedy.REBOOT, Remedy.WAIT)
@@ -37,7 +45,7 @@ class Lever(NamedTuple):
     """Whose end it is, where a process holds."""
 
 
-class Held(NamedTuple):
+class HeldZombie(NamedTuple):
     """One zombie: for each pin the levers that remove it, and whether that is certain."""
 
     body: Body
@@ -45,8 +53,8 @@ class Held(NamedTuple):
     chosen: frozenset[Lever]
 
 
-class Choices(NamedTuple):
-    held: tuple[Held, ...]
+class ChosenLevers(NamedTuple):
+    held: tuple[HeldZombie, ...]
     wanted: Counter[Lever]
     """Zombies that need a lever."""
     pages: Counter[Lever]
@@ -61,7 +69,7 @@ class Choices(NamedTuple):
         return sum(any(is_in_swap_cache(pin) for pin in pins) for pins in needing)
 
 
-def choose(bodies: Iterable[Body]) -> Choices:
+def choose(bodies: Iterable[Body]) -> ChosenLevers:
     known: dict[tuple[Pin, bytes], frozenset[Lever]] = {}
     held, wanted, pages = [], Counter[Lever](), Counter[Lever]()
     for body in bodies:
@@ -73,11 +81,11 @@ def choose(bodies: Iterable[Body]) -> Choices:
                 levers = known[pin, parent] = levers_on(pin, parent)
             pins.append(levers)
         chosen = _least_harm(pins)
-        held.append(Held(body, tuple(pins), chosen))
+        held.append(HeldZombie(body, tuple(pins), chosen))
         for lever in chosen:
             wanted[lever] += 1
             pages[lever] += pages_of(body.zombie)
-    return Choices(tuple(held), wanted, pages)
+    return ChosenLevers(tuple(held), wanted, pages)
 
 
 def levers_on(pin: Pin, parent: bytes) -> frozenset[Lever]:
@@ -157,7 +165,7 @@ def is_of_disk(pin: Pin) -> bool:
 class Reckoning:
     """Pulls levers one set after the other and says what each set frees."""
 
-    def __init__(self, choices: Choices, attached: dict[int, int], page_bytes: int) -> None:
+    def __init__(self, choices: ChosenLevers, attached: dict[int, int], page_bytes: int) -> None:
         self._left = list(choices.held)
         self._pulled: set[Lever] = set()
         self._attached, self._page_bytes = attached, page_bytes
@@ -197,10 +205,10 @@ class Reckoning:
         why = f"{stay:,} more stay until reclaim takes the disk's own pages about those files" if stay else ""
         return Expected(len(sure), pages * self._page_bytes, len(going), why)
 
-    def _going(self, pulled: set[Lever]) -> list[Held]:
+    def _going(self, pulled: set[Lever]) -> list[HeldZombie]:
         return [held for held in self._left if held.pins and not any(each.isdisjoint(pulled) for each in held.pins)]
 
-    def _reckoned(self, going: list[Held]) -> Expected:
+    def _reckoned(self, going: list[HeldZombie]) -> Expected:
         sure, unsure, pages = 0, 0, 0
         for held in going:
             certain = all(is_certain(pin, self._attached.get(pin.inode or 0, 0)) for pin in held.body.pins)
@@ -210,3 +218,72 @@ class Reckoning:
             why = "how much mapped, dirty, swapped, attached or only sampled memory will go cannot be predicted"
             return Expected(None, None, sure + unsure, why)
         return Expected(sure, pages * self._page_bytes, sure + unsure)
+
+
+class Activity(NamedTuple):
+    """What is still going on: who makes zombies now, and since when we look."""
+
+    makers: tuple[str, ...] = ()
+    """Known to have made zombies, beside the units that loop now."""
+    growing: tuple[tuple[str, str | None], ...] = ()
+    """Makers that were seen to leave more, most first, each with the timer that starts it."""
+    looping: tuple[str, ...] = ()
+    """Makers whose units were seen to loop and have left zombies, most first."""
+    pods: PodsSeen | None = None
+    """Pods of this node, and which of them loop; None where there are none."""
+    since: float | None = None
+    """When the window began, in seconds since the epoch: what holds a zombie born since is still in use."""
+
+
+AT_REST = Activity()
+
+
+class Situation(NamedTuple):
+    present: frozenset[str]
+    """Ids of the findings that are there."""
+    choices: ChosenLevers
+    """Nothing in it where the zombies could not be seen one by one, or are too few to bother."""
+    audit: Audit | None
+    levers: Levers
+    activity: Activity = AT_REST
+    left: Mapping[str, int] = MappingProxyType({})
+    """Zombies of all makers, also of those the plan is not about."""
+    still_written: frozenset[bytes] = frozenset()
+    """Files that a process has open or mapped, or that hold a zombie born while we looked: they may be written now."""
+    page_bytes: int = PAGE_BYTES_UNTOLD
+
+    @property
+    def loops(self) -> list[ServiceLoop]:
+        """What loops now: who leaves most first, whoever shouts louder."""
+        loops = self.audit.loops if self.audit else ()
+        growing = {maker for maker, _ in self.activity.growing}
+        services = [loop for loop in loops if loop.kind != "pod"]  # a cluster's are its own: `activity.pods`
+        return sorted(services, key=lambda loop: (unit_maker(loop.name) not in growing, -self.left_by(loop)))
+
+    def left_by(self, loop: ServiceLoop) -> int:
+        unit = self.unit(loop.name)
+        return self.left.get(unit_maker(loop.name), (unit.zombies if unit else None) or 0)
+
+    def unit(self, name: str) -> UnitAudit | None:
+        units = self.audit.units if self.audit else ()
+        return next((unit for unit in units if unit.name == name), None)
+
+
+class Draft(NamedTuple):
+    name: str
+    title: str
+    change: Change
+    why: str
+    finding: str
+    check: str
+    risk: Risk
+    undo: Undo
+    needs_consent: bool = False
+    pulls: frozenset[Lever] = frozenset()
+    """The levers of zombies that this step pulls."""
+    maker: str = ""
+    """Whom it is against."""
+    instead_of: tuple[str, ...] = ()
+    """Names of drafts that free the same zombies at a higher price."""
+    pods: frozenset[str] = frozenset()
+    """Uids of pods that end with it, and their files with them."""

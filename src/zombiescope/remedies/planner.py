@@ -18,9 +18,8 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.facts.reaping import Levers
 from zombiescope.remedies.catalogue import RECIPES
-from zombiescope.remedies.choice import Reckoning, choose
+from zombiescope.remedies.choice import AT_REST, Activity, Draft, Reckoning, Situation, choose
 from zombiescope.remedies.plan import Expected, Plan, Step
-from zombiescope.remedies.situation import AT_REST, Activity, Draft, Situation
 
 _POPULATION = "zombie-population"
 

@@ -15,7 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.plain import of_outcome, to_outcome
-from zombiescope.facts.units import LiveUnit, Running, ServiceLoop, ServicesSeen, UnitFiles, UnneededService
+from zombiescope.facts.units import LiveUnit, Running, ServicesSeen, UnitFiles, UnneededService
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_lifecycle import BirthsWatch, read_cgroup_births, watch_births
@@ -218,7 +218,7 @@ class ServicesWatch(Quiet):
             delay = unit.policy.delay_seconds if unit else None
             every = _every(loop.name, live, seconds, delay)
             need = unit.need.value if unit else "unknown"
-            loops.append(ServiceLoop(loop.name, loop.kind, loop.restarts, loop.why, loop.source, every, need))
+            loops.append(loop._replace(every_seconds=every, need=need))
         return ServicesSeen(
             self._host.wall_clock(),
             seconds,

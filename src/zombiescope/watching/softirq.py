@@ -47,7 +47,7 @@ from zombiescope.facts.softirq import (
     SoftirqLook,
     SoftirqSeen,
     SoftirqStep,
-    Times,
+    WaitTimes,
 )
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.softirq_wait import (
@@ -229,7 +229,7 @@ class PollsWatch:
             if is_open:
                 longest = core.waits.open_seconds
                 waits = waits._replace(longest_seconds=longest, longest_at=self._last.at - longest, is_open=True)
-            found.append(CoreLatency(core.core, waits, Times(), polls, Times()))
+            found.append(CoreLatency(core.core, waits, WaitTimes(), polls, WaitTimes()))
         return tuple(found)
 
     def close(self) -> None:
@@ -295,7 +295,7 @@ def _p999(steps: list[PollStep]) -> float:
 
 def _lengths(
     lengths: Sequence[tuple[float, int]], stamped: Iterable[Buckets], short: Sequence[tuple[float, int]] = ()
-) -> Times:
+) -> WaitTimes:
     buckets = list(added(stamped)[:SHORT_BUCKETS])
     for mean, count in (*lengths, *short):
         place = max(int(mean * 1e6).bit_length(), 0)
@@ -303,7 +303,7 @@ def _lengths(
         buckets[place] += count
     while buckets and not buckets[-1]:
         buckets.pop()
-    return Times(Histogram(tuple(buckets)), max((mean for mean, _ in lengths), default=0.0))
+    return WaitTimes(Histogram(tuple(buckets)), max((mean for mean, _ in lengths), default=0.0))
 
 
 class PollsTeller(Teller):

@@ -20,7 +20,7 @@ Where = tuple[str, int] | str
 """An address and a port, of which 0 takes any; or a path."""
 
 
-class Pages(Protocol):
+class PageLooks(Protocol):
     def answer(self, request: Request) -> Response | Apart | None: ...
     def drop_late(self, now: float) -> None: ...
     def close(self) -> None: ...
@@ -29,7 +29,9 @@ class Pages(Protocol):
 class PageServer:
     """`serve` until `stop`, which another thread or a signal may call, or until an exception."""
 
-    def __init__(self, where: Where, open_site: Callable[[selectors.BaseSelector], Pages], *, token: str = "") -> None:
+    def __init__(
+        self, where: Where, open_site: Callable[[selectors.BaseSelector], PageLooks], *, token: str = ""
+    ) -> None:
         """`open_site` is given the loop that its children's answers come through. `token`: who does not show it gets no answer."""
         load_h11("cannot serve a page", "agent")
         try:

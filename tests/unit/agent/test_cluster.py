@@ -18,13 +18,13 @@ import pytest
 from zombiescope.agent import cluster as telling
 from zombiescope.agent.cluster import Settings, Teller, settings_of
 from zombiescope.config import load_config
-from zombiescope.diagnosis.node_condition import Condition, Held, Status
+from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.cluster_api import Api, Sending, send
 
-BAD = Condition(Status.TRUE, "ZombieMemcgAboveLimit", "2,000 dead memory cgroups")
-GOOD = Condition(Status.FALSE, "NoZombieMemcgPressure", "12 dead memory cgroups")
+BAD = Condition(ConditionStatus.TRUE, "ZombieMemcgAboveLimit", "2,000 dead memory cgroups")
+GOOD = Condition(ConditionStatus.FALSE, "NoZombieMemcgPressure", "12 dead memory cgroups")
 NODE = "/api/v1/nodes/n1/status"
 EVENTS = "/api/v1/namespaces/default/events"
 
@@ -106,7 +106,7 @@ def account(tmp_path: Path) -> Path:
 
 
 def test_held_changes_only_when_the_other_answer_has_lasted() -> None:
-    held = Held()
+    held = HeldCondition()
     assert held.take(GOOD, 0, 10) is None
     assert held.take(GOOD, 10, 10) == GOOD
     assert held.take(BAD, 11, 10) == GOOD

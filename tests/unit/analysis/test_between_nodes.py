@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.analysis.between_nodes import compare_groups, least_p, median_range, rank_sum_p, shift_range
+from zombiescope.analysis.exact_test import compare_groups, least_p, median_range, rank_sum_p, shift_range
 
 VALUES = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 

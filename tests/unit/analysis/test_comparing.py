@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zombiescope.analysis.comparing import (
-    Change,
+    Direction,
     compare_blocks,
     compare_counts,
     compare_shares,
@@ -22,16 +22,16 @@ from zombiescope.analysis.comparing import (
 @pytest.mark.parametrize(
     ("before", "after", "change"),
     [
-        ((60, 3600), (0, 600), Change.BETTER),
-        ((6, 3600), (0, 600), Change.SAME),  # one was to be expected: none is no news
-        ((6, 3600), (1, 600), Change.SAME),
-        ((0, 3600), (1, 600), Change.SAME),
-        ((0, 3600), (4, 600), Change.WORSE),
-        ((0, 3600), (0, 600), Change.SAME),
-        ((5, 0), (5, 600), Change.SAME),
+        ((60, 3600), (0, 600), Direction.BETTER),
+        ((6, 3600), (0, 600), Direction.SAME),  # one was to be expected: none is no news
+        ((6, 3600), (1, 600), Direction.SAME),
+        ((0, 3600), (1, 600), Direction.SAME),
+        ((0, 3600), (4, 600), Direction.WORSE),
+        ((0, 3600), (0, 600), Direction.SAME),
+        ((5, 0), (5, 600), Direction.SAME),
     ],
 )
-def test_counts(before: tuple[int, float], after: tuple[int, float], change: Change) -> None:
+def test_counts(before: tuple[int, float], after: tuple[int, float], change: Direction) -> None:
     assert compare_counts(*before, *after).change is change
 
 
@@ -45,9 +45,9 @@ def test_the_range_of_a_rate_is_that_of_the_tables() -> None:
 def test_shares_by_fisher() -> None:
     """The lady tasting tea: three of four cups each, one-sided 17 in 70."""
     assert compare_shares((3, 4), (1, 4)).lower == pytest.approx(17 / 70)
-    assert compare_shares((25, 100), (1, 60)).change is Change.BETTER
-    assert compare_shares((1, 100), (15, 60)).change is Change.WORSE
-    assert compare_shares((0, 0), (1, 4)).change is Change.SAME
+    assert compare_shares((25, 100), (1, 60)).change is Direction.BETTER
+    assert compare_shares((1, 100), (15, 60)).change is Direction.WORSE
+    assert compare_shares((0, 0), (1, 4)).change is Direction.SAME
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(1, 1e4), st.floats(1, 1e4))
@@ -63,16 +63,16 @@ def test_the_same_bursts_are_called_the_same_nine_times_of_ten() -> None:
     generator, wrong = random.Random(7), 0
     for begin in range(60):
         spikes = [(60.0, 9.0 if (minute + begin) % 3 == 0 else 0.1 * generator.random()) for minute in range(130)]
-        wrong += compare_blocks(spikes[:120], spikes[120:], generator).change is not Change.SAME
+        wrong += compare_blocks(spikes[:120], spikes[120:], generator).change is not Direction.SAME
     assert wrong <= 6
 
 
 def test_bursts_that_stopped_are_better() -> None:
     spikes = [(60.0, 9.0 if minute % 3 == 0 else 0.1) for minute in range(120)]
     calm = [(60.0, 0.1)] * 10
-    assert compare_blocks(spikes, calm, random.Random(1)).change is Change.BETTER
-    assert compare_blocks(calm * 12, [(60.0, 5.0)] * 10, random.Random(1)).change is Change.WORSE
-    assert compare_blocks([], calm, random.Random(1)).change is Change.SAME
+    assert compare_blocks(spikes, calm, random.Random(1)).change is Direction.BETTER
+    assert compare_blocks(calm * 12, [(60.0, 5.0)] * 10, random.Random(1)).change is Direction.WORSE
+    assert compare_blocks([], calm, random.Random(1)).change is Direction.SAME
 
 
 def outcomes(*parts: tuple[int, float], seed: int = 3) -> list[tuple[float, bool]]:

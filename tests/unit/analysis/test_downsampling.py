@@ -26,7 +26,7 @@ def test_the_lowest_and_the_highest_of_each_stretch_stay() -> None:
     assert thin is not None
     for number in range(60):
         inside = [value for at, value in zip(times, values, strict=True) if at // 60 == number]
-        assert (thin.low[number], thin.high[number], thin.last[number]) == (min(inside), max(inside), inside[-1])
+        assert (thin.low[number], thin.high[number]) == (min(inside), max(inside))
 
 
 def test_what_nobody_saw_is_none_and_what_lies_outside_is_left_out() -> None:

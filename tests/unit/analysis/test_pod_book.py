@@ -7,7 +7,7 @@ import json
 
 from tests.unit.kube_nodes import UID_A, UID_B
 
-from zombiescope.analysis.growth import Growing
+from zombiescope.analysis.growth import GrowthWatch
 from zombiescope.analysis.ledger import Accounts, by_label
 from zombiescope.analysis.pod_owner import MOST_PODS, PodBook
 from zombiescope.facts.cgroups import Look
@@ -38,7 +38,7 @@ def test_what_was_booked_by_uid_becomes_the_workloads() -> None:
 
 def test_a_name_that_comes_later_is_no_growth() -> None:
     book = PodBook()
-    accounts, growing = Accounts(book.makers), Growing()
+    accounts, growing = Accounts(book.makers), GrowthWatch()
     accounts.open_with({f"pod:{UID_A}": 500}, {})
     for second in range(0, 600, 10):
         growing.take_look(float(second), Look(600, 100), 0)

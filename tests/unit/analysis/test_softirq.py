@@ -92,6 +92,6 @@ def test_the_worst_core_is_the_one_that_waited_longest_whatever_else_ran() -> No
     busy = CoreStep(0, 10**6, buckets(b4=10**6), NONE, (), (), 0.0)
     held = CoreStep(1, 3, buckets(b4=3), NONE, ((0.4, 1),), (), 0.0)
     still = CoreStep(2, 0, NONE, NONE, (), (), 3.0)
-    assert worst_core(PollStep(0, 5, (busy, held), 0, sees_polls=True)) is held
-    assert worst_core(PollStep(0, 5, (busy, held, still), 0, sees_polls=True)) is still
-    assert worst_core(PollStep(0, 5, (), 0, sees_polls=True)) is None
+    assert worst_core(PollStep(0, 5, (busy, held), 0)) is held
+    assert worst_core(PollStep(0, 5, (busy, held, still), 0)) is still
+    assert worst_core(PollStep(0, 5, (), 0)) is None

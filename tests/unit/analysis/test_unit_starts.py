@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.trees import ECS_DEB, ECS_RPM
 
-from zombiescope.analysis.time_span import parse_time_span, shown_span
 from zombiescope.analysis.unit_starts import RestartPolicy, derive_restart_policy
-from zombiescope.facts.units import Setting, UnitFile
+from zombiescope.facts.units import Setting, UnitFile, parse_time_span, shown_span
 from zombiescope.probes.unit_layout import parse_settings
 
 FIXED = "\n[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=5\n"

@@ -16,7 +16,7 @@ from tests.unit.trees import CONFIG, ECS_DEB, ECS_RPM, KUBELET, SYSTEM, TARGETS,
 from zombiescope.analysis.scan import Population
 from zombiescope.cli.main import main
 from zombiescope.diagnosis.gate import judge_gate, judge_population
-from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource
 
 NODE = {
@@ -209,5 +209,5 @@ def test_the_shell_script_knows_how_many_are_expected(
     )
     assert (ran.stdout.split()[0], ran.returncode) == (word, int(word == "WARNING")), ran.stdout
     population = Population(150, 100, CountSource.CGROUP_STAT_DESCENDANTS)
-    limits = Limits(expected_live=float(expected or 0))
+    limits = Thresholds(expected_live=int(expected or 0))
     assert judge_gate(judge_population(population, limits), (), date(2026, 1, 1)).verdict == word, "as check says"

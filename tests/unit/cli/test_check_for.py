@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
-from zombiescope.diagnosis.gate import Reason
+from zombiescope.diagnosis.gate import GateReason
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.gap import Gap
 from zombiescope.history.store import Store
@@ -50,7 +50,7 @@ def node(tmp_path: Path) -> Path:
     return plant(tmp_path, {**files, **TARGETS, **enabled("ssh.service", WANTED)})
 
 
-def watched(host: Growing, seconds: float) -> dict[str, Reason]:
+def watched(host: Growing, seconds: float) -> dict[str, GateReason]:
     told: list[float] = []
     reasons = _counts(host, Limits(), Watching(seconds), told.append, [])
     assert told == sorted(told)

@@ -16,7 +16,7 @@ from tests.unit.execution.test_restoring import DELETE, MASK, deleted
 from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
 from zombiescope.cli.main import COMMANDS, main
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import vitals_of
 from zombiescope.pipeline.verify import Verified
@@ -159,7 +159,7 @@ def test_verify_tells_by_its_code_whether_it_held(
     verdict: str, ours: int | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     after = vitals_of({"at": 1.0, "seconds": 60.0})._replace(ours=ours)
-    seen = Verified("one", Outcome(Held(verdict), "why"), after, after, 1.0, Identity(None, None, None, None))
+    seen = Verified("one", Outcome(Holding(verdict), "why"), after, after, 1.0, Identity(None, None, None, None))
     monkeypatch.setattr("zombiescope.cli.commands.verify.look", lambda *_: seen)
     assert main(["verify", "--window", "0"]) == code
     assert capsys.readouterr().out.startswith(verdict)

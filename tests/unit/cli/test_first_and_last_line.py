@@ -26,14 +26,15 @@ from tests.unit.execution.test_restoring import DELETE, MASK, deleted
 from tests.unit.machines.shape import NEXT, check_last, check_shape, check_typed
 from tests.unit.trees import TARGETS, WANTED, enabled, plant
 
-from zombiescope.analysis.reaping import Choice, Pass, Reaping, Tally
+from zombiescope.analysis.reaping import Pass, ReapChoice, Reaping, Tally
 from zombiescope.cli.answer import TextAnswer
 from zombiescope.cli.main import commands
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import SeriesSeen
-from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reaping import EvictionOrder
 from zombiescope.facts.reclaim import vitals_of
+from zombiescope.facts.remedies import Remedy
 from zombiescope.host.live import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
@@ -250,11 +251,11 @@ def _quiet_lab(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def nothing_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     after = vitals_of({"at": 1.0, "seconds": 60.0})._replace(ours=1)
-    seen = Verified("one", Outcome(Held("held"), "it held"), after, after, 1.0, Identity(None, None, None, None))
+    seen = Verified("one", Outcome(Holding("held"), "it held"), after, after, 1.0, Identity(None, None, None, None))
     monkeypatch.setattr("zombiescope.cli.commands.verify.look", lambda *_: seen)
     host = TreeHost(os.fsencode(tmp_path / "ok"))
     monkeypatch.setattr("zombiescope.cli.commands.self_check.check_self", lambda *_: check_self(host, "", ""))
-    choice = Choice((Order(Lever.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
+    choice = ReapChoice((EvictionOrder(Remedy.DROP_FILE, b"/etc/x", b"/a", 1, frozenset({7})),), 1, {"tmpfs": 1})
     one = Pass(
         1.0, Identity(None, None, None, None), Reaping.WOULD_EVICT, "1 zombie would go", 2, choice, (), 0, 0, Tally(1)
     )

@@ -16,7 +16,7 @@ from tests.unit.machines.answers import asked
 from tests.unit.trees import INCIDENT, plant
 
 from zombiescope.analysis.recall import derive_recall
-from zombiescope.diagnosis.gate import GateVerdict, Reason, judge_gate
+from zombiescope.diagnosis.gate import GateReason, GateVerdict, judge_gate
 from zombiescope.facts.history import MAKER_PREFIX, Sample
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.gate_json import render_text
@@ -96,7 +96,7 @@ def test_an_audit_and_a_check_of_one_tree_name_the_same_units(tmp_path: Path) ->
 
 
 def test_what_is_fine_above_its_limit_does_not_stand_beside_the_bare_limit() -> None:
-    grown = Reason(
+    grown = GateReason(
         "growth", 359.0, 100.0, GateVerdict.OK, "+359 an hour, which says nothing of so short a time", "window"
     )
     told = render_text(judge_gate([grown], (), date(2026, 1, 1)), "here")

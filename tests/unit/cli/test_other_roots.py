@@ -13,7 +13,8 @@ from zombiescope.cli.commands.reap import reap
 from zombiescope.cli.commands.top import top
 from zombiescope.errors import UsageError
 from zombiescope.execution.reap import evict
-from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reaping import EvictionOrder
+from zombiescope.facts.remedies import Remedy
 
 
 def failed(command: object, *words: str) -> UsageError:
@@ -37,7 +38,7 @@ def test_a_file_of_the_host_is_opened_below_its_root(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     file = tmp_path / "data/f"
     file.write_bytes(b"x" * 8192)
-    order = Order(Lever.DROP_FILE, b"/data/f", b"/", 2, frozenset({1}), inode=file.stat().st_ino)
+    order = EvictionOrder(Remedy.DROP_FILE, b"/data/f", b"/", 2, frozenset({1}), inode=file.stat().st_ino)
     done = evict(order, b"/sys/fs/cgroup", str(tmp_path).encode())
     assert done.refused is None
     assert evict(order, b"/sys/fs/cgroup").refused is not None

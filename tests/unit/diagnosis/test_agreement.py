@@ -20,8 +20,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import Diagnosis, diagnose
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.gate import judge_gate, judge_population
-from zombiescope.diagnosis.growing import growing_of
-from zombiescope.diagnosis.limits import Limits
+from zombiescope.diagnosis.stock import growing_of
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
@@ -146,8 +145,7 @@ _WORDS = {Severity.OK: "OK", Severity.WARNING: "WARNING", Severity.CRITICAL: "CR
 @given(st.integers(0, 100_000), st.integers(1, 20_000), st.integers(0, 2_000))
 def test_scan_doctor_and_check_call_one_stock_by_one_name(zombies: int, live: int, expected: int) -> None:
     population = Population(zombies + live, live, CountSource.PROC_CGROUPS)
-    limits = Limits(expected_live=expected)
-    reasons = judge_population(population, limits)
+    reasons = judge_population(population, Thresholds(expected_live=expected))
     verdict = judge_gate(reasons, (), date(2026, 1, 1)).verdict
     assert verdict == _WORDS[Thresholds(expected_live=expected).of_population(population)]
 

@@ -22,7 +22,7 @@ from tests.unit.trees import (
 )
 
 from zombiescope.analysis.knowledge import KnowledgeBase, parse_knowledge
-from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit, judge_services
+from zombiescope.diagnosis.audit import Audit, AuditSubject, UnitAudit, judge_services
 from zombiescope.diagnosis.audit_findings import judge_audit
 from zombiescope.diagnosis.gate import judge_units
 from zombiescope.diagnosis.limits import Limits
@@ -42,7 +42,7 @@ def audit(root: Path, files: Mapping[str, str], knowledge: KnowledgeBase = KNOWN
     tree = files_of(plant(root, {**TARGETS, **files}))
     texts = {path: (tree.read(path.encode()) or b"").decode() for path in knowledge.paths if tree.exists(path.encode())}
     services = Services(read_unit_files(tree), live.pop("live", None), texts=texts, **live)  # type: ignore[arg-type]
-    return judge_services(services, knowledge, Subject.HOST if services.live is not None else Subject.ROOT)
+    return judge_services(services, knowledge, AuditSubject.HOST if services.live is not None else AuditSubject.ROOT)
 
 
 def unit(found: Audit, name: str) -> UnitAudit:

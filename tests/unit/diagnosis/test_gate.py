@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from zombiescope.analysis.scan import Population
 from zombiescope.analysis.trend import slope_per_second
 from zombiescope.diagnosis.gate import (
+    GateReason,
     GateVerdict,
-    Growth,
-    Reason,
+    GrowthSeen,
     Waiver,
     judge_gate,
     judge_growth,
@@ -22,6 +22,7 @@ from zombiescope.diagnosis.gate import (
     unknown,
 )
 from zombiescope.diagnosis.limits import Limits, from_environment, parse_gate_file, with_values
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import UsageError
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
@@ -50,11 +51,11 @@ def population(zombies: int, live: int) -> Population:
     ],
 )
 def test_the_defaults(zombies: int, live: int, verdict: str) -> None:
-    assert judge_gate(judge_population(population(zombies, live), LIMITS), (), TODAY).verdict == verdict
+    assert judge_gate(judge_population(population(zombies, live), LIMITS.thresholds), (), TODAY).verdict == verdict
 
 
 def test_could_not_look_is_unknown_and_nothing_is_unknown() -> None:
-    gate = judge_gate(judge_population(Gap("memcg", "no such file", "mount it"), LIMITS), (), TODAY)
+    gate = judge_gate(judge_population(Gap("memcg", "no such file", "mount it"), LIMITS.thresholds), (), TODAY)
     assert gate.verdict is GateVerdict.UNKNOWN
     assert "no such file (mount it)" in gate.reasons[0].summary
     assert judge_gate([], (), TODAY).verdict is GateVerdict.UNKNOWN
@@ -62,14 +63,14 @@ def test_could_not_look_is_unknown_and_nothing_is_unknown() -> None:
 
 @given(st.lists(st.sampled_from(list(GateVerdict)), min_size=1))
 def test_the_worst_counts_and_unknown_beats_ok(verdicts: list[GateVerdict]) -> None:
-    gate = judge_gate([Reason("x", 1, 1, verdict, "") for verdict in verdicts], (), TODAY)
+    gate = judge_gate([GateReason("x", 1, 1, verdict, "") for verdict in verdicts], (), TODAY)
     expected = next(word for word in ("CRITICAL", "WARNING", "UNKNOWN", "OK") if word in verdicts)
     assert gate.verdict == expected
     assert gate.reasons[0].verdict == expected
 
 
 def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
-    reasons = [Reason("unneeded-agent:snapd.service", 1, 1, GateVerdict.WARNING, "snapd")]
+    reasons = [GateReason("unneeded-agent:snapd.service", 1, 1, GateVerdict.WARNING, "snapd")]
     waiver = Waiver("unneeded-agent:snapd*", "moving", TODAY)
     gate = judge_gate(reasons, (waiver,), TODAY)
     assert (gate.verdict, gate.reasons[0].is_waived) == (GateVerdict.OK, True)
@@ -82,19 +83,21 @@ def test_waivers_excuse_until_their_end_and_never_what_was_not_seen() -> None:
 
 
 def test_a_short_rise_is_a_warning_and_says_why_as_doctor_does() -> None:
-    short = judge_growth(Growth(10, 12, 42, 10_800), LIMITS)
-    assert (short.verdict, short.threshold) == (GateVerdict.WARNING, LIMITS.growth_warning)
+    short = judge_growth(GrowthSeen(10, 12, 42, 10_800), LIMITS.thresholds)
+    assert (short.verdict, short.threshold) == (GateVerdict.WARNING, LIMITS.thresholds.growth_warning_per_hour)
     assert "too short to tell a wave from a leak, which takes 180 s (check --for 180s)" in short.summary
-    assert judge_growth(Growth(180, 12, 542, 10_600), LIMITS).verdict is GateVerdict.CRITICAL
-    assert "too short" not in judge_growth(Growth(10, 12, 13, 360), LIMITS).summary, "it is noise, which is said"
+    assert judge_growth(GrowthSeen(180, 12, 542, 10_600), LIMITS.thresholds).verdict is GateVerdict.CRITICAL
+    assert "too short" not in judge_growth(GrowthSeen(10, 12, 13, 360), LIMITS.thresholds).summary, (
+        "it is noise, which is said"
+    )
 
 
 def test_growth_needs_more_than_noise() -> None:
-    assert judge_growth(Growth(600, 10, 13, 5000), LIMITS).verdict is GateVerdict.OK
-    assert "3 more are too few" in judge_growth(Growth(600, 10, 13, 5000), LIMITS).summary
-    assert judge_growth(Growth(600, 10, 70, 360), LIMITS).verdict is GateVerdict.WARNING
-    assert judge_growth(Growth(600, 10, 500, 3000), LIMITS).verdict is GateVerdict.CRITICAL
-    assert judge_growth(Growth(600, 500, 500, -3000), LIMITS).verdict is GateVerdict.OK
+    assert judge_growth(GrowthSeen(600, 10, 13, 5000), LIMITS.thresholds).verdict is GateVerdict.OK
+    assert "3 more are too few" in judge_growth(GrowthSeen(600, 10, 13, 5000), LIMITS.thresholds).summary
+    assert judge_growth(GrowthSeen(600, 10, 70, 360), LIMITS.thresholds).verdict is GateVerdict.WARNING
+    assert judge_growth(GrowthSeen(600, 10, 500, 3000), LIMITS.thresholds).verdict is GateVerdict.CRITICAL
+    assert judge_growth(GrowthSeen(600, 500, 500, -3000), LIMITS.thresholds).verdict is GateVerdict.OK
 
 
 def test_a_slope() -> None:
@@ -110,7 +113,7 @@ def test_the_order_of_sources() -> None:
     limits = with_values(LIMITS, file.limits, "f")
     limits = from_environment(limits, {"ZOMBIESCOPE_CHECK_RATIO_WARNING": "4", "PATH": "/bin"})
     limits = with_values(limits, {"zombies_critical": 700.0}, "flags")
-    assert (limits.zombies_warning, limits.ratio_warning, limits.zombies_critical) == (500, 4, 700)
+    assert [limits.of(name) for name in ("zombies_warning", "ratio_warning", "zombies_critical")] == [500, 4, 700]
     assert file.waivers == (("x", "r", date(2027, 1, 31), ""),)
 
 
@@ -137,7 +140,7 @@ def test_a_wrong_file_is_explained(text: bytes) -> None:
 
 
 def test_what_is_expected_gives_its_reason() -> None:
-    limits = Limits(expected_live=100)
+    limits = Thresholds(expected_live=100)
     told = {zombies: judge_population(population(zombies, 300), limits)[-1] for zombies in (50, 150)}
     assert (told[50].what, told[50].verdict, told[150].verdict) == ("expected", "OK", "WARNING")
     assert told[50].summary == (

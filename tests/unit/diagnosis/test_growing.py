@@ -9,7 +9,8 @@ from tests.scenarios.facts import case, flows, loop, remains, services
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
-from zombiescope.diagnosis.growing import (
+from zombiescope.diagnosis.rules import zombie_growth
+from zombiescope.diagnosis.stock import (
     BY_COUNT,
     BY_DEATHS,
     BY_EVENTS,
@@ -18,7 +19,6 @@ from zombiescope.diagnosis.growing import (
     growing_of,
     makers_that_grow,
 )
-from zombiescope.diagnosis.rules import zombie_growth
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 

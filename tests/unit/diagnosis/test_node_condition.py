@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from zombiescope.diagnosis.engine import Diagnosis, Disease
+from zombiescope.diagnosis.engine import REASONS, ConditionStatus, Diagnosis, Disease, judge_condition
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
-from zombiescope.diagnosis.node_condition import REASONS, Status, judge_condition
 from zombiescope.diagnosis.thresholds import Severity
 
 OK, WARNING, CRITICAL, UNKNOWN = Severity.OK, Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
@@ -27,25 +26,29 @@ HEALTHY = found("zombie-population", Verdict.ABSENT, OK)
 @pytest.mark.parametrize(
     ("findings", "status", "reason"),
     [
-        ((HEALTHY,), Status.FALSE, "NoZombieMemcgPressure"),
-        ((found("zombie-population", Verdict.PRESENT, OK),), Status.FALSE, "NoZombieMemcgPressure"),
-        ((found("zombie-population", Verdict.PRESENT, WARNING),), Status.TRUE, "ZombieMemcgAboveLimit"),
-        ((found("zombie-population", Verdict.UNKNOWN, UNKNOWN),), Status.UNKNOWN, "ZombieMemcgNotCounted"),
-        ((), Status.UNKNOWN, "ZombieMemcgNotCounted"),
-        ((HEALTHY, found("costly-sweep", Verdict.PRESENT, WARNING)), Status.TRUE, "CostlyMemcgSweep"),
+        ((HEALTHY,), ConditionStatus.FALSE, "NoZombieMemcgPressure"),
+        ((found("zombie-population", Verdict.PRESENT, OK),), ConditionStatus.FALSE, "NoZombieMemcgPressure"),
+        ((found("zombie-population", Verdict.PRESENT, WARNING),), ConditionStatus.TRUE, "ZombieMemcgAboveLimit"),
+        ((found("zombie-population", Verdict.UNKNOWN, UNKNOWN),), ConditionStatus.UNKNOWN, "ZombieMemcgNotCounted"),
+        ((), ConditionStatus.UNKNOWN, "ZombieMemcgNotCounted"),
+        ((HEALTHY, found("costly-sweep", Verdict.PRESENT, WARNING)), ConditionStatus.TRUE, "CostlyMemcgSweep"),
         (
             (
                 found("zombie-population", Verdict.PRESENT, WARNING),
                 found("costly-reclaim-walk", Verdict.PRESENT, CRITICAL),
             ),
-            Status.TRUE,
+            ConditionStatus.TRUE,
             "CostlyMemcgReclaim",
         ),
-        ((HEALTHY, found("zombie-growth", Verdict.PRESENT, CRITICAL)), Status.FALSE, "NoZombieMemcgPressure"),
-        ((HEALTHY, found("looping-container", Verdict.PRESENT, CRITICAL)), Status.FALSE, "NoZombieMemcgPressure"),
+        ((HEALTHY, found("zombie-growth", Verdict.PRESENT, CRITICAL)), ConditionStatus.FALSE, "NoZombieMemcgPressure"),
+        (
+            (HEALTHY, found("looping-container", Verdict.PRESENT, CRITICAL)),
+            ConditionStatus.FALSE,
+            "NoZombieMemcgPressure",
+        ),
     ],
 )
-def test_what_is_pressure(findings: tuple[Finding, ...], status: Status, reason: str) -> None:
+def test_what_is_pressure(findings: tuple[Finding, ...], status: ConditionStatus, reason: str) -> None:
     judged = judge_condition(diagnosis(*findings))
     assert (judged.status, judged.reason) == (status, reason)
     assert reason in REASONS

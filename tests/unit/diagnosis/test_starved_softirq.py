@@ -12,10 +12,10 @@ from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, SoftirqLook, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, SoftirqLook, SoftirqSeen, WaitTimes
 
 NO_BPF = Gap("softirq.latencies", "bpf refused")
-CALM = Times(Histogram((9, 1)), 3e-5, 1_700_000_001.0)
+CALM = WaitTimes(Histogram((9, 1)), 3e-5, 1_700_000_001.0)
 
 
 def looks(*waits: dict[int, tuple[int, int]]) -> list[SoftirqLook]:
@@ -35,7 +35,7 @@ def judged(seen: SoftirqSeen | Gap) -> Finding:
 
 
 def latency(core: int, seconds: float, *, is_open: bool = False) -> CoreLatency:
-    return CoreLatency(core, Times(Histogram((1,)), seconds, 1_700_000_000.0, is_open), CALM, CALM, CALM)
+    return CoreLatency(core, WaitTimes(Histogram((1,)), seconds, 1_700_000_000.0, is_open), CALM, CALM, CALM)
 
 
 QUIET = looks({0: (0, 0)}, {0: (0, 0)})
@@ -91,8 +91,8 @@ def test_hist_triggers_can_say_that_it_starved_and_never_that_it_did_not() -> No
     """They know the last raise alone: a wait is at least so long."""
 
     def told(seconds: float) -> Finding:
-        times = Times(Histogram((1,)), seconds)
-        core = CoreLatency(2, times, Times(), Times(), Times())
+        times = WaitTimes(Histogram((1,)), seconds)
+        core = CoreLatency(2, times, WaitTimes(), WaitTimes(), WaitTimes())
         return judged(seen_by(QUIET, (core,))._replace(is_least=True, refused="bpf(2) is not allowed"))
 
     assert (told(0.25).verdict, told(0.25).severity) == (Verdict.PRESENT, Severity.WARNING)

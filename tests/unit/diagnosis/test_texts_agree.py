@@ -48,7 +48,7 @@ def test_a_scan_and_a_check_call_the_stock_by_one_name(name: str) -> None:
     found = glance(seen._replace(flows=NO_FLOWS, growth=NO_HISTORY, observations=seen.observations[-1:]))
     document = render_scan(seen.last, found)
     text = drawn(render_scan_text(seen.last, found, explain=True))
-    gate = judge_gate(judge_counts(seen, Limits()), (), date(2026, 1, 1))
+    gate = judge_gate(judge_counts(seen), (), date(2026, 1, 1))
     doctors = diagnose(seen)
     judged = [doctors.finding(each).severity for each in ("zombie-population", "visible-leak", "costly-sweep")]
     words = [severity.upper() for severity in judged[:2] + [each for each in judged[2:] if each != "unknown"]]

@@ -9,7 +9,7 @@ import pytest
 
 from zombiescope.analysis import zombie_cost
 from zombiescope.analysis.scan import Population
-from zombiescope.diagnosis import growing, outcome, thresholds
+from zombiescope.diagnosis import outcome, stock, thresholds
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 
@@ -65,7 +65,7 @@ def test_a_small_multiple_of_what_is_expected_is_a_warning_where_zombies_make_it
     assert Thresholds(ratio_least_zombies=10_000).of_population(counted) is Severity.OK
 
 
-@pytest.mark.parametrize("module", [thresholds, zombie_cost, growing, outcome])
+@pytest.mark.parametrize("module", [thresholds, zombie_cost, stock, outcome])
 def test_each_number_that_is_compared_with_is_argued(module: ModuleType) -> None:
     """The line below it says what it rests on."""
     body = ast.parse(inspect.getsource(module)).body

@@ -26,9 +26,9 @@ from zombiescope.facts.units import RestartingContainer, Services, UnitFiles
 from zombiescope.facts.zombies import PinKind
 from zombiescope.presenters.doctor_report import Report
 from zombiescope.presenters.doctor_text import render_report_text
+from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import AskHuman, Plan
 from zombiescope.remedies.planner import propose
-from zombiescope.remedies.situation import Activity
 
 MAKER = "workload:shop/Deployment/crashy"
 CRASHY = Owner("Deployment", "crashy")

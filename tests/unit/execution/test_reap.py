@@ -10,14 +10,15 @@ import pytest
 
 from zombiescope.errors import ActionFailedError, UsageError
 from zombiescope.execution.reap import FOREIGN_PAGES, MOST_BYTES, NAME, ReapLog, evict, resident_count
-from zombiescope.facts.reaping import Lever, Order
+from zombiescope.facts.reaping import EvictionOrder
+from zombiescope.facts.remedies import Remedy
 
 PAGE = 4096
 
 
-def order(path: Path, pages: int, inode: int | None = None) -> Order:
+def order(path: Path, pages: int, inode: int | None = None) -> EvictionOrder:
     number = path.lstat().st_ino if inode is None else inode
-    return Order(Lever.DROP_FILE, os.fsencode(path), b"/a", pages, frozenset({1}), "8:1", number)
+    return EvictionOrder(Remedy.DROP_FILE, os.fsencode(path), b"/a", pages, frozenset({1}), "8:1", number)
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_file_that_somebody_alive_uses_is_left(tmp_path: Path, cached: Path) -
 def test_reclaim_asks_without_swap_first_and_takes_what_the_kernel_takes(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "memory.reclaim").write_text("")
-    asked = Order(Lever.RECLAIM_PARENT, b"/a", b"/a", 3, frozenset({1}))
+    asked = EvictionOrder(Remedy.RECLAIM_PARENT, b"/a", b"/a", 3, frozenset({1}))
     assert evict(asked, os.fsencode(tmp_path)).pages == 3
     assert (tmp_path / "a" / "memory.reclaim").read_text() == f"{3 * PAGE} swappiness=0"
     assert evict(asked._replace(target=b"/none"), os.fsencode(tmp_path)).refused

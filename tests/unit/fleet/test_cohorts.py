@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.fleets.worlds import world
 
 from zombiescope.analysis.cohorts import MOST_COHORTS, PAIRS, compare
-from zombiescope.analysis.exact_test import Table, false_discovery, fisher_p, odds_ratio, stratified
+from zombiescope.analysis.exact_test import TwoByTwo, false_discovery, fisher_p, odds_ratio, stratified
 from zombiescope.diagnosis.fleet_health import say_verdict
 
 
-def by_counting(table: Table) -> float:
+def by_counting(table: TwoByTwo) -> float:
     """Every table with these margins, in whole numbers."""
     inside, sick, total = table.sick_in + table.well_in, table.sick_in + table.sick_out, table.total
     ways = {
@@ -27,18 +27,18 @@ def by_counting(table: Table) -> float:
     return sum(each for each in ways.values() if each <= ways[table.sick_in]) / comb(total, inside)
 
 
-@given(st.builds(Table, *[st.integers(0, 60)] * 4))
-def test_fisher_is_exact(table: Table) -> None:
+@given(st.builds(TwoByTwo, *[st.integers(0, 60)] * 4))
+def test_fisher_is_exact(table: TwoByTwo) -> None:
     assert fisher_p(table) == pytest.approx(by_counting(table), rel=1e-9)
 
 
 def test_fisher_of_published_tables() -> None:
-    assert fisher_p(Table(8, 2, 1, 5)) == pytest.approx(0.03497, abs=1e-5)  # scipy's own example
-    assert fisher_p(Table(3, 1, 1, 3)) == pytest.approx(0.4857, abs=1e-4)  # the lady tasting tea
+    assert fisher_p(TwoByTwo(8, 2, 1, 5)) == pytest.approx(0.03497, abs=1e-5)  # scipy's own example
+    assert fisher_p(TwoByTwo(3, 1, 1, 3)) == pytest.approx(0.4857, abs=1e-4)  # the lady tasting tea
 
 
 def test_an_empty_cell_gives_a_number_with_a_wide_range() -> None:
-    found = odds_ratio(Table(10, 0, 0, 10))
+    found = odds_ratio(TwoByTwo(10, 0, 0, 10))
     assert found.low > 1
     assert found.high > 10 * found.value
 
@@ -50,8 +50,8 @@ def test_false_discovery_of_a_known_list() -> None:
 
 def test_held_still_a_confounder_loses_its_effect() -> None:
     """Simpson: worse in sum, no different within either stratum."""
-    assert stratified([Table(90, 10, 9, 1), Table(1, 9, 10, 90)]).p_value > 0.5
-    assert stratified([Table(90, 10, 1, 9), Table(9, 1, 10, 90)]).p_value < 1e-6
+    assert stratified([TwoByTwo(90, 10, 9, 1), TwoByTwo(1, 9, 10, 90)]).p_value > 0.5
+    assert stratified([TwoByTwo(90, 10, 1, 9), TwoByTwo(9, 1, 10, 90)]).p_value < 1e-6
 
 
 @pytest.mark.parametrize("kind", ["pair", "image", "kernel-behind-pool", "two-causes", "weak"])

@@ -23,7 +23,6 @@ from tests.unit.trees import INCIDENT, TARGETS, plant
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.engine import glance
 from zombiescope.diagnosis.gate import judge_counts, judge_gate
-from zombiescope.diagnosis.limits import Limits
 from zombiescope.errors import ObservationError
 from zombiescope.pipeline.record import Asked, record
 from zombiescope.presenters.doctor_report import Report
@@ -93,7 +92,7 @@ def reports_of(seen: Case, name: str) -> Answers:
     """Of a scenario that is made of facts: what needs no machine."""
     found = diagnosis_of(name)
     assert found is not None
-    gate = judge_gate(judge_counts(seen, Limits()), (), date(2026, 1, 1))
+    gate = judge_gate(judge_counts(seen), (), date(2026, 1, 1))
     return {
         "scan": render_scan_text(seen.last, glance(seen)),
         "doctor": render_report_text(Report(seen, found)),

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from zombiescope.cli.main import main
-from zombiescope.diagnosis.boot import judge_boot
-from zombiescope.diagnosis.limits import Limits
-from zombiescope.facts.boot import Booted, BootedUnit
+from zombiescope.diagnosis.boot import Booted, BootedUnit, judge_boot
+from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.host import boot as candidates
 from zombiescope.host.boot import Candidate, Heard, newest_kernel
 from zombiescope.pipeline import boot as booting
@@ -22,7 +21,7 @@ SEEN = Booted(60.0, 90.0, 4, 10, 6, (LOOP,))
 
 
 def verdicts(booted: Booted) -> dict[str, str]:
-    return {reason.what: str(reason.verdict) for reason in judge_boot(booted, Limits())}
+    return {reason.what: str(reason.verdict) for reason in judge_boot(booted, Thresholds())}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_the_verdict(booted: Booted, expected: dict[str, str]) -> None:
 
 
 def test_it_says_what_would_leak_per_day() -> None:
-    told = judge_boot(SEEN, Limits())[0].summary
+    told = judge_boot(SEEN, Thresholds())[0].summary
     assert "started 6 times in 60 s, 6 memory cgroups left behind: it would leak up to 8,640 per day" in told
 
 

@@ -14,7 +14,7 @@ from tests.build import Cgroup, v2_machine, write_machine
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.self_check import Part, SelfCheck, Status
+from zombiescope.facts.self_check import CheckedPart, PartStatus, SelfCheck
 from zombiescope.host.live import TreeHost, choose_host
 from zombiescope.pipeline import self_check
 from zombiescope.pipeline.self_check import check_self, try_agent, try_history
@@ -33,10 +33,10 @@ def folder(tmp_path: Path) -> SelfCheck:
 
 
 def test_a_folder_can_be_counted_and_not_walked(folder: SelfCheck) -> None:
-    assert folder.part("files").status is Status.WORKS
+    assert folder.part("files").status is PartStatus.WORKS
     for name in ("exact", "kcore", "pages", "events", "sampler", "softirq", "reclaim"):
         part = folder.part(name)
-        assert (part.by, part.status) == (None, Status.NO)
+        assert (part.by, part.status) == (None, PartStatus.NO)
         assert part.gap is not None and part.gap.reason
 
 
@@ -73,12 +73,12 @@ def test_a_refusal_of_one_part_is_its_own(monkeypatch: pytest.MonkeyPatch, tmp_p
     found = check_self(choose_host(os.fsencode(tmp_path / "machine")), *NOWHERE)
     assert found.part("exact").gap == Gap("parts.exact.by", "the kernel said no", "ask it nicely")
     assert found.part("pages").gap == Gap("parts.pages.by", "/proc/some: permission denied")
-    assert found.part("files").status is Status.WORKS
+    assert found.part("files").status is PartStatus.WORKS
 
 
 def test_partly_is_told_with_how_and_why() -> None:
-    part = Part("events", "births", ("top",), "polling", Gap("parts.events.status", "no right"))
-    assert part.status is Status.PARTLY
+    part = CheckedPart("events", "births", ("top",), "polling", Gap("parts.events.status", "no right"))
+    assert part.status is PartStatus.PARTLY
 
 
 def test_the_command_answers_first_and_says_what_to_type_last(

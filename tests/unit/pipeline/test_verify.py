@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.build import ScriptedHost
 
-from zombiescope.analysis.comparing import Change, Row
+from zombiescope.analysis.comparing import ComparedRow, Direction
 from zombiescope.analysis.recovery import Period, derive_rows
-from zombiescope.diagnosis.outcome import Held
+from zombiescope.diagnosis.outcome import Holding
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.history import Sample
 from zombiescope.history.store import Store
@@ -55,7 +55,7 @@ def looked(state: str, events: Path | None = None) -> Verified:
     return verify.verify(Asked(state, window=600.0, since=CHANGED, events=sources))
 
 
-def row(seen: Verified, what: str) -> Row:
+def row(seen: Verified, what: str) -> ComparedRow:
     return next(each for each in seen.rows if each.what == what)
 
 
@@ -73,17 +73,17 @@ def saturated(t: float, *, always: bool = False) -> float:
 
 def test_held(tmp_path: Path) -> None:
     seen = looked(remembered(tmp_path, lambda t: {"zombies": stock(t), "saturated_seconds": saturated(t)}))
-    assert seen.outcome.verdict is Held.HELD, seen.outcome
-    assert row(seen, "zombies").verdict is Change.BETTER
-    assert row(seen, "growth").verdict is Change.BETTER
-    assert row(seen, "saturated cores").verdict is Change.BETTER
+    assert seen.outcome.verdict is Holding.HELD, seen.outcome
+    assert row(seen, "zombies").verdict is Direction.BETTER
+    assert row(seen, "growth").verdict is Direction.BETTER
+    assert row(seen, "saturated cores").verdict is Direction.BETTER
     assert " but " not in seen.outcome.why
 
 
 def test_not_held(tmp_path: Path) -> None:
     """What was there is gone, and the maker goes on."""
     seen = looked(remembered(tmp_path, lambda t: {"zombies": 30 + t / 6 if t >= 0 else stock(t)}))
-    assert seen.outcome.verdict is Held.NOT_HELD
+    assert seen.outcome.verdict is Holding.NOT_HELD
     assert "still grow, by about 600 per hour" in seen.outcome.why
 
 
@@ -92,10 +92,10 @@ def test_held_but_resets_go_on(tmp_path: Path) -> None:
         return {"zombies": stock(t), "nic_resets": float((t + BEFORE_SECONDS) // 600)}
 
     seen = looked(remembered(tmp_path, story))
-    assert seen.outcome.verdict is Held.HELD
+    assert seen.outcome.verdict is Holding.HELD
     assert "but network card resets go on" in seen.outcome.why
     resets = row(seen, "network card resets")
-    assert resets.verdict is Change.SAME
+    assert resets.verdict is Direction.SAME
     assert resets.before.value is not None
     assert 5 <= resets.before.value <= 7
     assert resets.after.number in (2, 3)
@@ -106,8 +106,8 @@ def test_a_spike_every_three_minutes_is_part_of_the_baseline(tmp_path: Path) -> 
         return {"zombies": stock(t), "saturated_seconds": saturated(t, always=True)}
 
     seen = looked(remembered(tmp_path, story))
-    assert seen.outcome.verdict is Held.HELD
-    assert row(seen, "saturated cores").verdict is Change.SAME
+    assert seen.outcome.verdict is Holding.HELD
+    assert row(seen, "saturated cores").verdict is Direction.SAME
     assert "worse" not in seen.outcome.why
 
 
@@ -117,9 +117,9 @@ def test_a_reboot_without_an_apply(tmp_path: Path) -> None:
         return {"zombies": stock(t) if t < 0 else 3.0, "throttled_seconds": counter, "poll_waits_long": counter}
 
     seen = looked(remembered(tmp_path, story, ("before", "after")))
-    assert seen.outcome.verdict is Held.HELD
+    assert seen.outcome.verdict is Holding.HELD
     assert seen.action is None
-    assert row(seen, "late polls").verdict is Change.BETTER
+    assert row(seen, "late polls").verdict is Direction.BETTER
     document = render_verify(seen, seen.gaps)
     assert document["action"] is None
     assert {"action", "before", "after"} <= {gap["fact"] for gap in document["gaps"]}
@@ -142,12 +142,12 @@ def test_job_success_recovers(tmp_path: Path) -> None:
     events.write_text("\n".join(lines), encoding="utf-8")
     seen = looked(remembered(state, lambda t: {"zombies": stock(t)}), events)
     jobs = row(seen, "job success")
-    assert jobs.verdict is Change.BETTER
+    assert jobs.verdict is Direction.BETTER
     assert jobs.before.value == pytest.approx(0.75)
     assert jobs.after.value == pytest.approx(69 / 70)
     assert seen.jobs_changed is not None
     assert abs(seen.jobs_changed.at - CHANGED) <= 600
-    assert seen.outcome.verdict is Held.HELD
+    assert seen.outcome.verdict is Holding.HELD
     assert render_verify(seen)["jobs_changed"]["after"]["ended"] >= 60
 
 
@@ -158,13 +158,13 @@ def test_failures_alone_are_a_rate(tmp_path: Path) -> None:
     lines = [f"{CHANGED - BEFORE_SECONDS + 60 * number} job {number}" for number in range(180)]
     events.write_text("\n".join(lines), encoding="utf-8")
     jobs = row(looked(remembered(state, lambda t: {"zombies": stock(t)}), events), "job failures")
-    assert (jobs.verdict, jobs.after.number) == (Change.BETTER, 0)
+    assert (jobs.verdict, jobs.after.number) == (Direction.BETTER, 0)
 
 
 def test_numbers_that_nobody_kept_are_unknown_and_not_zero(tmp_path: Path) -> None:
     seen = looked(remembered(tmp_path, lambda t: {"zombies": stock(t)}))
     resets = row(seen, "network card resets")
-    assert (resets.before.value, resets.after.value, resets.verdict) == (None, None, Change.UNKNOWN)
+    assert (resets.before.value, resets.after.value, resets.verdict) == (None, None, Direction.UNKNOWN)
     assert resets.why
 
 
@@ -198,7 +198,7 @@ def test_a_prometheus_is_asked_for_both_times(tmp_path: Path, monkeypatch: pytes
         Asked(state, since=CHANGED, prometheus="http://p", query="success_rate", higher_is_better=True)
     )
     found = row(seen, "success rate asked for")
-    assert found.verdict is Change.BETTER
+    assert found.verdict is Direction.BETTER
     assert [found.before.value, found.after.value] == pytest.approx([0.7, 0.95])
     assert "query=success_rate" in asked[0]
 
@@ -212,5 +212,5 @@ def test_windows_of_unlike_length_are_compared_by_rate() -> None:
 
     rows = derive_rows(period(3600, 0.1), period(600, 0.1), (), generator=random.Random(1))
     throttled = next(each for each in rows if each.what == "throttling")
-    assert throttled.verdict is Change.SAME
+    assert throttled.verdict is Direction.SAME
     assert throttled.before.value == pytest.approx(throttled.after.value)

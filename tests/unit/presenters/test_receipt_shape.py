@@ -9,7 +9,7 @@ import pytest
 from tests.unit.machines.shape import check_shape, drawn
 
 from zombiescope.analysis import comparing
-from zombiescope.diagnosis.outcome import Held, Outcome
+from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.execution.journal import restore_line, undo_line, verify_line
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import Vitals
@@ -97,20 +97,26 @@ def test_a_receipt(step: Step, kept: tuple[Copy, ...]) -> None:
     assert drawn(parts, 80).startswith("1 step done, 40 zombies freed\n")
 
 
-@pytest.mark.parametrize("verdict", list(Held))
-def test_what_came_of_it(verdict: Held) -> None:
+@pytest.mark.parametrize("verdict", list(Holding))
+def test_what_came_of_it(verdict: Holding) -> None:
     outcome = Outcome(verdict, "40 zombies before, 0 now, none more in 600 s")
-    stock = comparing.Row(
+    stock = comparing.ComparedRow(
         "zombies",
         "at the end",
         comparing.Measure(40, 600.0, "window"),
         comparing.Measure(0, 600.0, "window"),
-        comparing.Change.BETTER,
+        comparing.Direction.BETTER,
     )
     rate = comparing.Measure(1.5, 21_600.0, "history", 0.1, 4.2, 9)
-    growth = comparing.Row("restarts of the maker", "per hour", rate, rate, comparing.Change.SAME, "the range is wide")
-    untold = comparing.Row(
-        "resets of network cards", "per hour", comparing.NOT_MEASURED, comparing.NOT_MEASURED, comparing.Change.UNKNOWN
+    growth = comparing.ComparedRow(
+        "restarts of the maker", "per hour", rate, rate, comparing.Direction.SAME, "the range is wide"
+    )
+    untold = comparing.ComparedRow(
+        "resets of network cards",
+        "per hour",
+        comparing.NOT_MEASURED,
+        comparing.NOT_MEASURED,
+        comparing.Direction.UNKNOWN,
     )
     who = Identity(None, None, None, None)
     seen = Verified(ACTION, outcome, BEFORE, BEFORE._replace(ours=0), 1.7e9, who, (stock, growth, untold))

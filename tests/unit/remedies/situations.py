@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, derive_totals
-from zombiescope.analysis.looping import Loop
 from zombiescope.analysis.unit_starts import RestartPolicy
-from zombiescope.diagnosis.audit import Audit, Subject, UnitAudit
+from zombiescope.diagnosis.audit import Audit, AuditSubject, UnitAudit
 from zombiescope.diagnosis.engine import Diagnosis, Disease
 from zombiescope.diagnosis.finding import Finding, Role, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.reaping import Levers
+from zombiescope.facts.units import ServiceLoop
 from zombiescope.facts.zombies import Pages, Pin, PinKind, References, Zombie
 
 V1 = Hierarchy(HierarchyVersion.V1, b"/sys/fs/cgroup/memory", False, "")
@@ -55,10 +55,10 @@ def unit(name: str = UNIT, need: Need = Need.UNKNOWN, **facts: Any) -> UnitAudit
 
 
 def audit(
-    *units: UnitAudit, loops: tuple[str, ...] = (UNIT,), subject: Subject = Subject.HOST, kind: str = "unit"
+    *units: UnitAudit, loops: tuple[str, ...] = (UNIT,), subject: AuditSubject = AuditSubject.HOST, kind: str = "unit"
 ) -> Audit:
-    found = tuple(Loop(name, kind, 9, "9 automatic restarts in the last hour", "journal") for name in loops)
-    return Audit(subject, (), units, found, subject is Subject.HOST)
+    found = tuple(ServiceLoop(name, kind, 9, "9 automatic restarts in the last hour", "journal") for name in loops)
+    return Audit(subject, (), units, found, subject is AuditSubject.HOST)
 
 
 def levers(hierarchy: Hierarchy = V2, **facts: Any) -> Levers:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.remedies.situations import UNIT, V1, V2, audit, autopsy, body, diagnosis, levers, pin, unit
 
 from zombiescope.analysis.autopsy import Autopsy, Body, derive_totals
-from zombiescope.diagnosis.audit import Subject
+from zombiescope.diagnosis.audit import AuditSubject
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.reaping import Levers, SwapArea
@@ -19,6 +19,7 @@ from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
+from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,
@@ -33,7 +34,6 @@ from zombiescope.remedies.plan import (
     Undo,
 )
 from zombiescope.remedies.planner import freeing_alone, propose
-from zombiescope.remedies.situation import Activity
 
 CACHE, TMPFS = pin(PinKind.PAGE_CACHE, b"/var/log/x"), pin(PinKind.TMPFS, b"/dev/shm/x")
 
@@ -125,7 +125,7 @@ def test_an_unneeded_agent_that_does_not_loop_yet_asks_for_consent() -> None:
 
 def test_an_image_gets_a_preset_and_loses_the_links() -> None:
     links = {UNIT: (b"/etc/systemd/system/multi-user.target.wants/ecs.service",)}
-    risky = audit(unit(need=Need.UNNEEDED), loops=(), subject=Subject.IMAGE)
+    risky = audit(unit(need=Need.UNNEEDED), loops=(), subject=AuditSubject.IMAGE)
     plan = propose(diagnosis(), None, risky, Levers(enabling_links=links))
     assert names(plan) == ["preset", f"disable:{UNIT}"]
     assert isinstance(plan.steps[0].change, PlaceFile)

@@ -11,9 +11,9 @@ from tests.unit.remedies.situations import UNIT, audit, autopsy, body, diagnosis
 from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.zombies import PinKind
+from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import AskHuman
 from zombiescope.remedies.planner import propose
-from zombiescope.remedies.situation import Activity
 
 UID = "0c1d2e3f-0000-4000-8000-000000000001"
 

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from zombiescope import __version__
-from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import examples, manifests_option, root_option, same_place
 from zombiescope.cli.progress import bytes_shown, window_shown
 from zombiescope.diagnosis.limits import NAMES
 from zombiescope.errors import UsageError
+from zombiescope.facts.units import parse_time_span
 from zombiescope.host.boot import Given, own_program
 from zombiescope.host.live import choose_host
 from zombiescope.pipeline import audit as auditing

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, PlainAnswer, TextAnswer
 from zombiescope.cli.options import asking_options, config_option, examples, json_option, root_option, tell_unfinished
 from zombiescope.cli.progress import window_shown
@@ -18,6 +17,7 @@ from zombiescope.diagnosis.finding import Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
+from zombiescope.facts.units import parse_time_span
 from zombiescope.host.own_folder import write_answer
 from zombiescope.pipeline.asking_pods import pod_sources, watch_pods
 from zombiescope.pipeline.doctor import Examined, examine

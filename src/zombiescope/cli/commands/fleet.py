@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from zombiescope.analysis.time_span import parse_time_span
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
 from zombiescope.cli.options import Decorated, config_option, examples, json_option, listen_option, with_options
 from zombiescope.cli.progress import stage_shown
 from zombiescope.config import read_safely, thresholds_for
 from zombiescope.diagnosis.fleet_health import SICK_BY
 from zombiescope.errors import UsageError
+from zombiescope.facts.units import parse_time_span
 from zombiescope.fleet.server import MetricsServer
 from zombiescope.host.web_server import Access
 from zombiescope.pipeline import fleet as many

@@ -15,7 +15,7 @@ from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import examples, json_option, root_option
 from zombiescope.errors import EXIT_FINE, ActionFailedError, UsageError
 from zombiescope.execution.reap import ReapLog
-from zombiescope.facts.reaping import Budget
+from zombiescope.facts.reaping import ReapBudget
 from zombiescope.host.live import LiveHost, choose_host
 from zombiescope.pipeline.reap import Reaper, Scope, keep_down
 from zombiescope.presenters.reap_text import (
@@ -29,7 +29,7 @@ from zombiescope.presenters.reap_text import (
     render_tally,
 )
 
-_DEFAULT = Budget()
+_DEFAULT = ReapBudget()
 
 
 @click.command(
@@ -115,8 +115,8 @@ def reap(
     return _answer(last, lines, as_json=as_json)
 
 
-def _budget(asked: dict[str, Any]) -> Budget:
-    return Budget(
+def _budget(asked: dict[str, Any]) -> ReapBudget:
+    return ReapBudget(
         asked["leave"],
         asked["pages_per_second"],
         asked["core_share"],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.analysis.between_nodes import compare_groups, median_range
+from zombiescope.analysis.exact_test import compare_groups, median_range
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, with_options
 from zombiescope.cli.profiles.asking import svg_option

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.core_shares import shares_of
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.facts.cores import shares_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.core_shares import shares_of
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
-from zombiescope.diagnosis.thresholds import Severity
+from zombiescope.diagnosis.thresholds import Severity, graded
+from zombiescope.facts.cores import shares_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy
 
@@ -35,9 +35,7 @@ def judge(case: Case) -> Finding:
         return FINDING.unknown(shares.reason)
     limits = case.thresholds
     worst = max(shares.steal, _ONE_CORE * shares.worst_steal)
-    severity = Severity.CRITICAL if worst >= limits.steal_critical else Severity.WARNING
-    if worst < limits.steal_warning:
-        severity = Severity.OK
+    severity = graded(worst, limits.steal_warning, limits.steal_critical)
     summary = f"{shares.steal:.0%} of CPU time was stolen in {shares.seconds:.0f} s"
     if severity is not Severity.OK:
         summary += f", {shares.worst_steal:.0%} of core {shares.worst_steal_core}"

@@ -5,10 +5,9 @@ long it was; one that could not look says why."""
 from __future__ import annotations
 
 from zombiescope.diagnosis.case import Case
-from zombiescope.diagnosis.core_shares import shares_of
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
-from zombiescope.facts.cores import Blamed, CoreMode, CoresSeen, Share, Stretch
+from zombiescope.facts.cores import Blamed, CoreMode, CoresSeen, Share, Stretch, shares_of
 from zombiescope.facts.gap import Gap
 
 FINDING = Declaration(

@@ -9,7 +9,7 @@ from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.softirq import CoreLatency, PollTail, SoftirqSeen, Times
+from zombiescope.facts.softirq import CoreLatency, PollTail, SoftirqSeen, WaitTimes
 
 FINDING = Declaration(
     id="starved-softirq",
@@ -102,7 +102,7 @@ def _longest(seen: SoftirqSeen) -> tuple[float, str]:
     return max(found, default=(0.0, "no softirq waited"))
 
 
-def _words(what: str, core: CoreLatency, times: Times) -> str:
+def _words(what: str, core: CoreLatency, times: WaitTimes) -> str:
     until = " and waited still" if times.is_open else ""
     return f"{what} waited {_time(times.longest_seconds)} for core {core.core}{until}"
 

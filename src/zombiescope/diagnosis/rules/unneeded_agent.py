@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
@@ -14,7 +14,11 @@ from zombiescope.facts.names import few
 from zombiescope.facts.remedies import Remedy
 
 if TYPE_CHECKING:
-    from zombiescope.diagnosis.audit import Audit
+    from zombiescope.diagnosis.audit import Audit, UnitAudit
+    from zombiescope.diagnosis.workload_audit import WorkloadAudit
+    from zombiescope.facts.units import UnneededService
+
+    Unneeded = UnneededService | UnitAudit | WorkloadAudit
 
 FINDING = Declaration(
     id="unneeded-agent",
@@ -33,18 +37,7 @@ FINDING = Declaration(
 )
 
 
-class Agent(Protocol):
-    """A service or a workload that starts and that nothing needs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def may_loop(self) -> bool: ...
-
-
-def severity_of(agent: Agent) -> Severity:
+def severity_of(agent: Unneeded) -> Severity:
     return Severity.CRITICAL if agent.may_loop else Severity.WARNING
 
 
@@ -64,7 +57,7 @@ def judge_audit(audit: Audit, at: float) -> Finding | None:
     return _present([*units, *workloads], evidence)
 
 
-def _present(found: Sequence[Agent], evidence: tuple[Evidence, ...]) -> Finding | None:
+def _present(found: Sequence[Unneeded], evidence: tuple[Evidence, ...]) -> Finding | None:
     if not found:
         return None
     severity = Severity.CRITICAL if Severity.CRITICAL in map(severity_of, found) else Severity.WARNING

@@ -9,8 +9,7 @@ from zombiescope.analysis.growth import Growth, Trend
 from zombiescope.analysis.maker import maker_said
 from zombiescope.diagnosis.case import Case
 from zombiescope.diagnosis.finding import Declaration, Evidence, Finding, Role
-from zombiescope.diagnosis.growing import Growing, change_of, growing_of, is_old_leak
-from zombiescope.diagnosis.stock import stock_severity
+from zombiescope.diagnosis.stock import Growing, change_of, growing_of, is_old_leak, stock_severity
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.remedies import Remedy

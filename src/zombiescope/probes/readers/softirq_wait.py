@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, PollLook, SoftirqLook, Times
+from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, PollLook, SoftirqLook, WaitTimes
 from zombiescope.host.access import Host
 from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
@@ -154,10 +154,10 @@ def _checked(outcome: dict[str, Any]) -> tuple[CoreLatency, ...] | Gap:
         return Gap(LATENCY_FACT, "the recorded latencies are not in a form we know", "record the host again")
 
 
-def _recorded_times(plain: Any) -> Times:
+def _recorded_times(plain: Any) -> WaitTimes:
     buckets, longest, began, is_open = plain
     counts = tuple(int(count) for count in buckets)
-    return Times(Histogram(counts), float(longest), None if began is None else float(began), bool(is_open))
+    return WaitTimes(Histogram(counts), float(longest), None if began is None else float(began), bool(is_open))
 
 
 FACT = "softirq.waited_seconds"

@@ -11,11 +11,8 @@ from typing import NamedTuple
 
 from zombiescope.analysis.maker import maker_said, unit_maker
 from zombiescope.facts.pods import PREFIX
-from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
-
-REMEDIES = (Remedy.STOP_MAKER,)
 
 _MOST_MAKERS = 3
 _LISTS = {
@@ -33,7 +30,7 @@ class _Advice(NamedTuple):
     commands: tuple[str, ...]
 
 
-def propose(situation: Situation) -> Iterator[Draft]:
+def stop_maker(situation: Situation) -> Iterator[Draft]:
     judged = {
         unit_maker(loop.name) for loop in situation.loops if situation.unit(loop.name)
     }  # they have recipes of their own

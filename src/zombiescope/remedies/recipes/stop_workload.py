@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Done by hand: a workload of the cluster whose containers are restarted now, or whose pods leave zombies. Scaled down, suspended,
-or put back to what ran before; what goes with its pods is foretold. Printed, never done: a cluster is changed by its people."""
+"""Done by hand: a workload of the cluster whose containers are restarted now, or whose pods leave zombies; and a container that
+Docker restarts. Scaled down, suspended, or put back to what ran before; what goes with its pods is foretold. Printed, never done:
+a cluster is changed by its people."""
 
 from __future__ import annotations
 
@@ -18,14 +19,11 @@ from zombiescope.facts.pods import (
     STATIC_POD,
     Pod,
     PodLoop,
-    Workload,
+    WorkloadName,
     workload_of,
 )
-from zombiescope.facts.remedies import Remedy
+from zombiescope.remedies.choice import Draft, Situation
 from zombiescope.remedies.plan import AskHuman, Risk, Undo
-from zombiescope.remedies.situation import Draft, Situation
-
-REMEDIES = (Remedy.STOP_WORKLOAD,)
 
 _MOST_WORKLOADS = 3
 _MOST_JOBS = 3
@@ -33,9 +31,10 @@ _NOWHERE = '{"spec":{"template":{"spec":{"nodeSelector":{"zombiescope/stopped":"
 _MANIFESTS = "/etc/kubernetes/manifests"
 _SCALABLE = (DEPLOYMENT, STATEFUL_SET, "ReplicaSet", "ReplicationController")
 _ROLLED_OUT = (DEPLOYMENT, STATEFUL_SET)
+_MOST_CONTAINERS = 3
 
 
-def propose(situation: Situation) -> Iterator[Draft]:
+def stop_workload(situation: Situation) -> Iterator[Draft]:
     loops: dict[str, list[PodLoop]] = {}
     for loop in situation.activity.pods.loops if situation.activity.pods else ():
         loops.setdefault(loop.maker, []).append(loop)
@@ -47,7 +46,7 @@ def propose(situation: Situation) -> Iterator[Draft]:
             yield _draft(situation, maker, workload, loops.get(maker, []))
 
 
-def _draft(situation: Situation, maker: str, workload: Workload, loops: list[PodLoop]) -> Draft:
+def _draft(situation: Situation, maker: str, workload: WorkloadName, loops: list[PodLoop]) -> Draft:
     seen = situation.activity.pods
     pods = [pod for pod in seen.pods if pod.maker == maker] if seen else []
     title, commands = _advice(workload, loops, pods)
@@ -65,7 +64,7 @@ def _draft(situation: Situation, maker: str, workload: Workload, loops: list[Pod
     )
 
 
-def _why(workload: Workload, loops: list[PodLoop]) -> str:
+def _why(workload: WorkloadName, loops: list[PodLoop]) -> str:
     if not loops:
         return f"{workload.called} left more zombies while we looked: what is freed before it stops comes back"
     first = loops[0]
@@ -91,7 +90,7 @@ def _keep_away(situation: Situation) -> tuple[str, ...]:
     )
 
 
-def _advice(workload: Workload, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
+def _advice(workload: WorkloadName, loops: list[PodLoop], pods: list[Pod]) -> tuple[str, tuple[str, ...]]:
     kind, called = workload.kind, workload.called
     namespace, name = quote(workload.namespace), quote(workload.name)
     kubectl, target = f"kubectl -n {namespace}", quote(f"{kind.lower()}/{workload.name}")
@@ -117,9 +116,25 @@ def _advice(workload: Workload, loops: list[PodLoop], pods: list[Pod]) -> tuple[
     return f"stop {called}", (f"{kubectl} get {target}   # stop it by whatever manages it",)
 
 
-def _fix(workload: Workload, loops: list[PodLoop]) -> str:
+def _fix(workload: WorkloadName, loops: list[PodLoop]) -> str:
     """The way that lasts: another image, or another command."""
     container = quote(loops[0].container) if loops else "CONTAINER"
     target = quote(f"{workload.kind.lower()}/{workload.name}")
     kubectl = f"kubectl -n {quote(workload.namespace)}"
     return f"{kubectl} set image {target} {container}=IMAGE   # with an image that does not crash"
+
+
+def stop_container(situation: Situation) -> Iterator[Draft]:
+    """A container that Docker restarts over and over is kept from starting again, and stopped."""
+    for loop in [loop for loop in situation.loops if loop.kind == "container"][:_MOST_CONTAINERS]:
+        name = quote(loop.name)
+        yield Draft(
+            f"stop-container:{loop.name}",
+            f"stop the container {loop.name}, which Docker restarts over and over",
+            AskHuman((f"docker update --restart=no {name}", f"docker stop {name}", f"docker logs --tail 20 {name}")),
+            loop.why,
+            "looping-container",
+            f"docker inspect --format '{{{{.State.Status}}}}' {name}",
+            Risk.MEDIUM,
+            Undo.NONE,
+        )
