@@ -13,8 +13,8 @@ from zombiescope.facts.names import shown
 from zombiescope.profiler.files import store
 from zombiescope.profiler.files.reading import Choices, read_capture, within_bounds
 from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
-from zombiescope.profiler.formats.otlp import write_otlp
 from zombiescope.profiler.formats.protobuf import write_pprof
+from zombiescope.profiler.formats.sending import write_otlp
 from zombiescope.profiler.formats.text import write_collapsed
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture, Selection
 from zombiescope.profiler.stacks.flame_graph import (

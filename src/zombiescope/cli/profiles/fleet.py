@@ -30,8 +30,7 @@ from zombiescope.presenters.document import rfc3339
 
 if TYPE_CHECKING:
     from zombiescope.presenters.layout import Command
-    from zombiescope.profiler.archive.asking import Question
-    from zombiescope.profiler.archive.engines import Engine
+    from zombiescope.profiler.archive.asking import Engine, Question
 
 _EVERY = "all nodes"
 _OTHERS = "all other nodes"
@@ -89,10 +88,9 @@ def fleet() -> None:
 def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
     for package in ("pyarrow", "duckdb"):
         require_package(package, "ask an archive of profiles")
-    from zombiescope.profiler.archive.asking import Question  # noqa: PLC0415 (an extra)
+    from zombiescope.profiler.archive.asking import Question, count_here, ray_engine  # noqa: PLC0415 (an extra)
     from zombiescope.profiler.archive.catalogue import Times, read_terms  # noqa: PLC0415
     from zombiescope.profiler.archive.counting import Asked  # noqa: PLC0415
-    from zombiescope.profiler.archive.engines import count_here, ray_engine  # noqa: PLC0415
     from zombiescope.profiler.archive.places import Where  # noqa: PLC0415
 
     now = open_host(None).wall_clock()
@@ -149,7 +147,7 @@ def top(*, by: str, most: int, as_json: bool, **given: Any) -> Answer:
     found = ask_top(question, engine)
     archive = shown_text(given["archive"])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_top  # noqa: PLC0415
+        from zombiescope.profiler.drawing.fleet import render_fleet_top  # noqa: PLC0415
 
         return JsonAnswer(render_fleet_top(archive, found, by, most, median_range))
     from zombiescope.profiler.drawing.fleet import render_top_text  # noqa: PLC0415
@@ -182,7 +180,7 @@ def flame(*, least: float, svg: bytes | None, as_json: bool, **given: Any) -> An
         lines = write_pieces(svg, [render_flame_graph_svg(found.graph, found.frames, title).encode()])
         return TextAnswer([*lines, last] if lines else [])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_flame  # noqa: PLC0415
+        from zombiescope.profiler.drawing.fleet import render_fleet_flame  # noqa: PLC0415
 
         return JsonAnswer(render_fleet_flame(shown_text(given["archive"]), found))
     from zombiescope.profiler.drawing.text import render_flame_text  # noqa: PLC0415
@@ -223,7 +221,7 @@ def diff(*, svg: bytes | None, most: int, as_json: bool, **given: Any) -> Answer
         lines = write_pieces(svg, [drawn.encode()])
         return TextAnswer([*lines, last] if lines else [])
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_difference  # noqa: PLC0415
+        from zombiescope.profiler.drawing.fleet import render_fleet_difference  # noqa: PLC0415
 
         return JsonAnswer(render_fleet_difference(shown_text(given["archive"]), found))
     from zombiescope.profiler.drawing.fleet import render_fleet_difference_text  # noqa: PLC0415
@@ -259,7 +257,7 @@ def find(*, function: str, window: float, most: int, as_json: bool, **given: Any
     found = ask_moments(question._replace(filters=filters), engine)
     what = shown_text(function) or {"kernel": "the kernel", "user": "user code"}[side]
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_fleet_moments  # noqa: PLC0415
+        from zombiescope.profiler.drawing.fleet import render_fleet_moments  # noqa: PLC0415
 
         return JsonAnswer(render_fleet_moments(shown_text(given["archive"]), what, found, most))
     from zombiescope.profiler.drawing.fleet import render_fleet_moments_text  # noqa: PLC0415

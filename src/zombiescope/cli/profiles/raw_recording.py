@@ -17,8 +17,7 @@ from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
 from zombiescope.presenters.document import Json, rfc3339
-from zombiescope.profiler.files.raw import RawRecording, RawSegment
-from zombiescope.profiler.files.rolling import Order
+from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

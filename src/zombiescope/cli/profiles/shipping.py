@@ -72,8 +72,8 @@ def ship(
     """
     require_package("pyarrow", "ship profiles")
     from zombiescope.profiler.archive.places import Where, place_at  # noqa: PLC0415 (an extra)
+    from zombiescope.profiler.archive.places import ship as ship_one  # noqa: PLC0415
     from zombiescope.profiler.archive.schema import Labels  # noqa: PLC0415
-    from zombiescope.profiler.archive.shipping import ship as ship_one  # noqa: PLC0415
 
     if bool(captures_given) == every:
         raise UsageError(
@@ -93,7 +93,7 @@ def ship(
                 raise
             gaps.append(Gap("captures", f"{error.what}: {error.why}", error.hint))
     if as_json:
-        from zombiescope.profiler.drawing.fleet_documents import render_shipped  # noqa: PLC0415
+        from zombiescope.profiler.drawing.fleet import render_shipped  # noqa: PLC0415
 
         return JsonAnswer(render_shipped(place.name, shipped, gaps))
     from zombiescope.presenters.layout import Command  # noqa: PLC0415

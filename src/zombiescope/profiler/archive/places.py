@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an archive is: a folder, or a bucket of an S3-compatible store. Both give a file whole or not at all.
+"""Where an archive is: a folder, or a bucket of an S3-compatible store; and one capture put there. Both give a file whole or not at
+all.
 
 Credentials are found as every S3 client finds them (environment, shared file, role of the machine); none is ever an argument.
 """
@@ -18,8 +19,10 @@ from pyarrow import fs
 from zombiescope.errors import KEPT_BY_NEWER, ObservationError, UsageError, unknown_format
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.archive.schema import FAMILY, MARKER, NAME, VERSION, marker
+from zombiescope.profiler.archive.schema import FAMILY, MARKER, NAME, TABLES, VERSION, Labels, marker, named, pack
 from zombiescope.profiler.files.symbol_files import map_file
+from zombiescope.profiler.stacks.across_nodes import Shipped
+from zombiescope.profiler.stacks.capture import Capture
 
 S3 = "s3://"
 _LONGEST_MARKER = 4096
@@ -170,3 +173,22 @@ def require_known(place: Place) -> None:
             unknown_format(quiet(schema[:40]), f"{FAMILY}{VERSION}"),
             KEPT_BY_NEWER,
         )
+
+
+def ship(place: Place, capture: Capture, title: str, labels: Labels, *, replace: bool = False) -> Shipped:
+    """Stacks, samples, then the row that makes both count. Done again, it changes nothing."""
+    try:
+        name, date = named(capture, labels)
+    except UsageError as error:
+        raise UsageError(f"cannot ship {title}", error.why, error.hint) from error
+    with reaching(
+        f"cannot ship {title} to {place.name}",
+        "is the address right, and may you write there? what is complete there stays",
+    ):
+        begin_archive(place)
+        if not replace and place.has(f"captures/date={date}/{name}.parquet"):
+            return Shipped(title, name, len(capture), None)
+        packed = pack(capture, title, labels)
+        for table in TABLES:
+            place.put(packed.path(table), packed.tables[table])
+    return Shipped(title, name, len(capture), sum(map(len, packed.tables.values())))
