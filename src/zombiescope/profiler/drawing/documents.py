@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`, `profile-hits/1`, `profile-push/1`. Columns
-rather than rows, for size."""
+"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`, `profile-hits/1` and `profile-push/1`.
+Columns rather than rows, for size."""
 
 from __future__ import annotations
 
