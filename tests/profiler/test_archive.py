@@ -76,7 +76,7 @@ def test_shipping_twice_changes_nothing(archive: Path) -> None:
 
 def test_the_same_capture_gives_the_same_bytes() -> None:
     capture, labels = node_capture(seeds()[0], 3, 500, None)
-    assert pack(capture, "x", labels) == pack(capture, "x", labels)
+    assert pack(capture, "name", "x", labels) == pack(capture, "name", "x", labels)
 
 
 def test_a_shipper_killed_in_the_middle_leaves_nothing_that_counts(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,7 +19,6 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted as how_many
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.profiler.archive.catalogue import (
-    Catalogue,
     Entry,
     Groups,
     Terms,
@@ -29,7 +28,17 @@ from zombiescope.profiler.archive.catalogue import (
     is_one,
     read_catalogue,
 )
-from zombiescope.profiler.archive.counting import BOXES, FUNCTIONS, MOMENTS, Asked, Part, Piece, Slot, count_piece
+from zombiescope.profiler.archive.counting import (
+    BOXES,
+    FUNCTIONS,
+    MOMENTS,
+    Asked,
+    Part,
+    Piece,
+    Slot,
+    by_height,
+    count_piece,
+)
 from zombiescope.profiler.archive.places import Where, place_at
 from zombiescope.profiler.stacks.across_nodes import (
     AGAINST,
@@ -69,22 +78,22 @@ class Question(NamedTuple):
 
 
 def ask_top(question: Question, engine: Engine) -> Top:
-    groups, catalogue = _groups(question)
-    counted, _, gaps = _counted(engine, _asked(question, FUNCTIONS), Groups(groups.where, ()))
+    groups, gaps = _groups(question, is_compared=False)
+    counted, _, unread = _counted(engine, _asked(question, FUNCTIONS), groups)
     shares = of_nodes([each for _, each in counted], LEAST_MEAN)
-    return Top(_group(groups.where, counted, WHERE), shares, (*catalogue.gaps, *gaps))
+    return Top(_group(groups.where, counted, WHERE), shares, (*gaps, *unread))
 
 
 def ask_flame(question: Question, engine: Engine) -> Flame:
-    groups, catalogue = _groups(question)
-    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), Groups(groups.where, ()))
+    groups, gaps = _groups(question, is_compared=False)
+    counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     graph, frames = merged.graph(NARROWEST, compared=False)
-    return Flame(_group(groups.where, counted, WHERE), graph, frames, (*catalogue.gaps, *gaps))
+    return Flame(_group(groups.where, counted, WHERE), graph, frames, (*gaps, *unread))
 
 
 def ask_difference(question: Question, engine: Engine, judge: Judge) -> Difference:
-    groups, catalogue = _groups(question)
-    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
+    groups, gaps = _groups(question, is_compared=True)
+    counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     both = of_nodes((each._replace(node=f"{side} {each.node}") for side, each in counted), LEAST_MEAN)
     mine = [row for row, node in enumerate(both.nodes) if node.startswith(f"{WHERE} ")]
     others = [row for row, node in enumerate(both.nodes) if node.startswith(f"{AGAINST} ")]
@@ -106,7 +115,6 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
     found = sorted((each for each in changed if each.passed_to is None), key=_by_rise)
     passing = sorted((each for each in changed if each.passed_to is not None), key=_by_rise)
     largest = [] if found else [Changed(key, shift, (), None) for key, shift in zip(both.keys, whole, strict=False)]
-    graph, frames = merged.graph(NARROWEST, compared=True)
     return Difference(
         _group(groups.where, counted, WHERE),
         _group(groups.against, counted, AGAINST),
@@ -116,9 +124,8 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
         tuple(sorted(largest, key=lambda each: (-abs(each.shift.mean - each.shift.other), each.key))[:10]),
         judged.too_few,
         judged.unsure,
-        graph,
-        frames,
-        (*catalogue.gaps, *gaps),
+        *merged.graph(NARROWEST, compared=True),
+        (*gaps, *unread),
     )
 
 
@@ -139,30 +146,25 @@ def _by_rise(changed: Changed) -> tuple[float, Key]:
 
 
 def ask_moments(question: Question, engine: Engine) -> Moments:
-    groups, catalogue = _groups(question)
+    groups, gaps = _groups(question, is_compared=False)
     slots: list[Slot] = []
     unread: list[str] = []
     held = 0
-    pieces = cut(Groups(groups.where, ()))
-    for part in engine(_asked(question, MOMENTS), pieces):
+    for part in engine(_asked(question, MOMENTS), cut(groups)):
         slots, held, unread = [*slots, *part.slots], held + part.held, [*unread, *part.unread]
-        slots = sorted(slots, key=_by_height)[: 4 * _MOST_MOMENTS]
+        slots = sorted(slots, key=by_height)[: 4 * _MOST_MOMENTS]
     moments = tuple(joined(slots, question.filters.window))[:_MOST_MOMENTS]
     group = Group(
         len({each.labels.node for each in groups.where}), len(groups.where), sum(e.samples for e in groups.where)
     )
-    return Moments(group, moments, len({each.node for each in moments}), held, (*catalogue.gaps, *_unread(unread)))
-
-
-def _by_height(slot: Slot) -> tuple[float, int, str, int, int]:
-    return -(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core
+    return Moments(group, moments, held, (*gaps, *_unread(unread)))
 
 
 def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
     """Windows of one core that follow each other are one moment, as long as none is less than half as high as the highest."""
-    left = {(slot.node, slot.core, slot.begin): slot for slot in sorted(slots, key=_by_height, reverse=True)}
+    left = {(slot.node, slot.core, slot.begin): slot for slot in sorted(slots, key=by_height, reverse=True)}
     found: list[Moment] = []
-    for slot in sorted(left.values(), key=_by_height):
+    for slot in sorted(left.values(), key=by_height):
         if left.pop((slot.node, slot.core, slot.begin), None) is None:
             continue
         ends, samples = [slot.begin, slot.begin], slot.samples
@@ -175,12 +177,14 @@ def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
     return found
 
 
-def _groups(question: Question) -> tuple[Groups, Catalogue]:
+def _groups(question: Question, *, is_compared: bool) -> tuple[Groups, tuple[Gap, ...]]:
+    """The captures that are asked about, and what of the archive is not known."""
     catalogue = read_catalogue(place_at(question.place), question.times)
     for terms in (question.where, question.against):
         if terms and catalogue.entries and not any(is_one(each.labels, terms) for each in catalogue.entries):
             raise _nobody(terms, catalogue.entries)
-    return grouped(catalogue.entries, question.where, question.against), catalogue
+    found = grouped(catalogue.entries, question.where, question.against)
+    return found if is_compared else found._replace(against=()), catalogue.gaps
 
 
 def _nobody(terms: Terms, entries: Sequence[Entry]) -> UsageError:
@@ -202,8 +206,7 @@ def _asked(question: Question, wanted: int) -> Asked:
 def _counted(engine: Engine, asked: Asked, groups: Groups) -> tuple[list[tuple[int, Counted]], Merged, list[Gap]]:
     counted: list[tuple[int, Counted]] = []
     merged, unread = Merged(), list[str]()
-    parts: Iterable[Part] = engine(asked, cut(groups))
-    for part in parts:
+    for part in engine(asked, cut(groups)):
         counted += part.counted
         merged.absorb(part.merged)
         unread += part.unread
@@ -248,15 +251,23 @@ def cut(groups: Groups) -> list[Piece]:
 
 
 def count_here(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
-    """A few at a time: what waits to be taken stays small."""
     at_once = max(1, min(_MOST_HERE, os.cpu_count() or 1))
-    left = iter(pieces)
     with ThreadPoolExecutor(at_once) as pool:
-        waiting = [pool.submit(count_piece, asked, piece) for piece in islice(left, 2 * at_once)]
-        while waiting:
-            part = waiting.pop(0).result()
-            waiting += [pool.submit(count_piece, asked, piece) for piece in islice(left, 1)]
-            yield part
+        yield from _in_order(
+            pieces, 2 * at_once, lambda piece: pool.submit(count_piece, asked, piece), lambda task: task.result()
+        )
+
+
+def _in_order(
+    pieces: Sequence[Piece], ahead: int, begin: Callable[[Piece], Any], end: Callable[[Any], Part]
+) -> Iterator[Part]:
+    """A few at a time: what waits to be taken stays small."""
+    left = iter(pieces)
+    waiting = [begin(piece) for piece in islice(left, ahead)]
+    while waiting:
+        part = end(waiting.pop(0))
+        waiting += [begin(piece) for piece in islice(left, 1)]
+        yield part
 
 
 def ray_engine(address: str) -> Engine:
@@ -303,15 +314,9 @@ def _ordered(ray: Any, asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
     """A task that a lost machine took along is given to another by Ray itself."""
     task = ray.remote(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")(count_piece)
     ahead = max(8, round(_AHEAD * ray.cluster_resources().get("CPU", 1)))
-    left, waiting = iter(pieces), list[Any]()
-    waiting += [task.remote(asked, piece) for piece in islice(left, ahead)]
-    while waiting:
-        first = waiting.pop(0)
-        try:
-            part = ray.get(first)
-        except ray.exceptions.RayError as error:
-            why = quiet((str(error).strip().splitlines() or ["no reason given"])[-1][:200])
-            hint = "every machine of the cluster needs numpy, pyarrow and duckdb, and must reach the archive"
-            raise ObservationError("cannot count on the Ray cluster", why, hint) from error
-        waiting += [task.remote(asked, piece) for piece in islice(left, 1)]
-        yield part
+    try:
+        yield from _in_order(pieces, ahead, lambda piece: task.remote(asked, piece), ray.get)
+    except ray.exceptions.RayError as error:
+        why = quiet((str(error).strip().splitlines() or ["no reason given"])[-1][:200])
+        hint = "every machine of the cluster needs numpy, pyarrow and duckdb, and must reach the archive"
+        raise ObservationError("cannot count on the Ray cluster", why, hint) from error

@@ -73,6 +73,11 @@ class Slot(NamedTuple):
     """Of the core's time; None where the rate is not known."""
 
 
+def by_height(slot: Slot) -> tuple[float, int, str, int, int]:
+    """An order, the highest first."""
+    return -(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core
+
+
 class Part(NamedTuple):
     """What a task gives back."""
 
@@ -108,8 +113,7 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
                     merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
         except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, failure):
             unread.append(entry.path)
-    kept = sorted(slots, key=lambda slot: (-(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core))
-    return Part(tuple(counted), merged, tuple(kept[:_MOST_MOMENTS]), held, tuple(unread))
+    return Part(tuple(counted), merged, tuple(sorted(slots, key=by_height)[:_MOST_MOMENTS]), held, tuple(unread))
 
 
 def _connect() -> tuple[Any, type[Exception]]:
