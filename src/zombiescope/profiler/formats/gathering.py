@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks given by name, gathered into a capture; and a capture's stacks given back by name."""
+"""Stacks given by name, gathered into a capture; and which of a capture's stacks are to be written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +22,6 @@ from zombiescope.profiler.stacks.capture import (
     judge_idle,
     row_numbers,
 )
-from zombiescope.profiler.stacks.flame_graph import shape_of
 
 Frame = tuple[str, str]
 _MANGLED = ("_Z", "_R")
@@ -149,29 +146,3 @@ def taken(capture: Capture, selection: Selection) -> Taken:
     ids, chosen = dense_ids(nodes.astype(np.uint64))
     weights = np.ones(len(rows), np.uint64) if capture.weight is None else capture.weight[rows]
     return Taken(rows, nodes[chosen].astype(np.int64), ids, weights)
-
-
-def paths(capture: Capture, nodes: I64) -> Iterator[tuple[int, ...]]:
-    """The frames of each node, root first, in the order given."""
-    parents = parents_of(capture)
-    frames = capture.tree.frame.tolist()
-    known: dict[int, tuple[int, ...]] = {0: ()}
-    for node in nodes.tolist():
-        above = []
-        at = node
-        while at not in known:
-            above.append(at)
-            at = parents[at]
-        path = known[at]
-        for step in reversed(above):
-            path = (*path, frames[step])
-        known[node] = path
-        yield path
-
-
-def parents_of(capture: Capture) -> list[int]:
-    """The parent of every node: on the level above, the last one that comes before it."""
-    parents = np.zeros(len(capture.tree.frame), np.int64)
-    for above, level in pairwise(shape_of(capture.tree).by_level):
-        parents[level] = above[np.searchsorted(above, level) - 1]
-    return [int(parent) for parent in parents.tolist()]

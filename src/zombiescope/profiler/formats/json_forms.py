@@ -13,9 +13,10 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, Taken, parents_of, paths, taken
+from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, Taken, taken
 from zombiescope.profiler.stacks.arrays import dense_ids
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import paths, shape_of
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _NS = {"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}
@@ -190,7 +191,7 @@ def write_firefox(capture: Capture, selection: Selection) -> Iterator[bytes]:
         ],
     }
     yield json.dumps({"meta": meta, "libs": [], "pages": []}, separators=(",", ":")).encode()[:-1] + b',"threads":['
-    parents = parents_of(capture)
+    parents = shape_of(capture.tree).parent.tolist()
     for position, cpu in enumerate(cpus):
         mine = np.flatnonzero(capture.cpu[chosen.rows] == cpu)
         yield json.dumps(_thread(capture, chosen, parents, mine, cpu), separators=(",", ":")).encode()

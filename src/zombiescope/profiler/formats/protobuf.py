@@ -12,8 +12,9 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, paths, taken
+from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, taken
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, span_ns
+from zombiescope.profiler.stacks.flame_graph import paths
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
-from zombiescope.profiler.formats.gathering import paths, taken
+from zombiescope.profiler.formats.gathering import taken
 from zombiescope.profiler.formats.protobuf import (
     FIXED64,
     fields,
@@ -25,6 +25,7 @@ from zombiescope.profiler.formats.protobuf import (
     varint,
 )
 from zombiescope.profiler.stacks.capture import Capture, Selection, row_numbers, span_ns
+from zombiescope.profiler.stacks.flame_graph import paths
 
 SCOPE = "zombiescope"
 

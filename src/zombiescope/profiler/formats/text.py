@@ -10,8 +10,9 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import Frame, Gathering, paths, taken
+from zombiescope.profiler.formats.gathering import Frame, Gathering, taken
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import paths
 
 
 def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Capture:

@@ -341,7 +341,6 @@ class Moment(NamedTuple):
 class Moments(NamedTuple):
     group: Group
     moments: tuple[Moment, ...]
-    nodes_with: int
     samples: int
     gaps: tuple[Gap, ...]
 

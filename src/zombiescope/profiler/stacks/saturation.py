@@ -22,7 +22,7 @@ from zombiescope.profiler.stacks.capture import (
     is_kernel_file,
     row_numbers,
 )
-from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference, paths
 
 Shares = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 
@@ -185,7 +185,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
         return (), 0.0, ""
     nodes, counts = np.unique(capture.node[rows], return_counts=True)
     in_kernel = [is_kernel_file(file) for file in capture.frame_files]
-    stacks = [[frame for frame in path if in_kernel[frame]] for path in _paths(capture, shape, nodes.astype(np.int64))]
+    stacks = [[frame for frame in path if in_kernel[frame]] for path in paths(capture, nodes, shape)]
     left = [(stack, int(count)) for stack, count in zip(stacks, counts.tolist(), strict=True) if stack]
     path: list[str] = []
     share = whole = sum(count for _, count in left)
@@ -202,19 +202,6 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
         path.append(capture.frame_names[widest])
     comm = capture.comms[int(np.argmax(np.bincount(capture.comm[rows])))]
     return tuple(path), share / max(1, whole), comm
-
-
-def _paths(capture: Capture, shape: Shape, nodes: I64) -> list[list[int]]:
-    """The frames of each node, root first: its ancestor on a level is the last node there that does not come after it."""
-    paths: list[list[int]] = [[] for _ in nodes]
-    for level in shape.by_level[1:]:
-        above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
-        inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
-        if not len(inside):
-            break
-        for place, frame in zip(inside.tolist(), capture.tree.frame[above[inside]].tolist(), strict=True):
-            paths[place].append(frame)
-    return paths
 
 
 def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, ...]:
