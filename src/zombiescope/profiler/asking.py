@@ -77,21 +77,18 @@ def ask_heat_map(opened: Opened, selection: Selection, *, rows: int, column_seco
         return heat_map(opened.capture, selection, rows=rows, column_seconds=column_seconds)
 
 
-def ask_flame_graph(opened: Opened, selection: Selection, narrowest: float = NARROWEST) -> Compared:
+def ask_flame_graph(opened: Opened, selection: Selection) -> Compared:
     with refused(opened):
-        graph = flame_graph(opened.capture, opened.shape, selection, narrowest)
-        return Compared(graph, frames_of(opened.capture))
+        return Compared(flame_graph(opened.capture, opened.shape, selection), frames_of(opened.capture))
 
 
-def ask_difference(
-    before: tuple[Opened, Selection], after: tuple[Opened, Selection], narrowest: float = NARROWEST
-) -> Compared:
+def ask_difference(before: tuple[Opened, Selection], after: tuple[Opened, Selection]) -> Compared:
     with refused(after[0]):
         (first, earlier), (second, later) = before, after
         if first.capture is second.capture:
-            return Compared(difference(first.capture, first.shape, earlier, later, narrowest), frames_of(first.capture))
+            return Compared(difference(first.capture, first.shape, earlier, later), frames_of(first.capture))
         graphs = [
-            (opened.capture, flame_graph(opened.capture, opened.shape, selection, narrowest / _FINER))
+            (opened.capture, flame_graph(opened.capture, opened.shape, selection, NARROWEST / _FINER))
             for opened, selection in (before, after)
         ]
         return Compared(*compare(graphs[0], graphs[1]))

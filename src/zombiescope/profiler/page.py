@@ -8,7 +8,6 @@ from typing import Any
 
 from zombiescope.errors import UsageError
 from zombiescope.profiler import asking as pipeline
-from zombiescope.profiler.drawing.colours import HEAT, HEAT_ON_DARK
 from zombiescope.profiler.drawing.documents import render_capture, render_flame, render_heat_map, render_moments
 from zombiescope.profiler.stacks.capture import Selection
 from zombiescope.profiler.stacks.flame_graph import widest_first
@@ -42,8 +41,6 @@ class ProfileApi:
                 return self._found()
             case "/api/marks":
                 return self._marks
-            case "/api/colours":
-                return {"light": HEAT, "dark": HEAT_ON_DARK}
             case _:
                 return None
 

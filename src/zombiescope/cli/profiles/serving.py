@@ -24,7 +24,7 @@ from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.profiler.asking import Opened, open_capture
 from zombiescope.profiler.page import ProfileApi
-from zombiescope.web.captures import MEMORY
+from zombiescope.web.captures import MEMORY, colours
 from zombiescope.web.guards import read_token
 from zombiescope.web.page import PageServer
 from zombiescope.web.server import Apart
@@ -69,7 +69,7 @@ class OneCapture:
         if path == "captures":
             return lambda _: self._listed()
         if path == "colours":
-            return lambda query: self._api.answer("/api/colours", query) or {}
+            return lambda _: colours()
         question = f"/api/{path.removeprefix(_CAPTURES)}"
         if not path.startswith(_CAPTURES) or question not in ProfileApi.QUESTIONS:
             return None

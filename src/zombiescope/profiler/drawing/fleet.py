@@ -192,10 +192,6 @@ def _document(schema: str, archive: str, body: Json, gaps: Sequence[Gap]) -> Jso
     return {"schema": f"zombiescope.{schema}", "archive": archive, **body, "gaps": [gap._asdict() for gap in gaps]}
 
 
-def _group(group: Group) -> Json:
-    return {"nodes": group.nodes, "captures": group.captures, "samples": group.samples}
-
-
 def _key(key: Key) -> Json:
     return {"function": key[0], "file": key[1]}
 
@@ -221,19 +217,19 @@ def render_fleet_top(archive: str, top: Top, by: str, most: int, spread: Range) 
         if spread([0.0] * len(shares.nodes))
         else [Gap("functions[].median", "too few nodes for a range", "ship more")]
     )
-    return _document("fleet-top/1", archive, {"where": _group(group), "by": by, "functions": rows}, [*gaps, *few])
+    return _document("fleet-top/1", archive, {"where": group._asdict(), "by": by, "functions": rows}, [*gaps, *few])
 
 
 def render_fleet_flame(archive: str, flame: Flame) -> Json:
-    body = {"where": _group(flame.group), **flame_body(flame.graph, flame.frames)}
+    body = {"where": flame.group._asdict(), **flame_body(flame.graph, flame.frames)}
     return _document("fleet-flame/1", archive, body, flame.gaps)
 
 
 def render_fleet_difference(archive: str, found: Difference) -> Json:
     verdict = "too_few" if found.too_few else "found" if found.found else "none"
     body: dict[str, Any] = {
-        "where": _group(found.where),
-        "against": _group(found.against),
+        "where": found.where._asdict(),
+        "against": found.against._asdict(),
         "verdict": verdict,
         "why": found.too_few or found.unsure or None,
         "compared": found.compared,
@@ -273,7 +269,7 @@ def render_fleet_moments(archive: str, what: str, found: Moments, most: int) -> 
         }
         for each in found.moments[:most]
     ]
-    body = {"where": _group(found.group), "function": what, "samples": found.samples, "moments": moments}
+    body = {"where": found.group._asdict(), "function": what, "samples": found.samples, "moments": moments}
     return _document("fleet-moments/1", archive, body, found.gaps)
 
 

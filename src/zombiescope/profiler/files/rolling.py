@@ -25,7 +25,7 @@ from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, d
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
-_JUMP_SECONDS = 1.0
+JUMP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +82,19 @@ def _segment(order: Order, source: Source, is_last: Callable[[], bool], most: in
     with writing(order.folder):
         source.begin(order.folder)
         over = time.monotonic() + order.segment_seconds
-        clock = _lead_seconds()
-        return source.segment(
-            order.folder,
-            lambda written: time.monotonic() >= over or written >= most or _is_set(clock) or is_last(),
-            lambda: not is_last(),
-        )
+        lead = lead_seconds()
+
+        def is_over(written: int) -> bool:
+            # A clock that somebody sets ends the segment: each is dated by one clock, and the next by the new one.
+            is_set = abs(lead_seconds() - lead) >= JUMP_SECONDS
+            return is_set or time.monotonic() >= over or written >= most or is_last()
+
+        return source.segment(order.folder, is_over, lambda: not is_last())
 
 
-def _lead_seconds() -> float:
+def lead_seconds() -> float:
     """The wall clock before the steady one."""
     return time.time() - time.monotonic()
-
-
-def _is_set(lead: float) -> bool:
-    """A clock that somebody sets ends the segment: each is dated by one clock, and the next by the new one."""
-    return abs(_lead_seconds() - lead) >= _JUMP_SECONDS
 
 
 @contextlib.contextmanager

@@ -65,7 +65,10 @@ def _sample_ns(document: dict[str, Any]) -> float:
     lasting = np.concatenate(sampled) if sampled else np.zeros(0)
     if (lasting > 0).any():
         return float(np.median(lasting[lasting > 0]))
-    evented = [_durations(each["events"]) * _NS[each["unit"]] for each in _timed(document, "evented")]
+    evented = [
+        np.diff([float(event["at"]) for event in each["events"]]) * _NS[each["unit"]]
+        for each in _timed(document, "evented")
+    ]
     lasting = np.concatenate(evented) if evented else np.zeros(0)
     lasting = lasting[lasting > 0]
     return max(float(lasting.min()), float(lasting.sum()) / _MOST_TICKS) if len(lasting) else 1.0
@@ -73,10 +76,6 @@ def _sample_ns(document: dict[str, Any]) -> float:
 
 def _timed(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [each for each in document["profiles"] if each["type"] == kind and each["unit"] in _NS]
-
-
-def _durations(events: list[dict[str, Any]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.diff(np.array([float(event["at"]) for event in events], float))
 
 
 def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Frame], sample_ns: float) -> None:

@@ -121,7 +121,6 @@ class _Tables:
     locations: dict[int, tuple[list[int], int, int]] = field(default_factory=dict)
     mappings: dict[int, int] = field(default_factory=dict)
     samples: list[bytes] = field(default_factory=list)
-    kinds: int = 0
 
     def text(self, number: int) -> str:
         return shown(self.texts[number]) if 0 <= number < len(self.texts) else ""

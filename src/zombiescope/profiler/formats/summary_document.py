@@ -7,7 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zombiescope.facts.names import quiet
@@ -86,10 +86,14 @@ def read_document(raw: bytes) -> Json | None:
 
 
 def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
+    kept = (document or {}).get("kept")
+    return read_reasons(kept[:_MOST_REASONS] if isinstance(kept, list) else ())
+
+
+def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
     found = []
-    kept = (document or {}).get("kept")
-    for each in kept[:_MOST_REASONS] if isinstance(kept, list) else ():
+    for each in rows:
         if isinstance(each, dict) and isinstance(each.get("at"), int | float):
             kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
             found.append(Reason(kind, float(each["at"]), words))
