@@ -28,8 +28,7 @@ from tests.browser.written_time import (
 )
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.profiler.asking import Opened
-from zombiescope.profiler.page import ProfileApi
+from zombiescope.profiler.asking import Opened, ProfileApi
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.web.captures import colours
 from zombiescope.web.http import Request, Response

@@ -91,9 +91,8 @@ def _gap(reason: str, hint: str) -> Json:
 
 def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) -> Json:
     """One question about one capture of the folder; never about another file, whatever is given as its name."""
-    from zombiescope.profiler.asking import open_capture  # noqa: PLC0415
+    from zombiescope.profiler.asking import ProfileApi, open_capture  # noqa: PLC0415
     from zombiescope.profiler.files import store  # noqa: PLC0415
-    from zombiescope.profiler.page import ProfileApi  # noqa: PLC0415
 
     paths = {each.name: each.path for each in store.entries(folder)} if folder is not None else {}
     name = query.get("name", "") or next(reversed(paths), "")

@@ -22,8 +22,7 @@ from zombiescope.cli.progress import tell
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
-from zombiescope.profiler.asking import Opened, open_capture
-from zombiescope.profiler.page import ProfileApi
+from zombiescope.profiler.asking import Opened, ProfileApi, open_capture
 from zombiescope.web.captures import MEMORY, colours
 from zombiescope.web.guards import read_token
 from zombiescope.web.page import PageServer

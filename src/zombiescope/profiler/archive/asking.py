@@ -243,11 +243,11 @@ def cut(groups: Groups) -> list[Piece]:
     sides = [(each, WHERE) for each in groups.where] + [(each, AGAINST) for each in groups.against]
     for entry, side in sides:
         if taken and samples + entry.samples > SAMPLES_OF_A_PIECE:
-            pieces.append(Piece(tuple(taken)))
+            pieces.append(tuple(taken))
             taken, samples = [], 0
         taken.append((entry, side))
         samples += entry.samples
-    return [*pieces, Piece(tuple(taken))] if taken else pieces
+    return [*pieces, tuple(taken)] if taken else pieces
 
 
 def count_here(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:

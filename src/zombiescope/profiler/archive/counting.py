@@ -55,9 +55,8 @@ class Asked(NamedTuple):
     """Microseconds, of MOMENTS."""
 
 
-class Piece(NamedTuple):
-    entries: tuple[tuple[Entry, int], ...]
-    """Each with the side it is on."""
+Piece = tuple[tuple[Entry, int], ...]
+"""Captures, each with the side it is on."""
 
 
 class Slot(NamedTuple):
@@ -96,7 +95,7 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
     slots: list[Slot] = []
     held, unread = 0, list[str]()
     connection, failure = _connect()
-    for entry, side in piece.entries:
+    for entry, side in piece:
         try:
             branches = _branches(place, entry)
             if asked.wanted & MOMENTS:

@@ -26,7 +26,7 @@ def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Cap
         names = [shown(name) for name in stack.split(b";")]
         number = gathering.stack_number(names[0], [_frame(name) for name in names[1:]])
         gathering.add(number, names[0], weight=int(count))
-    if not gathering.stack:
+    if not gathering.rows:
         raise BrokenCapture(
             "no line of it reads 'frame;frame COUNT'",
             "perf.data, perf script text, collapsed stacks, pprof and speedscope can be imported",
