@@ -168,42 +168,33 @@ def _rows(place: Place, entry: Entry, columns: list[str]) -> pa.RecordBatchReade
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns, use_threads=False):
-            yield pa.RecordBatch.from_arrays([_cast(batch.column(name)) for name in columns], schema=wanted)
+            cast = [batch.column(field.name).cast(field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(cast, schema=wanted)
 
     return pa.RecordBatchReader.from_batches(wanted, batches())
 
 
 def _plain(field: Any) -> Any:
+    """A moment as a number."""
     return pa.field(field.name, pa.int64()) if pa.types.is_timestamp(field.type) else field
-
-
-def _cast(column: Any) -> Any:
-    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
     """SQL, the columns it needs, its values. A capture that lies in the range as a whole is not asked for its times."""
-    terms, columns, values = ["true"], list[str](), list[Any]()
+    terms: list[tuple[str, str, list[Any]]] = []
     if entry.begin < asked.begin or entry.end >= asked.end:
-        terms.append("time >= ? and time < ?")
-        columns.append("time")
-        values += [asked.begin, asked.end]
+        terms.append(("time >= ? and time < ?", "time", [asked.begin, asked.end]))
     if asked.cores:
-        terms.append("list_contains(?, core)")
-        columns.append("core")
-        values.append(list(asked.cores))
+        terms.append(("list_contains(?, core)", "core", [list(asked.cores)]))
     for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)):
         if globs:
-            terms.append("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")")
-            columns.append(name)
-            values += globs
+            terms.append(("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")", name, list(globs)))
     if asked.side != "both":
-        terms.append("in_kernel" if asked.side == "kernel" else "not in_kernel")
-        columns.append("in_kernel")
+        terms.append(("in_kernel" if asked.side == "kernel" else "not in_kernel", "in_kernel", []))
     if not asked.with_idle:
-        terms.append("not idle")
-        columns.append("idle")
-    return " and ".join(terms), columns, values
+        terms.append(("not idle", "idle", []))
+    condition = " and ".join(["true", *(sql for sql, _, _ in terms)])
+    return condition, [column for _, column, _ in terms], [value for *_, values in terms for value in values]
 
 
 def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: int) -> I64:

@@ -129,13 +129,11 @@ def render_fleet_difference_text(found: Difference, here: str, there: str, most:
         names = ", ".join(named(each.key) for each in found.passing[:3])
         some = f"{names} and {len(found.passing) - 3:,} more" if len(found.passing) > 3 else names
         parts.append(Text(f"their callers differ by no more than these: {some}", style="dim"))
-    parts.append(
-        Text(
-            f"{compared} compared; of such findings at most 1 in 100 is expected to be chance. Means over nodes, and the range "
-            "of the shift between nodes"
-        )
+    meant = Text(
+        f"{compared} compared; of such findings at most 1 in 100 is expected to be chance. Means over nodes, and the range "
+        "of the shift between nodes"
     )
-    return [*parts, told, *render_gaps(found.gaps)]
+    return [*parts, meant, told, *render_gaps(found.gaps)]
 
 
 def _told(changed: Changed) -> str:
@@ -158,10 +156,12 @@ def render_fleet_moments_text(found: Moments, what: str, here: str, most: int) -
         return [Text(f"{what} was not seen on {here} ({_of(found.group)})", style="bold"), *render_gaps(found.gaps)]
     first = found.moments[0]
     parts: list[RenderableType] = [Text(f"{_when(first)}: {what} {_held(first)}", style="bold")]
-    for number, each in enumerate(found.moments[:most], 1):
-        parts.append(Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})"))
-    parts.append(Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}"))
-    return [*parts, *render_gaps(found.gaps)]
+    parts += [
+        Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})")
+        for number, each in enumerate(found.moments[:most], 1)
+    ]
+    searched = Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}")
+    return [*parts, searched, *render_gaps(found.gaps)]
 
 
 def _when(moment: Moment) -> str:

@@ -56,12 +56,15 @@ def render_heat_map_text(
     ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
         seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
-        parts.append(Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"))
-        parts += _shaded(strip.levels, ends)
-    parts.append(Text(_scale(found), style="dim"))
-    parts.append(_legend(hottest, duration(found.column_seconds / found.rows)))
-    parts.append(Text(f"one column is {found.column_seconds:g} s; time within it runs upwards", style="dim"))
-    return [*parts, *render_gaps(gaps)]
+        name = Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}")
+        parts += [name, *_shaded(strip.levels, ends)]
+    return [
+        *parts,
+        Text(_scale(found), style="dim"),
+        _legend(hottest, duration(found.column_seconds / found.rows)),
+        Text(f"one column is {found.column_seconds:g} s; time within it runs upwards", style="dim"),
+        *render_gaps(gaps),
+    ]
 
 
 def _shaded(levels: I64, ends: tuple[str, str]) -> list[Text]:
@@ -184,14 +187,14 @@ def render_moments_text(
     parts: list[RenderableType] = [Text(f"{name}: {what}", style="bold")]
     for found in moments:
         moment = found.moment
-        parts.append(
+        parts += [
             Text(
                 f"core {moment.cpu}, {moment.begin:.1f} s to {moment.end:.1f} s: {100 * moment.share:.0f} % in the kernel "
                 f"(quiet: {100 * moment.quiet_share:.0f} %), thread {found.comm or '?'}",
                 style="bold red",
-            )
-        )
-        parts.append(Text(f"  {100 * found.stack_share:.0f} % in " + " > ".join(found.stack[-6:])))
+            ),
+            Text(f"  {100 * found.stack_share:.0f} % in " + " > ".join(found.stack[-6:])),
+        ]
         parts += [
             Text(f"  {100 * risen.before:5.1f} % → {100 * risen.during:5.1f} %  {risen.name}", style="dim")
             for risen in found.risen
@@ -230,8 +233,7 @@ def render_hits_text(
         Text(f"first of {captures:,} captures searched, by how much it stands out of what is usual", style="dim"),
     ]
     for number, hit in enumerate(hits, 1):
-        parts.append(Text(f"{number}. {_when(hit)}, {hit.name} at {hit.at:g} s"))
-        parts.append(Text(f"   {_what(hit, cause_words)}"))
+        parts += [Text(f"{number}. {_when(hit)}, {hit.name} at {hit.at:g} s"), Text(f"   {_what(hit, cause_words)}")]
         if hit.moment is not None:
             parts.append(Text(f"   {hit.moment['comm'] or '?'}: " + " > ".join(hit.moment["stack"][-4:]), style="dim"))
         parts += [Text(f"   kept for {why.kind}: {why.words}", style="dim") for why in reasons.get(hit.name, ())[:3]]

@@ -151,11 +151,9 @@ class Source(Protocol):
 
     def begin(self, folder: bytes) -> None:
         """Samples when this returns: time counts from then on."""
-        ...
 
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         """Records until it is over. The file, whose name without its ending is that of the segment."""
-        ...
 
     def close(self) -> None: ...
 

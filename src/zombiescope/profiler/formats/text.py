@@ -98,14 +98,13 @@ def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> C
             cpu=int(match["cpu"] or 0),
             thread=(int(match["pid"] or tid), tid),
         )
-    gaps = []
-    if passed_over:
-        gaps.append(Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out"))
-    if not content.endswith(b"\n"):
-        gaps.append(Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again"))
-    if not has_cpu:
-        gaps.append(Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu"))
-    return gathering.capture(About(source, gaps=tuple(gaps)))
+    cut = not content.endswith(b"\n")
+    gaps = (
+        (passed_over, Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out")),
+        (cut, Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again")),
+        (not has_cpu, Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu")),
+    )
+    return gathering.capture(About(source, gaps=tuple(gap for is_so, gap in gaps if is_so)))
 
 
 def _without_comments(block: bytes) -> bytes:

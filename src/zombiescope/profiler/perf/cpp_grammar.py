@@ -35,6 +35,10 @@ _SPECIAL = {
     "TH": "TLS init function for ", "TW": "TLS wrapper function for ", "GV": "guard variable for ",
     "GA": "hidden alias for ",
 }  # fmt: skip
+_THUNKS = {
+    "Th": ("non-virtual thunk to ", ("h",)), "Tv": ("virtual thunk to ", ("v",)), "Tc": ("covariant return thunk to ", ("", "")),
+}  # fmt: skip
+"""And the offsets before its name; those without a kind name it themselves."""
 _OF_TYPES = ("TV", "TT", "TI", "TS", "TF")
 _ANONYMOUS = ("_GLOBAL_.N", "_GLOBAL__N", "_GLOBAL_$N")
 _NUMBER = re.compile(r"(n?)([0-9]{1,18})(?![0-9])")
@@ -202,14 +206,11 @@ class NameReader(Reader):
             self.number()
             self.want("_")
             return Node("in", "construction vtable for ", (self.type(), derived))
-        if pair in ("Th", "Tv", "Tc"):
-            for kind in {"Th": "h", "Tv": "v"}.get(pair, ""):
-                self._offset(kind)
-            if pair == "Tc":
-                self._offset(self._next())
-                self._offset(self._next())
-            words = {"Th": "non-virtual thunk to ", "Tv": "virtual thunk to ", "Tc": "covariant return thunk to "}
-            return Node("special", words[pair], (self.encoding(),))
+        if pair in _THUNKS:
+            said, kinds = _THUNKS[pair]
+            for kind in kinds:
+                self._offset(kind or self._next())
+            return Node("special", said, (self.encoding(),))
         if pair == "GT":
             words = {"n": "non-transaction clone for "}
             return Node("special", words.get(self._next(), "transaction clone for "), (self.encoding(),))
