@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
 
+import zombiescope
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted as how_many
@@ -282,8 +283,6 @@ def ray_engine(address: str) -> Engine:
         ) from error
 
     def count(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
-        import zombiescope  # noqa: PLC0415
-
         # The package goes along, so that every machine counts by the same program.
         surroundings = {"py_modules": [zombiescope]}
         try:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,7 +95,7 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
     counted: list[tuple[int, Counted]] = []
     slots: list[Slot] = []
     held, unread = 0, list[str]()
-    connection, failure = _connect()
+    connection = _connect()
     for entry, side in piece:
         try:
             branches = _branches(place, entry)
@@ -110,27 +111,24 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
                     )
                 if samples and asked.wanted & BOXES:
                     merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
-        except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, failure):
+        except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, duckdb.Error):
             unread.append(entry.path)
     return Part(tuple(counted), merged, tuple(sorted(slots, key=by_height)[:_MOST_MOMENTS]), held, tuple(unread))
 
 
-def _connect() -> tuple[Any, type[Exception]]:
-    """Of this thread, with what it raises, also for a file that is damaged."""
-    import duckdb  # noqa: PLC0415 (an extra)
-
-    if (kept := getattr(_kept, "connection", None)) is not None:
-        return kept, duckdb.Error
-    _kept.connection = duckdb.connect(
-        config={
-            "memory_limit": MEMORY,
-            "threads": 1,
-            "enable_external_access": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-    )
-    return _kept.connection, duckdb.Error
+def _connect() -> Any:
+    """Of this thread."""
+    if not hasattr(_kept, "connection"):
+        _kept.connection = duckdb.connect(
+            config={
+                "memory_limit": MEMORY,
+                "threads": 1,
+                "enable_external_access": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
+    return _kept.connection
 
 
 def _branches(place: Place, entry: Entry) -> Branches:

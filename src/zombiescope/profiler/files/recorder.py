@@ -29,6 +29,7 @@ from zombiescope.profiler.files.rolling import (
     rolling,
 )
 from zombiescope.profiler.files.sources import drop, open_source
+from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.formats.summary_document import Reason
@@ -237,8 +238,7 @@ def _left(capture: Capture) -> Reason:
 
 def _boot_id() -> str:
     try:
-        with open(_BOOT, encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
-            return file.read().strip()[:64]
+        return read_kernel_file(_BOOT).decode("ascii").strip()[:64]
     except OSError:
         return ""
 

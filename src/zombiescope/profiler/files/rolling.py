@@ -22,6 +22,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
+from zombiescope.profiler.files.stream_head import read_kernel_file
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
@@ -237,8 +238,7 @@ def _ours(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
 def keep_symbols(folder: bytes, name: bytes) -> bytes | Gap:
     """A copy of the running kernel's, or why there is none that names anything."""
     try:
-        with open(_KALLSYMS, "rb") as file:  # noqa: PTH123 (a kernel file)
-            content = file.read()
+        content = read_kernel_file(_KALLSYMS)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Gap("frames[].name", f"the kernel's symbols cannot be read: {why}", _HINT)
