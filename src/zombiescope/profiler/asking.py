@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from zombiescope.errors import ObservationError, UsageError
@@ -47,20 +48,17 @@ _FINER = 8
 """Captures compared by name are cut this much finer first, so that a box wide in one is seldom missing in the other."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Opened:
     """A capture and what is made of it once."""
 
     name: str
     capture: Capture
     path: bytes = b""
-    _shape: Shape | None = field(default=None)
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
-        if self._shape is None:
-            self._shape = shape_of(self.capture.tree)
-        return self._shape
+        return shape_of(self.capture.tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,6 @@ class ProfileApi:
     def __init__(self, opened: Opened, marks: dict[str, Any]) -> None:
         self._opened = opened
         self._marks = marks
-        self._moments: dict[str, Any] | None = None
 
     def answer(self, path: str, query: Query) -> dict[str, Any] | None:
         """None: there is no such question."""
@@ -145,7 +142,7 @@ class ProfileApi:
             case "/api/flame":
                 return self._flame(query)
             case "/api/moments":
-                return self._found()
+                return self._found
             case "/api/marks":
                 return self._marks
             case _:
@@ -171,11 +168,10 @@ class ProfileApi:
             found = ask_difference((self._opened, earlier), (self._opened, chosen))
         return render_flame(widest_first(found.graph), found.frames, self._opened.name, self._opened.capture)
 
+    @cached_property
     def _found(self) -> dict[str, Any]:
-        if self._moments is None:
-            moments = ask_moments(self._opened) if self._opened.capture.about.has_time else []
-            self._moments = render_moments(moments, self._opened.name, self._opened.capture)
-        return self._moments
+        moments = ask_moments(self._opened) if self._opened.capture.about.has_time else []
+        return render_moments(moments, self._opened.name, self._opened.capture)
 
 
 def read_selection(query: Query) -> Selection:

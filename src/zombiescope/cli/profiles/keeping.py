@@ -13,7 +13,7 @@ import click
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.profile_events import Span, keeper
 from zombiescope.profiler.files.sources import OWN, PERF
-from zombiescope.profiler.formats.summary_document import Reason
+from zombiescope.profiler.stacks.coverage import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.capture import Capture

@@ -5,13 +5,14 @@ Columns rather than rows, for size."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.stacks.capture import Capture, Stored
+from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
 from zombiescope.profiler.stacks.heat_map import HeatMap
 from zombiescope.profiler.stacks.saturation import Explained
@@ -153,16 +154,7 @@ def render_push(sent: Sequence[tuple[str, int, int, int]], to: str, form: str, k
     }
 
 
-class Why(Protocol):
-    """A capture was kept."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def words(self) -> str: ...
-
-
-Reasons = Mapping[str, Sequence[Why]]
+Reasons = Mapping[str, Sequence[Reason]]
 """By the name of the capture."""
 
 

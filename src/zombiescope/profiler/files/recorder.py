@@ -32,8 +32,8 @@ from zombiescope.profiler.files.sources import drop, open_source
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.formats.summary_document import Reason
 from zombiescope.profiler.stacks.capture import Capture, Clock
+from zombiescope.profiler.stacks.coverage import Reason
 
 _MOST_REASONS = 200
 _STEADY_SECONDS = 3600.0

@@ -8,9 +8,10 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from zombiescope.facts.names import quiet
+from zombiescope.profiler.stacks.coverage import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.summary import Happened, Summary
@@ -21,21 +22,6 @@ _MOST_PLAIN_BYTES = 8 << 20
 _MOST_REASONS = 50
 _MOST_TEXT = 300
 Json = dict[str, Any]
-WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
-"""Which moments are worth keeping when there is no room for all of them; others weigh as little as the last."""
-
-
-class Reason(NamedTuple):
-    """Why a capture is worth keeping."""
-
-    kind: str
-    at: float
-    """Seconds since the epoch."""
-    words: str
-
-    @property
-    def weight(self) -> int:
-        return WEIGHTS.get(self.kind, 1)
 
 
 def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
