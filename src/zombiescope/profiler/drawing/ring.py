@@ -98,22 +98,23 @@ def render_ring_text(
             Text(f"no recorder has stored a capture in {folder}", style="bold"),
             Text(f"{needs} ({by})"),
         ]
-    parts: list[RenderableType] = [
+    said = [one for one in notes if one.what in _NOTABLE][-5:]
+    others = f"{counted(other_rings, 'other ring')} in this folder"
+    return [
         Text(
             f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC: "
             f"{counted(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
             style="bold",
         ),
         Text(f"{needs} ({by})"),
+        *_holes(found),
+        *(
+            Text(f"the clock was set by {by_seconds:+,.0f} s at {_moment(at)}", style="yellow")
+            for at, by_seconds in found.jumps[-_MOST_HOLES:]
+        ),
+        *(Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said),
+        *([Text(others, style="dim")] if other_rings > 0 else []),
     ]
-    parts += _holes(found)
-    for at, by_seconds in found.jumps[-_MOST_HOLES:]:
-        parts.append(Text(f"the clock was set by {by_seconds:+,.0f} s at {_moment(at)}", style="yellow"))
-    said = [one for one in notes if one.what in _NOTABLE][-5:]
-    parts += [Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said]
-    if other_rings > 0:
-        parts.append(Text(f"{counted(other_rings, 'other ring')} in this folder", style="dim"))
-    return parts
 
 
 def _holes(found: Coverage) -> list[RenderableType]:
