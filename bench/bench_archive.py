@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 from tests.profiler.many_nodes import SICK, Seed, node_capture, own_share, plantable, seed_of
 
-from zombiescope.profiler.archive.places import Where, place_at
-from zombiescope.profiler.archive.shipping import ship
+from zombiescope.profiler.archive.places import Where, place_at, ship
 from zombiescope.profiler.asking import WRITERS, open_capture
 from zombiescope.profiler.stacks.capture import Selection
 

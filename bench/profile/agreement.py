@@ -18,8 +18,8 @@ import numpy as np
 
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.symbol_files import map_file
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, open_elf
+from zombiescope.profiler.stacks.flame_graph import paths
 
 HEADING = re.compile(r"^\s*(.*?)\s+(-?\d+) \[(\d+)\]\s+(\d+)\.(\d+):")
 Frame = tuple[str, str]

@@ -26,8 +26,8 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from playwright.sync_api import Dialog, Page, sync_playwright
 
 from zombiescope.profiler.asking import Opened, open_capture, write_elsewhere
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.stacks.capture import Selection, row_numbers
+from zombiescope.profiler.stacks.flame_graph import paths
 
 FORMS = {"speedscope": "out.speedscope.json", "pprof": "out.pb.gz", "collapsed": "out.folded"}
 WAIT_MS = 120_000

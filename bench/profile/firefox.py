@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from zombiescope.profiler.asking import Opened, open_capture, write_elsewhere
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.stacks.capture import Selection, row_numbers
+from zombiescope.profiler.stacks.flame_graph import paths
 
 _TRIES = 8
 Counts = dict[tuple[str, str], tuple[int, int]]

@@ -15,16 +15,14 @@ import numpy as np
 from tests.profiler.many_nodes import node_capture, own_share, seed_of
 
 from zombiescope.analysis.exact_test import compare_groups
-from zombiescope.profiler.archive.asking import Question, ask_difference
+from zombiescope.profiler.archive.asking import Question, ask_difference, count_here
 from zombiescope.profiler.archive.catalogue import Times, read_terms
 from zombiescope.profiler.archive.counting import Asked
-from zombiescope.profiler.archive.engines import count_here
-from zombiescope.profiler.archive.places import Where, place_at
-from zombiescope.profiler.archive.shipping import ship
+from zombiescope.profiler.archive.places import Where, place_at, ship
 from zombiescope.profiler.asking import open_capture
+from zombiescope.profiler.stacks.across_nodes import Difference
 from zombiescope.profiler.stacks.capture import is_kernel_file
 from zombiescope.profiler.stacks.flame_graph import Key
-from zombiescope.profiler.stacks.fleet_answers import Difference
 
 NODES, SAMPLES, LEAST = 48, 12_000, 0.0005
 

@@ -28,9 +28,9 @@ from tests.browser.written_time import (
 )
 from tests.profiler.perf_files import TOOLS, small_capture
 
-from zombiescope.profiler.asking import Opened
-from zombiescope.profiler.page import ProfileApi
+from zombiescope.profiler.asking import Opened, ProfileApi
 from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.web.captures import colours
 from zombiescope.web.http import Request, Response
 from zombiescope.web.one_file import answer_static
 from zombiescope.web.site import Site, error_response
@@ -466,7 +466,9 @@ class Written:
         """Nothing is left open."""
 
     def _document(self, name: str, query: Mapping[str, str]) -> Json | None:
-        if name.startswith("captures/") or name == "colours":
+        if name == "colours":
+            return colours()
+        if name.startswith("captures/"):
             return self._profile.answer(f"/api/{name.removeprefix('captures/')}", query)
         asked: dict[str, Callable[[Mapping[str, str]], Json]] = {
             "zombie": story_document,

@@ -21,8 +21,8 @@ from tests.kernel.conftest import not_here
 from zombiescope.errors import ZombiescopeError
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.store import entries
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.stacks.capture import Capture
+from zombiescope.profiler.stacks.flame_graph import paths
 
 pytestmark = pytest.mark.kernel
 T = TypeVar("T")

@@ -7,8 +7,7 @@ import numpy as np
 from tests.profiler.many_nodes import Seed, node_capture, seed_of
 from tests.profiler.planted import usual_capture
 
-from zombiescope.profiler.archive.places import Place
-from zombiescope.profiler.archive.shipping import ship
+from zombiescope.profiler.archive.places import Place, ship
 
 NODES, SAMPLES = 24, 1500
 PLANTED = "mem_cgroup_css_rstat_flush"

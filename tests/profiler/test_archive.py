@@ -22,13 +22,11 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
-from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, joined
+from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, count_here, cut, joined
 from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
-from zombiescope.profiler.archive.engines import count_here, cut
-from zombiescope.profiler.archive.places import Where, place_at
+from zombiescope.profiler.archive.places import Where, place_at, ship
 from zombiescope.profiler.archive.schema import MARKER, TABLES, Labels, pack
-from zombiescope.profiler.archive.shipping import ship
 from zombiescope.profiler.files import store
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE, Merged
@@ -78,7 +76,7 @@ def test_shipping_twice_changes_nothing(archive: Path) -> None:
 
 def test_the_same_capture_gives_the_same_bytes() -> None:
     capture, labels = node_capture(seeds()[0], 3, 500, None)
-    assert pack(capture, "x", labels) == pack(capture, "x", labels)
+    assert pack(capture, "name", "x", labels) == pack(capture, "name", "x", labels)
 
 
 def test_a_shipper_killed_in_the_middle_leaves_nothing_that_counts(tmp_path: Path) -> None:
@@ -330,7 +328,7 @@ def test_pieces_hold_everything_once_and_the_order_of_parts_does_not_matter(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = ask_difference(question(archive, "zone=c"), count_here, compare_groups)
-    monkeypatch.setattr("zombiescope.profiler.archive.engines.SAMPLES_OF_A_PIECE", 4000)
+    monkeypatch.setattr("zombiescope.profiler.archive.asking.SAMPLES_OF_A_PIECE", 4000)
     entries = read_catalogue(place_at(Where(str(archive))), Times()).entries
     assert len(cut(Groups(entries, ()))) == 12
     pieces = ask_difference(question(archive, "zone=c"), count_here, compare_groups)

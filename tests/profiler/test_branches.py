@@ -19,7 +19,6 @@ from zombiescope.profiler.stacks.branches import (
     checked,
     functions,
     holding,
-    parents_of,
 )
 from zombiescope.profiler.stacks.call_tree import build_tree
 from zombiescope.profiler.stacks.capture import BrokenCapture
@@ -120,4 +119,4 @@ def test_what_is_no_tree_is_refused(size: list[int]) -> None:
 def test_parents_are_those_of_the_tree() -> None:
     lengths = np.array([2, 2, 1], np.int64)
     tree, _ = build_tree(np.array([0, 1, 0, 2, 3], np.uint32), np.array([0, 2, 4]), lengths)
-    assert parents_of(shape_of(tree)).tolist() == [0, 0, 1, 1, 0]
+    assert shape_of(tree).parent.tolist() == [0, 0, 1, 1, 0]

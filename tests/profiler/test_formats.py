@@ -16,13 +16,13 @@ from tests.profiler.perf_files import TOOLS, small_capture
 
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.formats import protobuf
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.formats.json_forms import read_speedscope, write_firefox, write_speedscope
-from zombiescope.profiler.formats.otlp import write_otlp
 from zombiescope.profiler.formats.protobuf import looks_like_pprof, read_pprof, write_pprof
+from zombiescope.profiler.formats.sending import write_otlp
 from zombiescope.profiler.formats.text import looks_like_perf_script, read_collapsed, read_perf_script, write_collapsed
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture, Selection, span_ns
+from zombiescope.profiler.stacks.flame_graph import paths
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 BUSY = {

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from rich.text import Text
 
-from zombiescope.profiler.drawing.bitmap_font import letters
 from zombiescope.profiler.drawing.colours import EMPTY, HEAT, HEAT_ON_DARK, Rgb, css
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg, strips_of
-from zombiescope.profiler.drawing.scene import LETTER
+from zombiescope.profiler.drawing.scene import LETTER, letters
 from zombiescope.profiler.drawing.text import render_heat_map_text
 from zombiescope.profiler.stacks.arrays import U8
 from zombiescope.profiler.stacks.heat_map import HeatMap

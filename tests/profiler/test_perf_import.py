@@ -11,9 +11,9 @@ import pytest
 from tests.profiler.perf_files import KERNEL_MARK, TOOLS, USER_MARK, PerfFileBuilder, record, small_capture
 
 from zombiescope.profiler.formats.capture_file import decode, encode
-from zombiescope.profiler.formats.gathering import paths
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
+from zombiescope.profiler.stacks.flame_graph import paths
 
 
 def stacks(capture: Capture) -> list[list[str]]:

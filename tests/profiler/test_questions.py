@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.profiler.perf_files import TOOLS, small_capture
 
 from zombiescope.profiler.formats.capture_file import decode, encode
-from zombiescope.profiler.formats.gathering import Gathering, paths
+from zombiescope.profiler.formats.gathering import Gathering
 from zombiescope.profiler.perf.engine import Interner
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.arrays import dense_ids, sequence_hashes
@@ -27,7 +27,7 @@ from zombiescope.profiler.stacks.capture import (
     is_kernel_file,
     rows_of,
 )
-from zombiescope.profiler.stacks.flame_graph import FlameGraph, difference, flame_graph, shape_of
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, difference, flame_graph, paths, shape_of
 from zombiescope.profiler.stacks.heat_map import heat_map
 from zombiescope.profiler.stacks.saturation import Moment, explain, find_moments
 

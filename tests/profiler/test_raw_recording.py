@@ -15,10 +15,9 @@ from tests.profiler.perf_files import small_capture
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.files import raw, sources
-from zombiescope.profiler.files.raw import RawRecording, keep_symbols
+from zombiescope.profiler.files import rolling, sources
 from zombiescope.profiler.files.reading import Choices, read_capture
-from zombiescope.profiler.files.rolling import Order
+from zombiescope.profiler.files.rolling import Order, RawRecording, keep_symbols
 from zombiescope.profiler.files.sources import GROWING, IsOver
 
 CONTENT = b"PERFILE2 and samples"
@@ -55,7 +54,7 @@ def nothing_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recording(folder: Path, source: Source, monkeypatch: pytest.MonkeyPatch, most_bytes: int = 1 << 30) -> RawRecording:
-    monkeypatch.setattr(raw, "open_source", lambda wanted, rate: source)
+    monkeypatch.setattr(rolling, "open_source", lambda wanted, rate: source)
     return RawRecording(Order(os.fsencode(folder), most_bytes=most_bytes), lambda: source.left == 0)
 
 
@@ -76,7 +75,7 @@ def test_what_a_killed_one_left_is_picked_up(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_another_recorder_took_meanwhile_is_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "left_behind", lambda folder: iter([folder + b"/20250101T000000Z.recording"]))
+    monkeypatch.setattr(rolling, "left_behind", lambda folder: iter([folder + b"/20250101T000000Z.recording"]))
     assert len(list(recording(tmp_path, Source(1), monkeypatch).segments(None))) == 1
 
 
@@ -109,7 +108,7 @@ def test_the_ring_takes_our_oldest_and_nothing_else(tmp_path: Path, monkeypatch:
 
 def test_symbols_are_kept_or_the_reason_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = tmp_path / "kallsyms"
-    monkeypatch.setattr(raw, "_KALLSYMS", str(saved))
+    monkeypatch.setattr(rolling, "_KALLSYMS", str(saved))
     gap = keep_symbols(os.fsencode(tmp_path), b"a")
     assert isinstance(gap, Gap) and "no such file" in gap.reason
     saved.write_text("0000000000000000 T _text\n0000000000000000 T schedule\n")
@@ -160,6 +159,12 @@ def test_the_command_needs_no_numpy_to_record(tmp_path: Path) -> None:
         assert told["captures"][0]["is_raw"] is True
         assert told["captures"][0]["is_damaged"] is None
         assert "captures[].is_damaged" in {gap["fact"] for gap in told["gaps"]}
+
+
+@pytest.mark.parametrize("command", ["ring", "keep"])
+def test_a_ring_is_told_of_and_kept_without_numpy(command: str, tmp_path: Path) -> None:
+    done = without_numpy("profile", command, "--captures", str(tmp_path))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("command", ["import", "list", "heatmap", "flame", "diff", "find", "serve", "export"])

@@ -19,9 +19,9 @@ from zombiescope.profiler.files.beside import Journal, add_reasons, read_notes, 
 from zombiescope.profiler.files.ring import Bounds, Now, cover, held, keep_ring, mark_of
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.formats.summary_document import Reason
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import Clock
+from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.web.captures import listed, marks
 
 CAPTURE = import_perf(memoryview(bytearray(small_capture().pipe())), TOOLS, "test")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zombiescope.cli.main import main
-from zombiescope.profiler.archive import engines
+from zombiescope.profiler.archive import asking
 from zombiescope.profiler.archive.counting import count_piece
 
 _MEMORY = 100 << 20
@@ -34,7 +34,7 @@ def follow_tasks(folder: Path) -> None:
             file.write("x")
         return count_piece(asked, piece)
 
-    vars(engines)["count_piece"] = counted
+    vars(asking)["count_piece"] = counted
 
 
 def run(archive: str, words: list[str], folder: Path) -> dict[str, object]:
@@ -60,5 +60,5 @@ def run(archive: str, words: list[str], folder: Path) -> dict[str, object]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="r") as place:  # sockets in it have short names only
         os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=place)
-        engines.SAMPLES_OF_A_PIECE = int(sys.argv[2]) or engines.SAMPLES_OF_A_PIECE
+        asking.SAMPLES_OF_A_PIECE = int(sys.argv[2]) or asking.SAMPLES_OF_A_PIECE
         print(json.dumps(run(sys.argv[1], sys.argv[3:], Path(place))))

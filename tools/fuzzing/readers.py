@@ -30,8 +30,8 @@ from zombiescope.history.log import encode as encode_line
 from zombiescope.lab import truth as lab_truth
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.formats.json_forms import write_firefox, write_speedscope
-from zombiescope.profiler.formats.otlp import write_otlp
 from zombiescope.profiler.formats.protobuf import write_pprof
+from zombiescope.profiler.formats.sending import write_otlp
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.stacks.capture import Selection
 

@@ -17,11 +17,14 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.names import quiet
 from zombiescope.host.web_server import NoReplyError, Reply, WebServer, patiently
 from zombiescope.profiler.asking import Opened, refused
-from zombiescope.profiler.formats.otlp import PATH as OTLP_PATH
-from zombiescope.profiler.formats.otlp import refused_part, write_otlp
-from zombiescope.profiler.formats.pyroscope import PATH as PYROSCOPE_PATH
-from zombiescope.profiler.formats.pyroscope import write_pyroscope
-from zombiescope.profiler.formats.sending import Sender
+from zombiescope.profiler.formats.sending import (
+    OTLP_PATH,
+    PYROSCOPE_PATH,
+    Sender,
+    refused_part,
+    write_otlp,
+    write_pyroscope,
+)
 from zombiescope.profiler.stacks.capture import Capture, Selection, row_numbers
 
 TRIES = 4

@@ -13,7 +13,8 @@ from zombiescope.pipeline import profile_events
 from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
-from zombiescope.profiler.formats.summary_document import Reason, read_document, reasons_in
+from zombiescope.profiler.formats.summary_document import read_document, reasons_in
+from zombiescope.profiler.stacks.coverage import Reason
 
 Json = dict[str, Any]
 Query = Mapping[str, str]
@@ -91,9 +92,8 @@ def _gap(reason: str, hint: str) -> Json:
 
 def ask(folder: bytes | None, state: bytes | None, question: str, query: Query) -> Json:
     """One question about one capture of the folder; never about another file, whatever is given as its name."""
-    from zombiescope.profiler.asking import open_capture  # noqa: PLC0415
+    from zombiescope.profiler.asking import ProfileApi, open_capture  # noqa: PLC0415
     from zombiescope.profiler.files import store  # noqa: PLC0415
-    from zombiescope.profiler.page import ProfileApi  # noqa: PLC0415
 
     paths = {each.name: each.path for each in store.entries(folder)} if folder is not None else {}
     name = query.get("name", "") or next(reversed(paths), "")

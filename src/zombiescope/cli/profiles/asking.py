@@ -27,13 +27,15 @@ from zombiescope.facts.names import shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.pipeline.profile_events import cause_words
 from zombiescope.profiler import asking as pipeline
-from zombiescope.profiler.drawing.documents import render_flame, render_heat_map, render_moments
+from zombiescope.profiler.drawing.documents import render_flame, render_heat_map, render_hits, render_moments
 from zombiescope.profiler.drawing.flame_graph import render_flame_graph_svg
 from zombiescope.profiler.drawing.heat_map import render_heat_map_png, render_heat_map_svg
 from zombiescope.profiler.drawing.text import (
+    look_at,
     render_difference_text,
     render_flame_text,
     render_heat_map_text,
+    render_hits_text,
     render_moments_text,
 )
 from zombiescope.profiler.files.store import LATEST
@@ -313,7 +315,6 @@ def _of_one(captures: bytes, name: str, *, as_json: bool) -> Answer:
 
 
 def _of_all(captures: bytes, asked: dict[str, Any], most: int, *, as_json: bool) -> Answer:
-    from zombiescope.profiler.drawing.hits import look_at, render_hits, render_hits_text  # noqa: PLC0415
     from zombiescope.profiler.finding import find_in_folder  # noqa: PLC0415
 
     now = open_host(None).wall_clock()
@@ -331,7 +332,7 @@ def _of_all(captures: bytes, asked: dict[str, Any], most: int, *, as_json: bool)
     found = find_in_folder(captures, question, cause_of)
     if as_json:
         return JsonAnswer(render_hits(found.hits[:most], found.reasons, found.captures, found.gaps))
-    parts = render_hits_text(found.hits[:most], found, words, shown(captures))
+    parts = render_hits_text(found.hits[:most], found.reasons, found.captures, found.gaps, words, shown(captures))
     if not found.hits:
         return TextAnswer([*parts, next_line("to see what the ring covers", "ring", captures)])
     first = found.hits[0]

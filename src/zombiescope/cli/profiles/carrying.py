@@ -17,7 +17,7 @@ from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 from zombiescope.pipeline.carrying import CarriedCaptures, Words
 from zombiescope.profiler.files.ring import between
-from zombiescope.profiler.formats.capture_words import put_together, safe_name, taken_apart
+from zombiescope.profiler.formats.capture_heading import put_together, safe_name, taken_apart
 
 _SUFFIX = b".zscap"
 _MOST = 200

@@ -34,25 +34,22 @@ from zombiescope.presenters.document import rfc3339
 from zombiescope.profiler.asking import open_capture
 from zombiescope.profiler.drawing.flame_graph import BETWEEN_NODES, render_flame_graph_svg
 from zombiescope.profiler.drawing.fleet import (
-    render_fleet_difference_text,
-    render_fleet_moments_text,
-    render_shipped_text,
-    render_top_text,
-)
-from zombiescope.profiler.drawing.fleet_documents import (
     render_fleet_difference,
+    render_fleet_difference_text,
     render_fleet_flame,
     render_fleet_moments,
+    render_fleet_moments_text,
     render_fleet_top,
     render_shipped,
+    render_shipped_text,
+    render_top_text,
 )
 from zombiescope.profiler.drawing.text import render_flame_text
 from zombiescope.profiler.files import store
 from zombiescope.profiler.stacks.capture import Capture, Clock
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.archive.asking import Question
-    from zombiescope.profiler.archive.engines import Engine
+    from zombiescope.profiler.archive.asking import Engine, Question
 
 endpoint_option = click.option(
     "--endpoint", default="", metavar="URL", help="Of an S3-compatible store that is not Amazon's: https://HOST:PORT."
@@ -105,8 +102,8 @@ def ship(
     """
     require_package("pyarrow", "ship profiles")
     from zombiescope.profiler.archive.places import Where, place_at  # noqa: PLC0415 (an extra)
+    from zombiescope.profiler.archive.places import ship as ship_one  # noqa: PLC0415
     from zombiescope.profiler.archive.schema import Labels  # noqa: PLC0415
-    from zombiescope.profiler.archive.shipping import ship as ship_one  # noqa: PLC0415
 
     if bool(captures_given) == every:
         raise UsageError(
@@ -215,10 +212,9 @@ def fleet() -> None:
 def _asked(given: dict[str, Any]) -> tuple[Question, Engine]:
     for package in ("pyarrow", "duckdb"):
         require_package(package, "ask an archive of profiles")
-    from zombiescope.profiler.archive.asking import Question  # noqa: PLC0415 (an extra)
+    from zombiescope.profiler.archive.asking import Question, count_here, ray_engine  # noqa: PLC0415 (an extra)
     from zombiescope.profiler.archive.catalogue import Times, read_terms  # noqa: PLC0415
     from zombiescope.profiler.archive.counting import Asked  # noqa: PLC0415
-    from zombiescope.profiler.archive.engines import count_here, ray_engine  # noqa: PLC0415
     from zombiescope.profiler.archive.places import Where  # noqa: PLC0415
 
     now = open_host(None).wall_clock()

@@ -28,10 +28,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keeper
 from zombiescope.presenters.document import Json, rfc3339
-from zombiescope.profiler.files.raw import RawRecording, RawSegment
-from zombiescope.profiler.files.rolling import Order
+from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
-from zombiescope.profiler.formats.summary_document import Reason
+from zombiescope.profiler.stacks.coverage import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.files.recorder import Recording, Segment

@@ -16,7 +16,7 @@ from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
 from zombiescope.profiler.files.ring import Held, cover, held
-from zombiescope.profiler.formats.summary_document import Reason
+from zombiescope.profiler.stacks.coverage import Reason
 
 _MOST_WORDS = 200
 

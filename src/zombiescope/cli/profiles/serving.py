@@ -20,9 +20,8 @@ from zombiescope.cli.serving import serve_page
 from zombiescope.config import listen_address
 from zombiescope.errors import UsageError
 from zombiescope.pipeline.profile_events import marks_of
-from zombiescope.profiler.asking import Opened, open_capture
-from zombiescope.profiler.page import ProfileApi
-from zombiescope.web.captures import MEMORY
+from zombiescope.profiler.asking import Opened, ProfileApi, open_capture
+from zombiescope.web.captures import MEMORY, colours
 from zombiescope.web.server import Apart
 from zombiescope.web.shelf import NOTHING, Kept, Shelf
 from zombiescope.web.site import Site
@@ -65,7 +64,7 @@ class OneCapture:
         if path == "captures":
             return lambda _: self._listed()
         if path == "colours":
-            return lambda query: self._api.answer("/api/colours", query) or {}
+            return lambda _: colours()
         question = f"/api/{path.removeprefix(_CAPTURES)}"
         if not path.startswith(_CAPTURES) or question not in ProfileApi.QUESTIONS:
             return None

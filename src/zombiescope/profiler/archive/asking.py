@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions over an archive: what is hot on these nodes, what is hot here and not there, one flame graph of all, the moments.
+"""Questions over an archive: what is hot on these nodes, what is hot here and not there, one flame graph of all, the moments; and
+who counts their pieces: this machine, or the machines of a Ray cluster.
 
 Whether a difference is one is judged by whom the caller names (`Judge`): the profiler knows stacks, not statistics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, NamedTuple
 
-from zombiescope.errors import UsageError
+import zombiescope
+from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted as how_many
-from zombiescope.facts.names import shown_text
+from zombiescope.facts.names import quiet, shown_text
 from zombiescope.profiler.archive.catalogue import (
-    Catalogue,
     Entry,
     Groups,
     Terms,
@@ -24,22 +29,37 @@ from zombiescope.profiler.archive.catalogue import (
     is_one,
     read_catalogue,
 )
-from zombiescope.profiler.archive.counting import BOXES, FUNCTIONS, MOMENTS, Asked, Part, Slot
-from zombiescope.profiler.archive.engines import Engine, cut
+from zombiescope.profiler.archive.counting import (
+    BOXES,
+    FUNCTIONS,
+    MOMENTS,
+    Asked,
+    Part,
+    Piece,
+    Slot,
+    by_height,
+    count_piece,
+)
 from zombiescope.profiler.archive.places import Where, place_at
-from zombiescope.profiler.stacks.across_nodes import AGAINST, WHERE, Counted, Merged, nesting, of_nodes, passed_on
-from zombiescope.profiler.stacks.flame_graph import NARROWEST, Key
-from zombiescope.profiler.stacks.fleet_answers import (
+from zombiescope.profiler.stacks.across_nodes import (
+    AGAINST,
+    WHERE,
     Changed,
+    Counted,
     Difference,
     Flame,
     Group,
     Judge,
+    Merged,
     Moment,
     Moments,
     Shift,
     Top,
+    nesting,
+    of_nodes,
+    passed_on,
 )
+from zombiescope.profiler.stacks.flame_graph import NARROWEST, Key
 
 LEAST_MEAN = 0.0005
 """Functions below this share of the time of all nodes are not compared."""
@@ -59,22 +79,22 @@ class Question(NamedTuple):
 
 
 def ask_top(question: Question, engine: Engine) -> Top:
-    groups, catalogue = _groups(question)
-    counted, _, gaps = _counted(engine, _asked(question, FUNCTIONS), Groups(groups.where, ()))
+    groups, gaps = _groups(question, is_compared=False)
+    counted, _, unread = _counted(engine, _asked(question, FUNCTIONS), groups)
     shares = of_nodes([each for _, each in counted], LEAST_MEAN)
-    return Top(_group(groups.where, counted, WHERE), shares, (*catalogue.gaps, *gaps))
+    return Top(_group(groups.where, counted, WHERE), shares, (*gaps, *unread))
 
 
 def ask_flame(question: Question, engine: Engine) -> Flame:
-    groups, catalogue = _groups(question)
-    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), Groups(groups.where, ()))
+    groups, gaps = _groups(question, is_compared=False)
+    counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     graph, frames = merged.graph(NARROWEST, compared=False)
-    return Flame(_group(groups.where, counted, WHERE), graph, frames, (*catalogue.gaps, *gaps))
+    return Flame(_group(groups.where, counted, WHERE), graph, frames, (*gaps, *unread))
 
 
 def ask_difference(question: Question, engine: Engine, judge: Judge) -> Difference:
-    groups, catalogue = _groups(question)
-    counted, merged, gaps = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
+    groups, gaps = _groups(question, is_compared=True)
+    counted, merged, unread = _counted(engine, _asked(question, FUNCTIONS | BOXES), groups)
     both = of_nodes((each._replace(node=f"{side} {each.node}") for side, each in counted), LEAST_MEAN)
     mine = [row for row, node in enumerate(both.nodes) if node.startswith(f"{WHERE} ")]
     others = [row for row, node in enumerate(both.nodes) if node.startswith(f"{AGAINST} ")]
@@ -96,7 +116,6 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
     found = sorted((each for each in changed if each.passed_to is None), key=_by_rise)
     passing = sorted((each for each in changed if each.passed_to is not None), key=_by_rise)
     largest = [] if found else [Changed(key, shift, (), None) for key, shift in zip(both.keys, whole, strict=False)]
-    graph, frames = merged.graph(NARROWEST, compared=True)
     return Difference(
         _group(groups.where, counted, WHERE),
         _group(groups.against, counted, AGAINST),
@@ -106,9 +125,8 @@ def ask_difference(question: Question, engine: Engine, judge: Judge) -> Differen
         tuple(sorted(largest, key=lambda each: (-abs(each.shift.mean - each.shift.other), each.key))[:10]),
         judged.too_few,
         judged.unsure,
-        graph,
-        frames,
-        (*catalogue.gaps, *gaps),
+        *merged.graph(NARROWEST, compared=True),
+        (*gaps, *unread),
     )
 
 
@@ -129,30 +147,25 @@ def _by_rise(changed: Changed) -> tuple[float, Key]:
 
 
 def ask_moments(question: Question, engine: Engine) -> Moments:
-    groups, catalogue = _groups(question)
+    groups, gaps = _groups(question, is_compared=False)
     slots: list[Slot] = []
     unread: list[str] = []
     held = 0
-    pieces = cut(Groups(groups.where, ()))
-    for part in engine(_asked(question, MOMENTS), pieces):
+    for part in engine(_asked(question, MOMENTS), cut(groups)):
         slots, held, unread = [*slots, *part.slots], held + part.held, [*unread, *part.unread]
-        slots = sorted(slots, key=_by_height)[: 4 * _MOST_MOMENTS]
+        slots = sorted(slots, key=by_height)[: 4 * _MOST_MOMENTS]
     moments = tuple(joined(slots, question.filters.window))[:_MOST_MOMENTS]
     group = Group(
         len({each.labels.node for each in groups.where}), len(groups.where), sum(e.samples for e in groups.where)
     )
-    return Moments(group, moments, len({each.node for each in moments}), held, (*catalogue.gaps, *_unread(unread)))
-
-
-def _by_height(slot: Slot) -> tuple[float, int, str, int, int]:
-    return -(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core
+    return Moments(group, moments, held, (*gaps, *_unread(unread)))
 
 
 def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
     """Windows of one core that follow each other are one moment, as long as none is less than half as high as the highest."""
-    left = {(slot.node, slot.core, slot.begin): slot for slot in sorted(slots, key=_by_height, reverse=True)}
+    left = {(slot.node, slot.core, slot.begin): slot for slot in sorted(slots, key=by_height, reverse=True)}
     found: list[Moment] = []
-    for slot in sorted(left.values(), key=_by_height):
+    for slot in sorted(left.values(), key=by_height):
         if left.pop((slot.node, slot.core, slot.begin), None) is None:
             continue
         ends, samples = [slot.begin, slot.begin], slot.samples
@@ -165,12 +178,14 @@ def joined(slots: Sequence[Slot], window: int) -> list[Moment]:
     return found
 
 
-def _groups(question: Question) -> tuple[Groups, Catalogue]:
+def _groups(question: Question, *, is_compared: bool) -> tuple[Groups, tuple[Gap, ...]]:
+    """The captures that are asked about, and what of the archive is not known."""
     catalogue = read_catalogue(place_at(question.place), question.times)
     for terms in (question.where, question.against):
         if terms and catalogue.entries and not any(is_one(each.labels, terms) for each in catalogue.entries):
             raise _nobody(terms, catalogue.entries)
-    return grouped(catalogue.entries, question.where, question.against), catalogue
+    found = grouped(catalogue.entries, question.where, question.against)
+    return found if is_compared else found._replace(against=()), catalogue.gaps
 
 
 def _nobody(terms: Terms, entries: Sequence[Entry]) -> UsageError:
@@ -192,8 +207,7 @@ def _asked(question: Question, wanted: int) -> Asked:
 def _counted(engine: Engine, asked: Asked, groups: Groups) -> tuple[list[tuple[int, Counted]], Merged, list[Gap]]:
     counted: list[tuple[int, Counted]] = []
     merged, unread = Merged(), list[str]()
-    parts: Iterable[Part] = engine(asked, cut(groups))
-    for part in parts:
+    for part in engine(asked, cut(groups)):
         counted += part.counted
         merged.absorb(part.merged)
         unread += part.unread
@@ -210,3 +224,98 @@ def _unread(paths: Sequence[str]) -> list[Gap]:
 def _group(entries: Sequence[Entry], counted: Sequence[tuple[int, Counted]], side: int) -> Group:
     mine = [each for which, each in counted if which == side]
     return Group(len({each.node for each in mine}), len(entries), sum(each.samples for each in mine))
+
+
+SAMPLES_OF_A_PIECE = 1_000_000
+_MOST_HERE = 4
+_SECONDS_TO_CONNECT = 10
+_ERRORS = 40
+"""A level of `logging`, which nothing else here needs."""
+_AHEAD = 4
+"""Tasks per processor of a cluster that wait or have answered and were not taken."""
+Engine = Callable[[Asked, Sequence[Piece]], Iterator[Part]]
+
+
+def cut(groups: Groups) -> list[Piece]:
+    """Captures in pieces of about as many samples; a long one is alone."""
+    pieces: list[Piece] = []
+    taken: list[Any] = []
+    samples = 0
+    sides = [(each, WHERE) for each in groups.where] + [(each, AGAINST) for each in groups.against]
+    for entry, side in sides:
+        if taken and samples + entry.samples > SAMPLES_OF_A_PIECE:
+            pieces.append(tuple(taken))
+            taken, samples = [], 0
+        taken.append((entry, side))
+        samples += entry.samples
+    return [*pieces, tuple(taken)] if taken else pieces
+
+
+def count_here(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
+    at_once = max(1, min(_MOST_HERE, os.cpu_count() or 1))
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from _in_order(
+            pieces, 2 * at_once, lambda piece: pool.submit(count_piece, asked, piece), lambda task: task.result()
+        )
+
+
+def _in_order(
+    pieces: Sequence[Piece], ahead: int, begin: Callable[[Piece], Any], end: Callable[[Any], Part]
+) -> Iterator[Part]:
+    """A few at a time: what waits to be taken stays small."""
+    left = iter(pieces)
+    waiting = [begin(piece) for piece in islice(left, ahead)]
+    while waiting:
+        part = end(waiting.pop(0))
+        waiting += [begin(piece) for piece in islice(left, 1)]
+        yield part
+
+
+def ray_engine(address: str) -> Engine:
+    """Tasks over files: a task reads its captures itself, so the archive must be within reach of every machine of the cluster."""
+    try:
+        import ray  # noqa: PLC0415 (not of this package: whoever has a cluster has it)
+    except ImportError as error:
+        raise UsageError(
+            "cannot ask a Ray cluster",
+            "ray is not installed",
+            "pip install ray as the cluster has it, or --engine duckdb",
+        ) from error
+
+    def count(asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
+        # The package goes along, so that every machine counts by the same program.
+        surroundings = {"py_modules": [zombiescope]}
+        try:
+            _knock(address)
+            ray.init(address=address, runtime_env=surroundings, log_to_driver=False, logging_level=_ERRORS)
+        except (RuntimeError, ValueError, OverflowError, OSError) as error:
+            raise ObservationError(
+                f"cannot reach a Ray cluster at {address}",
+                quiet(str(error).splitlines()[0][:200]),
+                "name one with --ray HOST:PORT, or ask with --engine duckdb",
+            ) from error
+        try:
+            yield from _ordered(ray, asked, pieces)
+        finally:
+            ray.shutdown()
+
+    return count
+
+
+def _knock(address: str) -> None:
+    """Ray itself waits for minutes where nobody listens."""
+    host, mark, port = address.removeprefix("ray://").rpartition(":")
+    if mark and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+
+
+def _ordered(ray: Any, asked: Asked, pieces: Sequence[Piece]) -> Iterator[Part]:
+    """A task that a lost machine took along is given to another by Ray itself."""
+    task = ray.remote(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")(count_piece)
+    ahead = max(8, round(_AHEAD * ray.cluster_resources().get("CPU", 1)))
+    try:
+        yield from _in_order(pieces, ahead, lambda piece: task.remote(asked, piece), ray.get)
+    except ray.exceptions.RayError as error:
+        why = quiet((str(error).strip().splitlines() or ["no reason given"])[-1][:200])
+        hint = "every machine of the cluster needs numpy, pyarrow and duckdb, and must reach the archive"
+        raise ObservationError("cannot count on the Ray cluster", why, hint) from error

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,9 +56,8 @@ class Asked(NamedTuple):
     """Microseconds, of MOMENTS."""
 
 
-class Piece(NamedTuple):
-    entries: tuple[tuple[Entry, int], ...]
-    """Each with the side it is on."""
+Piece = tuple[tuple[Entry, int], ...]
+"""Captures, each with the side it is on."""
 
 
 class Slot(NamedTuple):
@@ -71,6 +71,11 @@ class Slot(NamedTuple):
     samples: int
     share: float | None
     """Of the core's time; None where the rate is not known."""
+
+
+def by_height(slot: Slot) -> tuple[float, int, str, int, int]:
+    """An order, the highest first."""
+    return -(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core
 
 
 class Part(NamedTuple):
@@ -90,8 +95,8 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
     counted: list[tuple[int, Counted]] = []
     slots: list[Slot] = []
     held, unread = 0, list[str]()
-    connection, failure = _connect()
-    for entry, side in piece.entries:
+    connection = _connect()
+    for entry, side in piece:
         try:
             branches = _branches(place, entry)
             if asked.wanted & MOMENTS:
@@ -106,28 +111,24 @@ def count_piece(asked: Asked, piece: Piece) -> Part:
                     )
                 if samples and asked.wanted & BOXES:
                     merged.add(branches.keys, boxes(branches, counts, NARROWEST / _FINER), side)
-        except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, failure):
+        except (OSError, pa.ArrowException, KeyError, ValueError, OverflowError, BrokenCapture, duckdb.Error):
             unread.append(entry.path)
-    kept = sorted(slots, key=lambda slot: (-(slot.share or 0.0), -slot.samples, slot.node, slot.begin, slot.core))
-    return Part(tuple(counted), merged, tuple(kept[:_MOST_MOMENTS]), held, tuple(unread))
+    return Part(tuple(counted), merged, tuple(sorted(slots, key=by_height)[:_MOST_MOMENTS]), held, tuple(unread))
 
 
-def _connect() -> tuple[Any, type[Exception]]:
-    """Of this thread, with what it raises, also for a file that is damaged."""
-    import duckdb  # noqa: PLC0415 (an extra)
-
-    if (kept := getattr(_kept, "connection", None)) is not None:
-        return kept, duckdb.Error
-    _kept.connection = duckdb.connect(
-        config={
-            "memory_limit": MEMORY,
-            "threads": 1,
-            "enable_external_access": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-    )
-    return _kept.connection, duckdb.Error
+def _connect() -> Any:
+    """Of this thread."""
+    if not hasattr(_kept, "connection"):
+        _kept.connection = duckdb.connect(
+            config={
+                "memory_limit": MEMORY,
+                "threads": 1,
+                "enable_external_access": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
+    return _kept.connection
 
 
 def _branches(place: Place, entry: Entry) -> Branches:
@@ -165,42 +166,33 @@ def _rows(place: Place, entry: Entry, columns: list[str]) -> pa.RecordBatchReade
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns, use_threads=False):
-            yield pa.RecordBatch.from_arrays([_cast(batch.column(name)) for name in columns], schema=wanted)
+            cast = [batch.column(field.name).cast(field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(cast, schema=wanted)
 
     return pa.RecordBatchReader.from_batches(wanted, batches())
 
 
 def _plain(field: Any) -> Any:
+    """A moment as a number."""
     return pa.field(field.name, pa.int64()) if pa.types.is_timestamp(field.type) else field
-
-
-def _cast(column: Any) -> Any:
-    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def _condition(asked: Asked, entry: Entry) -> tuple[str, list[str], list[Any]]:
     """SQL, the columns it needs, its values. A capture that lies in the range as a whole is not asked for its times."""
-    terms, columns, values = ["true"], list[str](), list[Any]()
+    terms: list[tuple[str, str, list[Any]]] = []
     if entry.begin < asked.begin or entry.end >= asked.end:
-        terms.append("time >= ? and time < ?")
-        columns.append("time")
-        values += [asked.begin, asked.end]
+        terms.append(("time >= ? and time < ?", "time", [asked.begin, asked.end]))
     if asked.cores:
-        terms.append("list_contains(?, core)")
-        columns.append("core")
-        values.append(list(asked.cores))
+        terms.append(("list_contains(?, core)", "core", [list(asked.cores)]))
     for name, globs in (("cgroup", asked.cgroups), ("event", asked.events)):
         if globs:
-            terms.append("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")")
-            columns.append(name)
-            values += globs
+            terms.append(("(" + " or ".join(f"{name} glob ?" for _ in globs) + ")", name, list(globs)))
     if asked.side != "both":
-        terms.append("in_kernel" if asked.side == "kernel" else "not in_kernel")
-        columns.append("in_kernel")
+        terms.append(("in_kernel" if asked.side == "kernel" else "not in_kernel", "in_kernel", []))
     if not asked.with_idle:
-        terms.append("not idle")
-        columns.append("idle")
-    return " and ".join(terms), columns, values
+        terms.append(("not idle", "idle", []))
+    condition = " and ".join(["true", *(sql for sql, _, _ in terms)])
+    return condition, [column for _, column, _ in terms], [value for *_, values in terms for value in values]
 
 
 def _counts(connection: Any, place: Place, asked: Asked, entry: Entry, stacks: int) -> I64:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an archive is: a folder, or a bucket of an S3-compatible store. Both give a file whole or not at all.
+"""Where an archive is: a folder, or a bucket of an S3-compatible store; and one capture put there. Both give a file whole or not at
+all.
 
 Credentials are found as every S3 client finds them (environment, shared file, role of the machine); none is ever an argument.
 """
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -18,24 +20,40 @@ from pyarrow import fs
 from zombiescope.errors import KEPT_BY_NEWER, ObservationError, UsageError, unknown_format
 from zombiescope.facts.names import quiet, shown_text
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.archive.schema import FAMILY, MARKER, NAME, VERSION, marker
+from zombiescope.profiler.archive.schema import MARKER, NAME, SCHEMA, TABLES, Labels, named, pack
 from zombiescope.profiler.files.symbol_files import map_file
+from zombiescope.profiler.stacks.across_nodes import Shipped
+from zombiescope.profiler.stacks.capture import Capture
 
 S3 = "s3://"
 _LONGEST_MARKER = 4096
 _SECONDS_TO_CONNECT, _SECONDS_TO_ANSWER = 10, 60
 
 
-class Place(Protocol):
+class Place(ABC):
     """All names are relative to the archive; what fails raises OSError."""
 
-    @property
-    def name(self) -> str: ...
-    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]: ...
+    name: str
+
+    @abstractmethod
+    def entries(self, folder: str, *, files: bool) -> list[str]:
+        """What a folder holds; nothing where there is none. `files`: only those."""
+
+    @abstractmethod
     def has(self, name: str) -> bool: ...
+
+    @abstractmethod
     def put(self, name: str, content: bytes) -> None: ...
+
+    @abstractmethod
     def open(self, name: str) -> Any:
         """A file for pyarrow."""
+
+    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
+        """The captures of those days. Others' files beside ours are left alone."""
+        days = [day for day in self.entries(table, files=False) if _within(day, dates)]
+        found = [f"{table}/{day}/{name}" for day in days for name in self.entries(f"{table}/{day}", files=True)]
+        return sorted(name for name in found if NAME.fullmatch(name))
 
 
 class Where(NamedTuple):
@@ -57,23 +75,17 @@ def place_at(where: Where) -> Place:
     return _Folder(where.target)
 
 
-class _Folder:
+class _Folder(Place):
     def __init__(self, path: str) -> None:
         self.name = shown_text(path)
         self._path = os.path.abspath(path)
 
-    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
-        found: list[str] = []
+    def entries(self, folder: str, *, files: bool) -> list[str]:
         try:
-            days = sorted(os.listdir(os.path.join(self._path, table)))
+            with os.scandir(os.path.join(self._path, folder)) as found:
+                return [each.name for each in found if not files or each.is_file(follow_symlinks=False)]
         except FileNotFoundError:
             return []
-        for day in days:
-            if _within(day, dates):
-                with os.scandir(os.path.join(self._path, table, day)) as entries:
-                    files = [each.name for each in entries if each.is_file(follow_symlinks=False)]
-                found += [f"{table}/{day}/{name}" for name in files]
-        return _known(found)
 
     def has(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self._path, name))
@@ -85,7 +97,7 @@ class _Folder:
         return pa.BufferReader(pa.py_buffer(map_file(os.fsencode(os.path.join(self._path, name)))))
 
 
-class _Bucket:
+class _Bucket(Place):
     def __init__(self, where: Where) -> None:
         self.name = shown_text(where.target)
         self._root = where.target.removeprefix(S3).strip("/")
@@ -102,14 +114,9 @@ class _Bucket:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
-        top = fs.FileSelector(self._path(table), allow_not_found=True)
-        found: list[str] = []
-        for day in self._store.get_file_info(top):
-            if _within(day.base_name, dates):
-                files = self._store.get_file_info(fs.FileSelector(day.path, allow_not_found=True))
-                found += [f"{table}/{day.base_name}/{each.base_name}" for each in files if each.is_file]
-        return _known(found)
+    def entries(self, folder: str, *, files: bool) -> list[str]:
+        found = self._store.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))
+        return [each.base_name for each in found if not files or each.is_file]
 
     def has(self, name: str) -> bool:
         return bool(self._store.get_file_info(self._path(name)).is_file)
@@ -127,11 +134,6 @@ def _within(day: str, dates: tuple[str, str] | None) -> bool:
     return day.startswith("date=") and (dates is None or dates[0] <= day.removeprefix("date=") <= dates[1])
 
 
-def _known(names: list[str]) -> list[str]:
-    """Others' files beside ours are left alone."""
-    return sorted(name for name in names if NAME.fullmatch(name))
-
-
 @contextmanager
 def reaching(what: str, hint: str) -> Iterator[None]:
     """A store that refuses, is away, or holds no Parquet is an error with a way on."""
@@ -140,14 +142,6 @@ def reaching(what: str, hint: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise ObservationError(what, quiet(why[:300]), hint) from error
-
-
-def begin_archive(place: Place) -> None:
-    """Before anything is put there. An archive of a later version is left as it is."""
-    if place.has(MARKER):
-        require_known(place)
-    else:
-        place.put(MARKER, marker())
 
 
 def require_known(place: Place) -> None:
@@ -164,9 +158,31 @@ def require_known(place: Place) -> None:
         raise ObservationError(
             f"cannot read the archive at {place.name}", f"its {MARKER} is damaged", "write it again: see the guide"
         ) from error
-    if schema != f"{FAMILY}{VERSION}":
+    if schema != SCHEMA:
         raise ObservationError(
             f"cannot use the archive at {place.name}",
-            unknown_format(quiet(schema[:40]), f"{FAMILY}{VERSION}"),
+            unknown_format(quiet(schema[:40]), SCHEMA),
             KEPT_BY_NEWER,
         )
+
+
+def ship(place: Place, capture: Capture, title: str, labels: Labels, *, replace: bool = False) -> Shipped:
+    """Stacks, samples, then the row that makes both count. Done again, it changes nothing."""
+    try:
+        name, date = named(capture, labels)
+    except UsageError as error:
+        raise UsageError(f"cannot ship {title}", error.why, error.hint) from error
+    with reaching(
+        f"cannot ship {title} to {place.name}",
+        "is the address right, and may you write there? what is complete there stays",
+    ):
+        if place.has(MARKER):
+            require_known(place)  # an archive of a later version is left as it is
+        else:
+            place.put(MARKER, json.dumps({"schema": SCHEMA}).encode() + b"\n")
+        if not replace and place.has(f"captures/date={date}/{name}.parquet"):
+            return Shipped(title, name, len(capture), None)
+        tables = pack(capture, name, title, labels)
+        for table in TABLES:
+            place.put(f"{table}/date={date}/{name}.parquet", tables[table])
+    return Shipped(title, name, len(capture), sum(map(len, tables.values())))

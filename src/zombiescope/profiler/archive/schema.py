@@ -24,6 +24,7 @@ from zombiescope.profiler.stacks.flame_graph import ALL
 VERSION = 1
 MARKER = "zombiescope-archive.json"
 FAMILY = "zombiescope.archive/"
+SCHEMA = f"{FAMILY}{VERSION}"
 TABLES = ("stacks", "samples", "captures")
 """In the order in which they are written."""
 NAME = re.compile(r"(?P<table>[a-z]+)/date=(?P<date>\d{4}-\d\d-\d\d)/(?P<name>[A-Za-z0-9._-]{1,200})\.parquet")
@@ -42,20 +43,6 @@ class Labels(NamedTuple):
     kernel: str = ""
 
 
-class Packed(NamedTuple):
-    name: str
-    date: str
-    tables: dict[str, bytes]
-    samples: int
-
-    def path(self, table: str) -> str:
-        return f"{table}/date={self.date}/{self.name}.parquet"
-
-
-def marker() -> bytes:
-    return json.dumps({"schema": f"{FAMILY}{VERSION}"}).encode() + b"\n"
-
-
 def named(capture: Capture, labels: Labels) -> tuple[str, str]:
     """The name of a capture in every archive, and its date: by what was sampled, so that it has one name however it came."""
     clock = capture.about.clock
@@ -72,13 +59,13 @@ def named(capture: Capture, labels: Labels) -> tuple[str, str]:
     return f"{node}-{began:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:16]}", f"{began:%Y-%m-%d}"
 
 
-def pack(capture: Capture, title: str, labels: Labels) -> Packed:
-    name, date = named(capture, labels)
+def pack(capture: Capture, name: str, title: str, labels: Labels) -> dict[str, bytes]:
+    """Each of the tables, under the name that `named` gave."""
     stacks = _written(_stacks(capture, name), ("stack", "size"))
     samples = _written(_samples(capture, name, labels), ("time",))
     row = _about(capture, name, title, labels) | {"samples_bytes": len(samples), "stacks_bytes": len(stacks)}
     captures = _written(pa.table({key: _column(value) for key, value in row.items()}), ())
-    return Packed(name, date, {"stacks": stacks, "samples": samples, "captures": captures}, len(capture))
+    return {"stacks": stacks, "samples": samples, "captures": captures}
 
 
 def _column(value: object) -> pa.Array:
@@ -173,7 +160,7 @@ def _written(table: pa.Table, steps: tuple[str, ...]) -> bytes:
     """The same bytes for the same table, by one version of pyarrow. `steps`: columns stored as differences."""
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata({"zombiescope": f"{FAMILY}{VERSION}"}),
+        table.replace_schema_metadata({"zombiescope": SCHEMA}),
         sink,
         row_group_size=_ROWS_OF_A_GROUP,
         compression="zstd",

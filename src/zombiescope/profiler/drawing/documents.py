@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`. Columns rather than rows, for size."""
+"""Profiles for a program: `zombiescope.heatmap/1`, `flame/1`, `moments/1`, `captures/1`, `profile-hits/1` and `profile-push/1`.
+Columns rather than rows, for size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.stacks.capture import Capture, Stored
+from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
 from zombiescope.profiler.stacks.heat_map import HeatMap
 from zombiescope.profiler.stacks.saturation import Explained
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.stacks.searching import Hit
 
 
 def _document(schema: str, name: str, capture: Capture, body: Json) -> Json:
@@ -144,4 +151,33 @@ def render_push(sent: Sequence[tuple[str, int, int, int]], to: str, form: str, k
         "captures": [dict(zip(names, one, strict=True)) for one in sent],
         "sent_before": known,
         "gaps": [],
+    }
+
+
+Reasons = Mapping[str, Sequence[Reason]]
+"""By the name of the capture."""
+
+
+def render_hits(hits: Sequence[Hit], reasons: Reasons, captures: int, gaps: Sequence[Gap]) -> Json:
+    return {
+        "schema": "zombiescope.profile-hits/1",
+        "captures": captures,
+        "hits": [
+            {
+                "capture": hit.name,
+                "at": None if hit.begin is None else rfc3339(hit.begin + hit.at),
+                "begin_seconds": round(hit.at, 3),
+                "end_seconds": round(hit.until, 3),
+                "core": hit.core,
+                "kind": hit.kind,
+                "name": hit.what,
+                "cores": round(hit.cores, 4),
+                "usual_cores": round(hit.usual, 4),
+                "score": round(hit.score, 2),
+                "moment": dict(hit.moment) if hit.moment is not None else None,
+                "kept_for": [f"{why.kind}: {why.words}" for why in reasons.get(hit.name, ())],
+            }
+            for hit in hits
+        ],
+        "gaps": [gap._asdict() for gap in gaps],
     }

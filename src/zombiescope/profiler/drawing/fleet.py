@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers over an archive for a person: what is hot on these nodes, what is hot here and not there, the moments."""
+"""Answers over an archive: what is hot on these nodes, what is hot here and not there, the moments, what was shipped; each for a
+person, and as JSON (`zombiescope.fleet-top/1`, `fleet-difference/1`, `fleet-flame/1`, `fleet-moments/1`, `profile-shipped/1`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import RenderableType
@@ -11,12 +13,22 @@ from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, quiet
-from zombiescope.presenters.document import rfc3339
+from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.figures import Column, Fitting, duration, size
+from zombiescope.profiler.drawing.documents import flame_body
 from zombiescope.profiler.drawing.text import render_gaps
-from zombiescope.profiler.stacks.across_nodes import OfNodes
+from zombiescope.profiler.stacks.across_nodes import (
+    Changed,
+    Difference,
+    Flame,
+    Group,
+    Moment,
+    Moments,
+    OfNodes,
+    Shipped,
+    Top,
+)
 from zombiescope.profiler.stacks.flame_graph import Key
-from zombiescope.profiler.stacks.fleet_answers import Changed, Difference, Group, Moment, Moments, Shipped, Top
 
 Range = Callable[[Sequence[float]], tuple[float, float, float] | None]
 _TOP = (
@@ -117,13 +129,11 @@ def render_fleet_difference_text(found: Difference, here: str, there: str, most:
         names = ", ".join(named(each.key) for each in found.passing[:3])
         some = f"{names} and {len(found.passing) - 3:,} more" if len(found.passing) > 3 else names
         parts.append(Text(f"their callers differ by no more than these: {some}", style="dim"))
-    parts.append(
-        Text(
-            f"{compared} compared; of such findings at most 1 in 100 is expected to be chance. Means over nodes, and the range "
-            "of the shift between nodes"
-        )
+    meant = Text(
+        f"{compared} compared; of such findings at most 1 in 100 is expected to be chance. Means over nodes, and the range "
+        "of the shift between nodes"
     )
-    return [*parts, told, *render_gaps(found.gaps)]
+    return [*parts, meant, told, *render_gaps(found.gaps)]
 
 
 def _told(changed: Changed) -> str:
@@ -146,10 +156,12 @@ def render_fleet_moments_text(found: Moments, what: str, here: str, most: int) -
         return [Text(f"{what} was not seen on {here} ({_of(found.group)})", style="bold"), *render_gaps(found.gaps)]
     first = found.moments[0]
     parts: list[RenderableType] = [Text(f"{_when(first)}: {what} {_held(first)}", style="bold")]
-    for number, each in enumerate(found.moments[:most], 1):
-        parts.append(Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})"))
-    parts.append(Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}"))
-    return [*parts, *render_gaps(found.gaps)]
+    parts += [
+        Text(f"{number}. {_when(each)}, {_held(each)} (capture {each.title})")
+        for number, each in enumerate(found.moments[:most], 1)
+    ]
+    searched = Text(f"searched {here}: {_of(found.group)}; {counted(found.samples, 'sample')} of {what}")
+    return [*parts, searched, *render_gaps(found.gaps)]
 
 
 def _when(moment: Moment) -> str:
@@ -174,3 +186,109 @@ def render_shipped_text(shipped: Sequence[Shipped], place: str, gaps: Sequence[G
     answer = f"shipped {counted(len(new), 'capture')} to {place}: {counted(samples, 'sample')}, {size(written)}"
     parts = [Text(f"{answer} ({written / max(1, samples):.2f} bytes per sample)", style="bold")]
     return [*parts, *([Text(again)] if again else []), *render_gaps(gaps)]
+
+
+def _document(schema: str, archive: str, body: Json, gaps: Sequence[Gap]) -> Json:
+    return {"schema": f"zombiescope.{schema}", "archive": archive, **body, "gaps": [gap._asdict() for gap in gaps]}
+
+
+def _key(key: Key) -> Json:
+    return {"function": key[0], "file": key[1]}
+
+
+def render_fleet_top(archive: str, top: Top, by: str, most: int, spread: Range) -> Json:
+    group, shares, gaps = top
+    main = shares.own if by == "self" else shares.total
+    rows = []
+    for column in ranked(shares, by)[:most]:
+        found = spread(main[:, column].tolist())
+        rows.append(
+            {
+                **_key(shares.keys[column]),
+                "self": round(float(shares.own[:, column].mean()), 6),
+                "total": round(float(shares.total[:, column].mean()), 6),
+                "low": None if found is None else round(found[0], 6),
+                "median": None if found is None else round(found[1], 6),
+                "high": None if found is None else round(found[2], 6),
+            }
+        )
+    few = (
+        []
+        if spread([0.0] * len(shares.nodes))
+        else [Gap("functions[].median", "too few nodes for a range", "ship more")]
+    )
+    return _document("fleet-top/1", archive, {"where": group._asdict(), "by": by, "functions": rows}, [*gaps, *few])
+
+
+def render_fleet_flame(archive: str, flame: Flame) -> Json:
+    body = {"where": flame.group._asdict(), **flame_body(flame.graph, flame.frames)}
+    return _document("fleet-flame/1", archive, body, flame.gaps)
+
+
+def render_fleet_difference(archive: str, found: Difference) -> Json:
+    verdict = "too_few" if found.too_few else "found" if found.found else "none"
+    body: dict[str, Any] = {
+        "where": found.where._asdict(),
+        "against": found.against._asdict(),
+        "verdict": verdict,
+        "why": found.too_few or found.unsure or None,
+        "compared": found.compared,
+        "found": [_changed(each) for each in found.found],
+        "passing": [_changed(each) for each in found.passing],
+        "largest": [_changed(each) for each in found.largest],
+    }
+    return _document(
+        "fleet-difference/1", archive, {**body, "flame": flame_body(found.graph, found.frames)}, found.gaps
+    )
+
+
+def _changed(changed: Changed) -> Json:
+    shift = changed.shift
+    figures = {"here": shift.mean, "there": shift.other, "low": shift.low, "high": shift.high}
+    return {
+        **_key(changed.key),
+        "time": "self" if changed.is_own else "total",
+        **{name: round(value, 6) for name, value in figures.items()},
+        "p": float(f"{shift.p_value:.4g}"),
+        "q": float(f"{shift.q_value:.4g}"),
+        "called_by": list(changed.callers),
+        "passed_to": None if changed.passed_to is None else _key(changed.passed_to),
+    }
+
+
+def render_fleet_moments(archive: str, what: str, found: Moments, most: int) -> Json:
+    moments = [
+        {
+            "node": each.node,
+            "capture": each.title,
+            "core": each.core,
+            "begin": rfc3339(each.begin / 1e6),
+            "end": rfc3339(each.end / 1e6),
+            "samples": each.samples,
+            "core_share": None if each.share is None else round(each.share, 4),
+        }
+        for each in found.moments[:most]
+    ]
+    body = {"where": found.group._asdict(), "function": what, "samples": found.samples, "moments": moments}
+    return _document("fleet-moments/1", archive, body, found.gaps)
+
+
+def render_shipped(archive: str, shipped: Sequence[Shipped], gaps: Sequence[Gap]) -> Json:
+    new = [each for each in shipped if each.bytes_written is not None]
+    written, samples = sum(each.bytes_written or 0 for each in new), sum(each.samples for each in new)
+    body = {
+        "captures": [
+            {
+                "capture": each.title,
+                "name": each.name,
+                "samples": each.samples,
+                "was_there": each.bytes_written is None,
+                "bytes": each.bytes_written,
+            }
+            for each in shipped
+        ],
+        "samples": samples,
+        "bytes": written,
+        "bytes_per_sample": round(written / samples, 3) if samples else None,
+    }
+    return _document("profile-shipped/1", archive, body, gaps)

@@ -59,17 +59,15 @@ def _scene(found: HeatMap, title: str, strips: list[Strip], hottest: int) -> Sce
     width = max(_LEAST_WIDTH, _LEFT + found.columns * wide + _RIGHT)
     room = width - 2 * _RIGHT
     scene = Scene(width, 0, title)
-    at = _TOP
-    for line in wrapped(title, room):
-        scene.parts.append(Label(_RIGHT, at, line, is_bold=True))
-        at += _LINE
     cell = 1000 * found.column_seconds / found.rows
     how = f"Each column is {found.column_seconds:g} s; time within it runs upwards, in cells of {cell:.3g} ms."
     if any(strip.coverage is not None for strip in strips):
         how += " % seen: samples that are there, of those expected; what is missing is not idle."
-    for line in wrapped(how, room):
-        scene.parts.append(Label(_RIGHT, at, line, colour=FAINT))
-        at += _LINE
+    at = _TOP
+    for text, colour, is_bold in ((title, INK, True), (how, FAINT, False)):
+        for line in wrapped(text, room):
+            scene.parts.append(Label(_RIGHT, at, line, colour=colour, is_bold=is_bold))
+            at += _LINE
     _legend(scene, at, hottest)
     at += _LINE
     for strip in strips:

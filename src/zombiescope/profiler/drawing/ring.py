@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from zombiescope.facts.names import counted
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.figures import duration
 from zombiescope.profiler.stacks.coverage import Coverage, Note
@@ -97,38 +98,35 @@ def render_ring_text(
             Text(f"no recorder has stored a capture in {folder}", style="bold"),
             Text(f"{needs} ({by})"),
         ]
-    parts: list[RenderableType] = [
+    said = [one for one in notes if one.what in _NOTABLE][-5:]
+    others = f"{counted(other_rings, 'other ring')} in this folder"
+    return [
         Text(
             f"the ring covers {duration(found.seconds)}, {_moment(found.begin)} to {_moment(found.end)} UTC: "
-            f"{_many(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
+            f"{counted(found.captures, 'capture')}, {found.kept} of them worth keeping, {_decimal(found.size_bytes)}",
             style="bold",
         ),
         Text(f"{needs} ({by})"),
+        *_holes(found),
+        *(
+            Text(f"the clock was set by {by_seconds:+,.0f} s at {_moment(at)}", style="yellow")
+            for at, by_seconds in found.jumps[-_MOST_HOLES:]
+        ),
+        *(Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said),
+        *([Text(others, style="dim")] if other_rings > 0 else []),
     ]
-    parts += _holes(found)
-    for at, by_seconds in found.jumps[-_MOST_HOLES:]:
-        parts.append(Text(f"the clock was set by {by_seconds:+,.0f} s at {_moment(at)}", style="yellow"))
-    said = [one for one in notes if one.what in _NOTABLE][-5:]
-    parts += [Text(f"{_moment(one.at)}  {one.what}: {one.words}", style="dim") for one in said]
-    if other_rings > 0:
-        parts.append(Text(f"{_many(other_rings, 'other ring')} in this folder", style="dim"))
-    return parts
 
 
 def _holes(found: Coverage) -> list[RenderableType]:
     if not found.holes:
         return [Text("no holes")]
-    lines: list[RenderableType] = [Text(f"{_many(len(found.holes), 'hole')}:")]
+    lines: list[RenderableType] = [Text(f"{counted(len(found.holes), 'hole')}:")]
     for hole in found.holes[-_MOST_HOLES:]:
         length = "unknown length" if hole.seconds is None else duration(hole.seconds)
         lines.append(Text(f"  {_moment(hole.begin)} to {_moment(hole.end)} ({length}): {hole.why}"))
     if len(found.holes) > _MOST_HOLES:
         lines.append(Text(f"  and {len(found.holes) - _MOST_HOLES:,} before (--json lists all)", style="dim"))
     return lines
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _moment(at: float) -> str:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A still picture, laid out once and drawn twice: as SVG without script or outside address, as PNG without an image library."""
+"""A still picture, laid out once and drawn twice: as SVG without script or outside address, as PNG without an image library. The
+letters of a PNG are the printable ASCII of X11's `6x13`, which is public domain."""
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,9 +15,30 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from zombiescope.profiler.drawing import bitmap_font
 from zombiescope.profiler.drawing.colours import EMPTY, HEAT, Rgb, css
-from zombiescope.profiler.stacks.arrays import I64, U8
+from zombiescope.profiler.stacks.arrays import I64, U8, Flags
+
+_WIDE, _HIGH, _BASELINE = 6, 13, 11
+_FIRST, _LAST, _UNKNOWN = 32, 126, "?"
+# 95 glyphs of 13 rows, a byte each, the leftmost pixel in its highest bit.
+_GLYPHS = (
+    "c-m!Dt$M>S3=A|h95fsZ95f8nBLof#1{xX$1_m1L5e5qf_ZWeO)32Lt>X$UqN$Sa`beeuyQkxPx0C0l<I(;;fw)4c-*Gtlt1~Fx5yFmFo^Lgy="
+    ")@_u>lrmdNk&@`nMlnun*wURtztyqLlE&7jKYWohL!eeUmm(pkY#=StddfgjhqVUEE8=u|#1JY9xi|ytJw`!F`FJ>jwUmq6q1EUZ)~%u={IGeA"
+    "(Nb>qts}_K=M=+p9Ggg@j6R8)3gjHEeUxns*Xd&CT9yUrx|}GPGGJtJgytz1UH$HqQFGV`)jCUSv_%l)O|**ps%iWAdG4B4%(^1qt$Bm`c(isL"
+    ")~%{3H+r}+5NjA5@z%_3=+l!grV$<8L~4L1(#Sv^3IiA&cDzBibz#<+-B9MC1&uK<8;owK2S5Ec>X71}7>2DL?{+#oQoS6hu1^S*#49t9Zpggk"
+    "d}Uj)u~>{1UQ0h-T8(w+GsS5Zfmk6*Q-K&*?=q5o@#**=w{9kcr@2JpY`WUPYFs&~S)<h`>18&Ao9P*-1CWN}`mjTqjB}L|e}lTer!P$ZlW#B2"
+    "zbBDVg96K+(Cz~K07eiV5C"
+)
+
+
+def letters(text: str) -> Flags:
+    """[row, column], set where there is ink."""
+    rows = np.frombuffer(zlib.decompress(base64.b85decode(_GLYPHS)), np.uint8).reshape(-1, _HIGH)
+    numbers = [ord(each if _FIRST <= ord(each) <= _LAST else _UNKNOWN) - _FIRST for each in text]
+    glyphs = np.unpackbits(rows[numbers], axis=1).reshape(len(numbers), _HIGH, 8)[:, :, :_WIDE]
+    ink: Flags = glyphs.transpose(1, 0, 2).reshape(_HIGH, -1).astype(bool)
+    return ink
+
 
 INK: Rgb = (17, 17, 17)
 FAINT: Rgb = (85, 85, 85)
@@ -113,11 +136,11 @@ def _svg(part: Label | Box | Grid) -> Iterator[str]:
 def _write(pixels: U8, label: Label) -> None:
     if not label.text:
         return
-    ink = bitmap_font.letters(label.text)
+    ink = letters(label.text)
     if label.is_bold:
         ink = ink | np.pad(ink, ((0, 0), (1, 0)))[:, :-1]
     left = max(0, round(label.x - _ANCHORS[label.anchor] * ink.shape[1]))
-    top = max(0, label.baseline - bitmap_font.BASELINE)
+    top = max(0, label.baseline - _BASELINE)
     place = pixels[top : top + ink.shape[0], left : left + ink.shape[1]]
     place[ink[: place.shape[0], : place.shape[1]]] = label.colour
 

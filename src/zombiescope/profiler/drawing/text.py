@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles for a terminal: a heat map in shades, a flame graph as a tree, differences, moments, the list of captures."""
+"""Profiles for a terminal: a heat map in shades, a flame graph as a tree, differences, moments, the list of captures, what a
+search over them found."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,6 +15,7 @@ from zombiescope.facts.names import counted
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import Column, Fitting, duration, size
 from zombiescope.profiler.drawing.colours import HEAT, LEVELS, css
+from zombiescope.profiler.drawing.documents import Reasons
 from zombiescope.profiler.drawing.heat_map import strips_of
 from zombiescope.profiler.stacks.arrays import I64
 from zombiescope.profiler.stacks.capture import Stored, is_kernel_file
@@ -20,7 +23,11 @@ from zombiescope.profiler.stacks.flame_graph import FlameGraph, Key
 from zombiescope.profiler.stacks.heat_map import HeatMap
 from zombiescope.profiler.stacks.saturation import Explained
 
+if TYPE_CHECKING:
+    from zombiescope.profiler.stacks.searching import Hit
+
 _SHADES = " ░▒▓█"
+CauseWords = Callable[[str], str]
 _MARGIN = 6
 """Columns at the left of a strip."""
 _MOST_LINES = 60
@@ -49,12 +56,15 @@ def render_heat_map_text(
     ends = f"{found.column_seconds:g} s", "0 s"
     for strip in strips:
         seen = "" if strip.coverage is None else f"; {100 * strip.coverage:.0f}% of the expected samples were taken"
-        parts.append(Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}"))
-        parts += _shaded(strip.levels, ends)
-    parts.append(Text(_scale(found), style="dim"))
-    parts.append(_legend(hottest, duration(found.column_seconds / found.rows)))
-    parts.append(Text(f"one column is {found.column_seconds:g} s; time within it runs upwards", style="dim"))
-    return [*parts, *render_gaps(gaps)]
+        name = Text(f"{strip.name}: {counted(int(strip.counts.sum()), 'sample')}{seen}")
+        parts += [name, *_shaded(strip.levels, ends)]
+    return [
+        *parts,
+        Text(_scale(found), style="dim"),
+        _legend(hottest, duration(found.column_seconds / found.rows)),
+        Text(f"one column is {found.column_seconds:g} s; time within it runs upwards", style="dim"),
+        *render_gaps(gaps),
+    ]
 
 
 def _shaded(levels: I64, ends: tuple[str, str]) -> list[Text]:
@@ -177,14 +187,14 @@ def render_moments_text(
     parts: list[RenderableType] = [Text(f"{name}: {what}", style="bold")]
     for found in moments:
         moment = found.moment
-        parts.append(
+        parts += [
             Text(
                 f"core {moment.cpu}, {moment.begin:.1f} s to {moment.end:.1f} s: {100 * moment.share:.0f} % in the kernel "
                 f"(quiet: {100 * moment.quiet_share:.0f} %), thread {found.comm or '?'}",
                 style="bold red",
-            )
-        )
-        parts.append(Text(f"  {100 * found.stack_share:.0f} % in " + " > ".join(found.stack[-6:])))
+            ),
+            Text(f"  {100 * found.stack_share:.0f} % in " + " > ".join(found.stack[-6:])),
+        ]
         parts += [
             Text(f"  {100 * risen.before:5.1f} % → {100 * risen.during:5.1f} %  {risen.name}", style="dim")
             for risen in found.risen
@@ -207,3 +217,50 @@ def render_list_text(found: Sequence[Stored], folder: str) -> list[RenderableTyp
         rows.append((entry.name, written, size(entry.size_bytes), host, source))
     whole = f"{counted(len(found), 'capture')} in {folder}, {size(sum(entry.size_bytes for entry in found))}"
     return [Text(whole, style="bold"), Fitting(_LISTED, rows)]
+
+
+def render_hits_text(
+    hits: Sequence[Hit], reasons: Reasons, captures: int, gaps: Sequence[Gap], cause_words: CauseWords, folder: str
+) -> list[RenderableType]:
+    unknown = [Text(f"unknown: {gap.reason}", style="yellow") for gap in gaps]
+    if not hits:
+        return [
+            Text(f"nothing of that kind stands out in the {captures:,} captures of {folder}", style="bold"),
+            *unknown,
+        ]
+    parts: list[RenderableType] = [
+        Text(f"{_when(hits[0])}: {_what(hits[0], cause_words)}", style="bold"),
+        Text(f"first of {captures:,} captures searched, by how much it stands out of what is usual", style="dim"),
+    ]
+    for number, hit in enumerate(hits, 1):
+        parts += [Text(f"{number}. {_when(hit)}, {hit.name} at {hit.at:g} s"), Text(f"   {_what(hit, cause_words)}")]
+        if hit.moment is not None:
+            parts.append(Text(f"   {hit.moment['comm'] or '?'}: " + " > ".join(hit.moment["stack"][-4:]), style="dim"))
+        parts += [Text(f"   kept for {why.kind}: {why.words}", style="dim") for why in reasons.get(hit.name, ())[:3]]
+    return [*parts, *unknown]
+
+
+def _when(hit: Hit) -> str:
+    return "at an unknown time" if hit.begin is None else f"{rfc3339(hit.begin + hit.at)[:19].replace('T', ' ')} UTC"
+
+
+def _what(hit: Hit, cause_words: CauseWords) -> str:
+    names = {
+        "cause": cause_words(hit.what),
+        "process": f"threads named {hit.what}",
+        "cgroup": f"the cgroup {hit.what}",
+        "core": f"the kernel on core {hit.what}",
+    }
+    where = f" on core {hit.core}" if hit.core is not None and hit.kind != "core" else ""
+    length = hit.until - hit.at
+    held = "" if hit.moment is None else f"core {hit.core} was held in the kernel for {length:.1f} s; "
+    return f"{held}{names.get(hit.kind, hit.what)} took {hit.cores:.2f} cores{where} (usual: {hit.usual:.2f})"
+
+
+def look_at(hit: Hit, at: float | None) -> str:
+    """The words of the command that shows it; `at`: the moment that was asked for."""
+    begin, end = max(0.0, hit.at - 1), hit.until + 1
+    if at is not None and hit.begin is not None:
+        begin, end = max(0.0, at - hit.begin - 5), at - hit.begin + 5
+    core = f" --core {hit.core}" if hit.core is not None and at is None else ""
+    return f"flame --from {begin:.3g} --to {end:.3g}{core}"

@@ -14,8 +14,8 @@ from typing import Any
 from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.formats.summary_document import MOST_BYTES, Reason, with_reasons
-from zombiescope.profiler.stacks.coverage import Note
+from zombiescope.profiler.formats.summary_document import MOST_BYTES, read_reasons, with_reasons
+from zombiescope.profiler.stacks.coverage import Note, Reason
 
 SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
@@ -122,18 +122,12 @@ def ask_to_keep(folder: bytes, reason: Reason) -> bool:
     return _append(os.path.join(folder, _MOMENTS), [reason._asdict()])
 
 
-def asked_for(folder: bytes) -> list[Reason]:
-    found = []
-    for each in _lines(os.path.join(folder, _MOMENTS)):
-        if isinstance(each.get("at"), int | float):
-            kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
-            found.append(Reason(kind or "asked", float(each["at"]), words))
+def take_asked(folder: bytes) -> list[Reason]:
+    """Those that were asked for; when there are many, their older half is forgotten."""
+    path = os.path.join(folder, _MOMENTS)
+    found = [each._replace(kind=each.kind or "asked") for each in read_reasons(_lines(path))]
+    _shorten(path)
     return found
-
-
-def forget_asked(folder: bytes) -> None:
-    """The older half of those that were asked for, when there are many."""
-    _shorten(os.path.join(folder, _MOMENTS))
 
 
 def note_pushed(folder: bytes, where: str, capture: str, written_at: float) -> bool:

@@ -16,20 +16,28 @@ from dataclasses import dataclass, field, replace
 from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.kernel.kmsg import monotonic_lead_ns
 from zombiescope.profiler.files import store
-from zombiescope.profiler.files.beside import Journal, add_reasons, asked_for, forget_asked, read_notes, write_beside
+from zombiescope.profiler.files.beside import Journal, add_reasons, read_notes, take_asked, write_beside
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.files.ring import Bounds, Held, Now, held, keep_ring, mark_of
-from zombiescope.profiler.files.rolling import MOST_SEGMENT_BYTES, Order, left_behind, name_of, rolling
+from zombiescope.profiler.files.rolling import (
+    JUMP_SECONDS,
+    MOST_SEGMENT_BYTES,
+    Order,
+    lead_seconds,
+    left_behind,
+    name_of,
+    rolling,
+)
 from zombiescope.profiler.files.sources import drop, open_source
+from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
-from zombiescope.profiler.formats.summary_document import Reason
 from zombiescope.profiler.stacks.capture import Capture, Clock
+from zombiescope.profiler.stacks.coverage import Reason
 
 _MOST_REASONS = 200
 _STEADY_SECONDS = 3600.0
 """A wall clock that was set within this time is not asked for the age of what another boot left."""
-_JUMP_SECONDS = 1.0
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _RAW_BYTES_PER_SAMPLE = 300
 """Of a segment as it is sampled, until one has shown how many."""
@@ -87,7 +95,7 @@ class Recording:
         self._serial = max((one.span.serial for one in mine), default=0)
         before = max((one.span.samples for one in mine[-3:]), default=0) * _RAW_BYTES_PER_SAMPLE
         self._expect(before or _FIRST_RAW_BYTES)
-        self._lead, self._lead_since = _lead_seconds(), -_STEADY_SECONDS
+        self._lead, self._lead_since = lead_seconds(), -_STEADY_SECONDS
         self.summing.know(mine)
         yield from self._left_behind()
         self._journal = Journal(self.order.folder, self._boot, lambda: (time.time(), time.monotonic()))
@@ -170,10 +178,7 @@ class Recording:
 
     def _keep_reasons(self) -> None:
         """Every capture near a moment worth keeping, however late it is known."""
-        asked = asked_for(self.order.folder)
-        reasons = [*self._reasons, *asked]
-        if asked:
-            forget_asked(self.order.folder)
+        reasons = [*self._reasons, *take_asked(self.order.folder)]
         for one in held(self.order.folder, self._mark) if reasons and self._mark else ():
             near = [reason for reason in reasons if self._is_near(one, reason) and reason not in one.reasons]
             if near:
@@ -187,8 +192,8 @@ class Recording:
 
     def make_room(self) -> bool:
         """Whether there is enough for the next segment: of the ring and of the disk."""
-        lead, steady = _lead_seconds(), time.monotonic()
-        if abs(lead - self._lead) >= _JUMP_SECONDS:
+        lead, steady = lead_seconds(), time.monotonic()
+        if abs(lead - self._lead) >= JUMP_SECONDS:
             self.note("clock", f"it was set by {lead - self._lead:+.0f} s")
             self._lead, self._lead_since = lead, steady
         now = Now(time.time(), steady, self._boot, steady - self._lead_since >= _STEADY_SECONDS)
@@ -233,14 +238,9 @@ def _left(capture: Capture) -> Reason:
 
 def _boot_id() -> str:
     try:
-        with open(_BOOT, encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
-            return file.read().strip()[:64]
+        return read_kernel_file(_BOOT).decode("ascii").strip()[:64]
     except OSError:
         return ""
-
-
-def _lead_seconds() -> float:
-    return time.time() - time.monotonic()
 
 
 def _on_log(clock: Clock | None) -> Clock | None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rolling recording as files: who samples writes one segment after the other, and nothing is read of them here.
 
-Needs no numpy: what a build without it records, another one reads.
+Needs no numpy. Where it is not installed, segments stay as they were sampled, perf streams that `profile import` of a full install
+reads. The names of kernel functions are then kept beside them, once a recording: after the next boot nobody could tell them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zombiescope.errors import ObservationError
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed
+from zombiescope.host.whole_file import write_whole
+from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
+from zombiescope.profiler.files.stream_head import read_kernel_file
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
-_JUMP_SECONDS = 1.0
+JUMP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +83,19 @@ def _segment(order: Order, source: Source, is_last: Callable[[], bool], most: in
     with writing(order.folder):
         source.begin(order.folder)
         over = time.monotonic() + order.segment_seconds
-        clock = _lead_seconds()
-        return source.segment(
-            order.folder,
-            lambda written: time.monotonic() >= over or written >= most or _is_set(clock) or is_last(),
-            lambda: not is_last(),
-        )
+        lead = lead_seconds()
+
+        def is_over(written: int) -> bool:
+            # A clock that somebody sets ends the segment: each is dated by one clock, and the next by the new one.
+            is_set = abs(lead_seconds() - lead) >= JUMP_SECONDS
+            return is_set or time.monotonic() >= over or written >= most or is_last()
+
+        return source.segment(order.folder, is_over, lambda: not is_last())
 
 
-def _lead_seconds() -> float:
+def lead_seconds() -> float:
     """The wall clock before the steady one."""
     return time.time() - time.monotonic()
-
-
-def _is_set(lead: float) -> bool:
-    """A clock that somebody sets ends the segment: each is dated by one clock, and the next by the new one."""
-    return abs(_lead_seconds() - lead) >= _JUMP_SECONDS
 
 
 @contextlib.contextmanager
@@ -143,3 +146,105 @@ def _is_growing(path: bytes) -> bool:
                 return False
     finally:
         os.close(descriptor)
+
+
+RAW, SYMBOLS = b".perf", b".kallsyms"
+_KALLSYMS = "/proc/kallsyms"
+_OURS = re.compile(rb"\d{8}T\d{6}Z(\.perf|\.kallsyms)")
+_NOTHING = Gap("frames[].name", "nothing was recorded")
+_HINT = "run as root, or with CAP_SYSLOG and kernel.kptr_restrict below 2"
+
+
+class _Taken(Exception):  # noqa: N818 (never seen outside)
+    """Another recorder picked it up first."""
+
+
+class RawSegment(NamedTuple):
+    path: bytes
+    size_bytes: int
+    written_at: float
+    who: str
+
+
+@dataclass(slots=True)
+class RawRecording:
+    """One rolling recording. `segments` yields each as it is complete."""
+
+    order: Order
+    should_stop: Callable[[], bool]
+    told: Callable[[str, str], None] = lambda _, __: None
+    symbols: bytes | Gap = _NOTHING
+    """The file of kernel symbols that belongs to the segments."""
+
+    def segments(self, seconds: float | None) -> Iterator[RawSegment]:
+        for path in left_behind(self.order.folder):
+            with contextlib.suppress(_Taken):
+                yield self._stored(path, "profile record, found after it had died")
+        source = open_source(self.order.source, self.order.rate_hz)
+        self.told(source.name, source.why)
+        try:
+            for path in rolling(self.order, source, self.should_stop, seconds):
+                if isinstance(self.symbols, Gap):
+                    self.symbols = keep_symbols(self.order.folder, name_of(path))
+                yield self._stored(path, f"profile record ({source.name})")
+        finally:
+            source.close()
+
+    def _stored(self, path: bytes, who: str) -> RawSegment:
+        """Its bytes are safe before it has its last name."""
+        stored = path[: -len(os.path.basename(path))] + name_of(path) + RAW
+        with writing(self.order.folder):
+            if os.path.lexists(stored):  # a clock that was set back
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            try:
+                _sync(path)
+            except FileNotFoundError:
+                raise _Taken from None
+            os.rename(path, stored)
+        drop(path)
+        facts = os.stat(stored)
+        self._keep_ring(stored)
+        return RawSegment(stored, facts.st_size, facts.st_mtime, who)
+
+    def _keep_ring(self, newest: bytes) -> None:
+        """The oldest of ours go beyond a size or an age; never the newest, and never the symbols of this recording."""
+        oldest, total = time.time() - self.order.most_age_seconds, 0
+        for path, facts in sorted(_ours(self.order.folder), reverse=True):
+            total += facts.st_size
+            if path in (newest, self.symbols):
+                continue
+            if total > self.order.most_bytes or facts.st_mtime < oldest:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+
+def _sync(path: bytes) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _ours(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    """By the shape of their names, which are moments."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def keep_symbols(folder: bytes, name: bytes) -> bytes | Gap:
+    """A copy of the running kernel's, or why there is none that names anything."""
+    try:
+        content = read_kernel_file(_KALLSYMS)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Gap("frames[].name", f"the kernel's symbols cannot be read: {why}", _HINT)
+    if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
+        return Gap("frames[].name", "the kernel hides the addresses of its symbols", _HINT)
+    path = os.path.join(folder, name + SYMBOLS)
+    with writing(folder):
+        write_whole(path, [content], make=0o700)
+    return path

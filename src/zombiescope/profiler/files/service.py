@@ -173,15 +173,12 @@ class Service:
                 return True
             if not is_told:
                 is_told = True
-                free = self.recording.free_bytes() / 1e6
-                words = f"{free:,.0f} MB are free on the disk, and others are left {self._floor() / 1e6:,.0f}"
+                free, least = self.recording.free_bytes(), self.recording.order.least_free_bytes
+                words = f"{free / 1e6:,.0f} MB are free on the disk, and others are left {least / 1e6:,.0f}"
                 self.recording.note("full", words)
                 self.said(f"nothing is recorded: {words}")
             self._sleep(_TRY_SECONDS)
         return False
-
-    def _floor(self) -> int:
-        return self.recording.order.least_free_bytes
 
     def _sleep(self, seconds: float) -> None:
         over = time.monotonic() + seconds

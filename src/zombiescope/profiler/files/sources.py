@@ -17,7 +17,7 @@ from typing import IO, NamedTuple, Protocol
 
 from zombiescope.errors import ObservationError
 from zombiescope.kernel.perf_events import Sampler
-from zombiescope.profiler.files.stream_head import head
+from zombiescope.profiler.files.stream_head import head, read_kernel_file
 
 _END_SECONDS = 30.0
 _MOST_COMPLAINT = 400
@@ -151,11 +151,9 @@ class Source(Protocol):
 
     def begin(self, folder: bytes) -> None:
         """Samples when this returns: time counts from then on."""
-        ...
 
     def segment(self, folder: bytes, is_over: IsOver, has_next: Callable[[], bool]) -> bytes:
         """Records until it is over. The file, whose name without its ending is that of the segment."""
-        ...
 
     def close(self) -> None: ...
 
@@ -311,10 +309,8 @@ def _size(path: bytes) -> int:
 
 def _online_cpus() -> list[int]:
     try:
-        with open("/sys/devices/system/cpu/online", encoding="ascii") as file:  # noqa: PTH123 (a kernel file)
-            text = file.read().strip()
         cpus: list[int] = []
-        for part in text.split(","):
+        for part in read_kernel_file("/sys/devices/system/cpu/online").decode("ascii").strip().split(","):
             first, _, last = part.partition("-")
             cpus += range(int(first), int(last or first) + 1)
         return cpus

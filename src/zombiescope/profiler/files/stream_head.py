@@ -70,7 +70,7 @@ def _processes() -> Iterator[bytes]:
     for pid in pids[:_MOST_PROCESSES]:
         try:
             for tid in map(int, os.listdir(f"/proc/{pid}/task")):
-                comm = _read(f"/proc/{pid}/task/{tid}/comm").rstrip(b"\n")
+                comm = read_kernel_file(f"/proc/{pid}/task/{tid}/comm").rstrip(b"\n")
                 yield _record(_COMM, 0, struct.pack("<II", pid, tid) + _named(comm) + _TRAILER)
             yield from _maps(pid)
         except OSError:
@@ -78,7 +78,7 @@ def _processes() -> Iterator[bytes]:
 
 
 def _maps(pid: int) -> Iterator[bytes]:
-    for line in _read(f"/proc/{pid}/maps").split(b"\n"):
+    for line in read_kernel_file(f"/proc/{pid}/maps").split(b"\n"):
         parts = line.split(None, 5)
         if len(parts) < 5 or b"x" not in parts[1]:
             continue
@@ -110,7 +110,7 @@ def _cgroups() -> Iterator[bytes]:
 
 def _perf_hierarchy() -> bytes | None:
     unified = None
-    for line in _read("/proc/self/mountinfo").split(b"\n"):
+    for line in read_kernel_file("/proc/self/mountinfo").split(b"\n"):
         left, _, right = line.partition(b" - ")
         kind, *rest = right.split() or [b""]
         if kind == b"cgroup" and b"perf_event" in rest[-1].split(b","):
@@ -120,6 +120,6 @@ def _perf_hierarchy() -> bytes | None:
     return unified
 
 
-def _read(path: str) -> bytes:
+def read_kernel_file(path: str) -> bytes:
     with open(path, "rb") as file:  # noqa: PTH123 (a kernel file)
         return file.read()

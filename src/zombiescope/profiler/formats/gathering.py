@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks given by name, gathered into a capture; and a capture's stacks given back by name."""
+"""Stacks given by name, gathered into a capture; and which of a capture's stacks are to be written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from zombiescope.profiler.stacks.capture import (
     judge_idle,
     row_numbers,
 )
-from zombiescope.profiler.stacks.flame_graph import shape_of
 
 Frame = tuple[str, str]
 _MANGLED = ("_Z", "_R")
@@ -35,6 +33,7 @@ calls say more with a byte, seldom much."""
 _AGAIN = 4
 """A stack that is known already takes time and no memory: it counts for a quarter."""
 _MOST_NUMBER = (1 << 62) - 1
+_COLUMNS = 8
 
 
 @dataclass(slots=True)
@@ -48,14 +47,8 @@ class Gathering:
     comms: dict[str, int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     stacks: list[tuple[int, ...]] = field(default_factory=list)
-    stack: list[int] = field(default_factory=list)
-    time: list[int] = field(default_factory=list)
-    cpu: list[int] = field(default_factory=list)
-    pid: list[int] = field(default_factory=list)
-    tid: list[int] = field(default_factory=list)
-    comm: list[int] = field(default_factory=list)
-    event: list[int] = field(default_factory=list)
-    weight: list[int] = field(default_factory=list)
+    rows: array[int] = field(default_factory=lambda: array("Q"))
+    """Of each sample, one after the other: stack, time, core, pid, tid, comm, event, weight."""
     now_of: str = "samples"
     """The event that the samples are of which are added from now on."""
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -87,40 +80,41 @@ class Gathering:
     def add(
         self, stack: int, comm: str, *, time: int = 0, cpu: int = 0, thread: tuple[int, int] = (0, 0), weight: int = 1
     ) -> None:
-        self.stack.append(stack)
-        self.comm.append(self.comms.setdefault(comm, len(self.comms)))
-        self.time.append(min(time, _MOST_NUMBER))
-        self.cpu.append(min(cpu, _MOST_NUMBER))
-        self.pid.append(thread[0] & 0xFFFFFFFF)
-        self.tid.append(thread[1] & 0xFFFFFFFF)
-        self.weight.append(min(weight, _MOST_NUMBER))
-        self.event.append(self.events.setdefault(self.now_of, len(self.events)))
+        row = (
+            stack,
+            min(time, _MOST_NUMBER),
+            min(cpu, _MOST_NUMBER),
+            thread[0] & 0xFFFFFFFF,
+            thread[1] & 0xFFFFFFFF,
+            self.comms.setdefault(comm, len(self.comms)),
+            self.events.setdefault(self.now_of, len(self.events)),
+            min(weight, _MOST_NUMBER),
+        )
+        self.rows.extend(row)
 
     def capture(self, about: About) -> Capture:
-        if not self.stack:
+        if not self.rows:
             raise BrokenCapture("it holds no stack", "is it the right file?")
         lengths = np.array([len(stack) for stack in self.stacks], np.int64)
         flat = np.fromiter((frame for stack in self.stacks for frame in stack), np.uint32, int(lengths.sum()))
         tree, leaves = build_tree(flat, np.cumsum(lengths) - lengths, lengths)
-        time = np.array(self.time, np.uint64)
-        order = np.argsort(time, kind="stable")
-        node = leaves[np.array(self.stack, np.int64)[order]].astype(np.uint32)
-        pid = np.array(self.pid, np.int64)[order].astype(np.uint32)
-        weight = np.array(self.weight, np.uint64)[order]
+        rows = np.frombuffer(self.rows, np.uint64).reshape(-1, _COLUMNS)
+        stack, time, cpu, pid, tid, comm, event, weight = rows[np.argsort(rows[:, 1], kind="stable")].T
+        node = leaves[stack.astype(np.int64)].astype(np.uint32)
         kernel_file = np.array([is_kernel_file(file) for file in self.frames.files], bool)
         return Capture(
             about,
-            time[order],
-            np.array(self.cpu, np.int64)[order].clip(0, 65_535).astype(np.uint16),
-            pid,
-            np.array(self.tid, np.int64)[order].astype(np.uint32),
+            time.copy(),
+            np.minimum(cpu, 65_535).astype(np.uint16),
+            pid.astype(np.uint32),
+            tid.astype(np.uint32),
             np.where(kernel_file[tree.frame[node]], KERNEL_MODE, USER_MODE).astype(np.uint8),
-            np.minimum(np.array(self.event, np.int64)[order], 255).astype(np.uint8),
-            np.array(self.comm, np.uint32)[order],
-            np.zeros(len(order), np.uint32),
+            np.minimum(event, 255).astype(np.uint8),
+            comm.astype(np.uint32),
+            np.zeros(len(rows), np.uint32),
             judge_idle(pid, node, tree, self.frames.names),
             node,
-            None if bool((weight == 1).all()) else weight,
+            None if bool((weight == 1).all()) else weight.copy(),
             tree,
             tuple(self.frames.names),
             tuple(self.frames.files),
@@ -149,29 +143,3 @@ def taken(capture: Capture, selection: Selection) -> Taken:
     ids, chosen = dense_ids(nodes.astype(np.uint64))
     weights = np.ones(len(rows), np.uint64) if capture.weight is None else capture.weight[rows]
     return Taken(rows, nodes[chosen].astype(np.int64), ids, weights)
-
-
-def paths(capture: Capture, nodes: I64) -> Iterator[tuple[int, ...]]:
-    """The frames of each node, root first, in the order given."""
-    parents = parents_of(capture)
-    frames = capture.tree.frame.tolist()
-    known: dict[int, tuple[int, ...]] = {0: ()}
-    for node in nodes.tolist():
-        above = []
-        at = node
-        while at not in known:
-            above.append(at)
-            at = parents[at]
-        path = known[at]
-        for step in reversed(above):
-            path = (*path, frames[step])
-        known[node] = path
-        yield path
-
-
-def parents_of(capture: Capture) -> list[int]:
-    """The parent of every node: on the level above, the last one that comes before it."""
-    parents = np.zeros(len(capture.tree.frame), np.int64)
-    for above, level in pairwise(shape_of(capture.tree).by_level):
-        parents[level] = above[np.searchsorted(above, level) - 1]
-    return [int(parent) for parent in parents.tolist()]

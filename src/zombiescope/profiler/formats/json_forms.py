@@ -13,9 +13,10 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, Taken, parents_of, paths, taken
+from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, Taken, taken
 from zombiescope.profiler.stacks.arrays import dense_ids
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import paths, shape_of
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _NS = {"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9}
@@ -64,7 +65,10 @@ def _sample_ns(document: dict[str, Any]) -> float:
     lasting = np.concatenate(sampled) if sampled else np.zeros(0)
     if (lasting > 0).any():
         return float(np.median(lasting[lasting > 0]))
-    evented = [_durations(each["events"]) * _NS[each["unit"]] for each in _timed(document, "evented")]
+    evented = [
+        np.diff([float(event["at"]) for event in each["events"]]) * _NS[each["unit"]]
+        for each in _timed(document, "evented")
+    ]
     lasting = np.concatenate(evented) if evented else np.zeros(0)
     lasting = lasting[lasting > 0]
     return max(float(lasting.min()), float(lasting.sum()) / _MOST_TICKS) if len(lasting) else 1.0
@@ -72,10 +76,6 @@ def _sample_ns(document: dict[str, Any]) -> float:
 
 def _timed(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [each for each in document["profiles"] if each["type"] == kind and each["unit"] in _NS]
-
-
-def _durations(events: list[dict[str, Any]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.diff(np.array([float(event["at"]) for event in events], float))
 
 
 def _read_profile(gathering: Gathering, profile: dict[str, Any], frames: list[Frame], sample_ns: float) -> None:
@@ -190,7 +190,7 @@ def write_firefox(capture: Capture, selection: Selection) -> Iterator[bytes]:
         ],
     }
     yield json.dumps({"meta": meta, "libs": [], "pages": []}, separators=(",", ":")).encode()[:-1] + b',"threads":['
-    parents = parents_of(capture)
+    parents = shape_of(capture.tree).parent.tolist()
     for position, cpu in enumerate(cpus):
         mine = np.flatnonzero(capture.cpu[chosen.rows] == cpu)
         yield json.dumps(_thread(capture, chosen, parents, mine, cpu), separators=(",", ":")).encode()

@@ -12,8 +12,9 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, paths, taken
+from zombiescope.profiler.formats.gathering import MOST_DEPTH, Frame, Gathering, taken
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, span_ns
+from zombiescope.profiler.stacks.flame_graph import paths
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -120,7 +121,6 @@ class _Tables:
     locations: dict[int, tuple[list[int], int, int]] = field(default_factory=dict)
     mappings: dict[int, int] = field(default_factory=dict)
     samples: list[bytes] = field(default_factory=list)
-    kinds: int = 0
 
     def text(self, number: int) -> str:
         return shown(self.texts[number]) if 0 <= number < len(self.texts) else ""

@@ -7,10 +7,11 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from zombiescope.facts.names import quiet
+from zombiescope.profiler.stacks.coverage import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.summary import Happened, Summary
@@ -21,21 +22,6 @@ _MOST_PLAIN_BYTES = 8 << 20
 _MOST_REASONS = 50
 _MOST_TEXT = 300
 Json = dict[str, Any]
-WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
-"""Which moments are worth keeping when there is no room for all of them; others weigh as little as the last."""
-
-
-class Reason(NamedTuple):
-    """Why a capture is worth keeping."""
-
-    kind: str
-    at: float
-    """Seconds since the epoch."""
-    words: str
-
-    @property
-    def weight(self) -> int:
-        return WEIGHTS.get(self.kind, 1)
 
 
 def write_summary(summary: Summary, reasons: Sequence[Reason], changed: Sequence[Json]) -> bytes:
@@ -86,10 +72,14 @@ def read_document(raw: bytes) -> Json | None:
 
 
 def reasons_in(document: Mapping[str, Any] | None) -> tuple[Reason, ...]:
+    kept = (document or {}).get("kept")
+    return read_reasons(kept[:_MOST_REASONS] if isinstance(kept, list) else ())
+
+
+def read_reasons(rows: Iterable[Any]) -> tuple[Reason, ...]:
     """Those that make sense."""
     found = []
-    kept = (document or {}).get("kept")
-    for each in kept[:_MOST_REASONS] if isinstance(kept, list) else ():
+    for each in rows:
         if isinstance(each, dict) and isinstance(each.get("at"), int | float):
             kind, words = (quiet(str(each.get(name, "")))[:_MOST_TEXT] for name in ("kind", "words"))
             found.append(Reason(kind, float(each["at"]), words))

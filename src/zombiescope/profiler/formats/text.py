@@ -10,8 +10,9 @@ import numpy as np
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.formats.gathering import Frame, Gathering, paths, taken
+from zombiescope.profiler.formats.gathering import Frame, Gathering, taken
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Selection, is_kernel_file
+from zombiescope.profiler.stacks.flame_graph import paths
 
 
 def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Capture:
@@ -25,7 +26,7 @@ def read_collapsed(content: bytes, source: str, *, demangle: bool = True) -> Cap
         names = [shown(name) for name in stack.split(b";")]
         number = gathering.stack_number(names[0], [_frame(name) for name in names[1:]])
         gathering.add(number, names[0], weight=int(count))
-    if not gathering.stack:
+    if not gathering.rows:
         raise BrokenCapture(
             "no line of it reads 'frame;frame COUNT'",
             "perf.data, perf script text, collapsed stacks, pprof and speedscope can be imported",
@@ -97,14 +98,13 @@ def read_perf_script(content: bytes, source: str, *, demangle: bool = True) -> C
             cpu=int(match["cpu"] or 0),
             thread=(int(match["pid"] or tid), tid),
         )
-    gaps = []
-    if passed_over:
-        gaps.append(Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out"))
-    if not content.endswith(b"\n"):
-        gaps.append(Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again"))
-    if not has_cpu:
-        gaps.append(Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu"))
-    return gathering.capture(About(source, gaps=tuple(gaps)))
+    cut = not content.endswith(b"\n")
+    gaps = (
+        (passed_over, Gap("samples", f"{passed_over:,} pieces of text are no sample and are left out")),
+        (cut, Gap("samples", "the text ends within a line: its last sample is cut off", "copy it again")),
+        (not has_cpu, Gap("samples[].cpu", "the text does not say which core", "perf record -a, perf script -F +cpu")),
+    )
+    return gathering.capture(About(source, gaps=tuple(gap for is_so, gap in gaps if is_so)))
 
 
 def _without_comments(block: bytes) -> bytes:

@@ -7,7 +7,9 @@ A name may refer back into itself, so that a short one can be huge when written 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 _DEEPEST = 200
@@ -33,9 +35,15 @@ _SPECIAL = {
     "TH": "TLS init function for ", "TW": "TLS wrapper function for ", "GV": "guard variable for ",
     "GA": "hidden alias for ",
 }  # fmt: skip
+_THUNKS = {
+    "Th": ("non-virtual thunk to ", ("h",)), "Tv": ("virtual thunk to ", ("v",)), "Tc": ("covariant return thunk to ", ("", "")),
+}  # fmt: skip
+"""And the offsets before its name; those without a kind name it themselves."""
 _OF_TYPES = ("TV", "TT", "TI", "TS", "TF")
 _ANONYMOUS = ("_GLOBAL_.N", "_GLOBAL__N", "_GLOBAL_$N")
-_BASE_36 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NUMBER = re.compile(r"(n?)([0-9]{1,18})(?![0-9])")
+_SEQUENCE = re.compile(r"([0-9A-Z]{0,8})_")
+_CLONE = re.compile(r"\.\w+(?:\.\d+)*")
 
 
 class NotMangledError(ValueError):
@@ -51,14 +59,13 @@ class Node(NamedTuple):
 NOTHING = Node("name")
 
 
+@dataclass(slots=True)
 class _Told:
     """What is learned of a name on the way: whether its function has a type to return, and how `this` is qualified."""
 
-    __slots__ = ("ends_with_arguments", "gives_nothing", "qualifiers")
-
-    def __init__(self) -> None:
-        self.gives_nothing = self.ends_with_arguments = False
-        self.qualifiers = ""
+    gives_nothing: bool = False
+    ends_with_arguments: bool = False
+    qualifiers: str = ""
 
 
 class Reader:
@@ -97,27 +104,21 @@ class Reader:
         self.depth -= 1
         return node
 
-    def number(self) -> int:
-        is_negative = self.took("n")
-        begin = self.at
-        while "0" <= self.look() <= "9":
-            self.at += 1
-        if begin == self.at or self.at - begin > 18:
+    def read(self, shape: re.Pattern[str]) -> re.Match[str]:
+        match = shape.match(self.text, self.at)
+        if match is None:
             raise NotMangledError("no number")
-        value = int(self.text[begin : self.at])
-        return -value if is_negative else value
+        self.at = match.end()
+        return match
 
-    def sequence(self, digits: str = _BASE_36) -> int:
+    def number(self) -> int:
+        found = self.read(_NUMBER)
+        return -int(found[2]) if found[1] else int(found[2])
+
+    def sequence(self) -> int:
         """`_` is the first, `0_` the second."""
-        value = 0
-        begin = self.at
-        while self.look() and self.look() in digits:
-            value = value * len(digits) + digits.index(self.look())
-            self.at += 1
-            if self.at - begin > 8:
-                raise NotMangledError("too far")
-        self.want("_")
-        return value + (self.at - 1 > begin)
+        digits = self.read(_SEQUENCE)[1]
+        return int(digits, 36) + 1 if digits else 0
 
     def source_name(self) -> Node:
         length = self.number()
@@ -166,16 +167,8 @@ class NameReader(Reader):
     def mangled(self) -> Node:
         self.want("_Z")
         node = self.encoding()
-        while self.look() == "." and (self.look(1).isalnum() or self.look(1) == "_"):
-            begin = self.at
-            self.at += 2
-            while self.look().isalnum() or self.look() == "_":
-                self.at += 1
-            while self.look() == "." and self.look(1).isdigit():
-                self.at += 2
-                while self.look().isdigit():
-                    self.at += 1
-            node = Node("suffixed", f" [clone {self.text[begin : self.at]}]", (node,))
+        while _CLONE.match(self.text, self.at):
+            node = Node("suffixed", f" [clone {self.read(_CLONE)[0]}]", (node,))
         if self.at < len(self.text):
             raise NotMangledError("there is more")
         return node
@@ -213,14 +206,11 @@ class NameReader(Reader):
             self.number()
             self.want("_")
             return Node("in", "construction vtable for ", (self.type(), derived))
-        if pair in ("Th", "Tv", "Tc"):
-            for kind in {"Th": "h", "Tv": "v"}.get(pair, ""):
-                self._offset(kind)
-            if pair == "Tc":
-                self._offset(self._next())
-                self._offset(self._next())
-            words = {"Th": "non-virtual thunk to ", "Tv": "virtual thunk to ", "Tc": "covariant return thunk to "}
-            return Node("special", words[pair], (self.encoding(),))
+        if pair in _THUNKS:
+            said, kinds = _THUNKS[pair]
+            for kind in kinds:
+                self._offset(kind or self._next())
+            return Node("special", said, (self.encoding(),))
         if pair == "GT":
             words = {"n": "non-transaction clone for "}
             return Node("special", words.get(self._next(), "transaction clone for "), (self.encoding(),))
@@ -307,21 +297,16 @@ class NameReader(Reader):
             self._discriminator()
             return Node("local", "", (outer, Node("name", "string literal")))
         if self.took("d"):
-            number = 1 if self.took("_") else self._plain_sequence() + 2
-            argument = Node("name", f"{{default arg#{number}}}")
+            argument = Node("name", f"{{default arg#{self._counted()}}}")
             return Node("local", "", (outer, Node("qualified", "", (argument, self.name(told)))))
         entity = self.name(told)
         self._discriminator()
         return Node("local", "", (outer, entity))
 
-    def _plain_sequence(self) -> int:
-        number = self.number()
-        self.want("_")
-        return number
-
     def _discriminator(self) -> None:
         if self.took("__"):
-            self._plain_sequence()
+            self.number()
+            self.want("_")
         elif self.look() == "_" and self.look(1).isdigit():
             self.at += 2
 
@@ -347,7 +332,12 @@ class NameReader(Reader):
         return node
 
     def _counted(self) -> int:
-        return 1 if self.took("_") else self._plain_sequence() + 2
+        """`_` is the first, `0_` the second."""
+        if self.took("_"):
+            return 1
+        number = self.number()
+        self.want("_")
+        return number + 2
 
     def _lambda(self) -> Node:
         self.want("Ul")

@@ -136,7 +136,8 @@ def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> 
         begin = int(starts[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + _CHUNK_WORDS, side="right")))
         if int(ends[last - 1]) - begin > _CHUNK_WORDS:
-            out[first] = _hash_one(words[begin : int(ends[first])])
+            # Longer than a piece: no two of those are worth telling apart quickly.
+            out[first] = np.uint64(hash(words[begin : int(ends[first])].tobytes()) & 0xFFFFFFFFFFFFFFFF)
             first += 1
             continue
         length = int(ends[last - 1]) - begin
@@ -151,11 +152,6 @@ def sequence_hashes(words: U64 | U32, starts: I64, lengths: I64, salts: U64) -> 
 def _powers(base: int, count: int) -> U64:
     powers: U64 = np.cumprod(np.full(count, base, np.uint64), dtype=np.uint64)
     return powers
-
-
-def _hash_one(words: U64 | U32) -> np.uint64:
-    """A sequence longer than a piece: no two of those are worth telling apart quickly."""
-    return np.uint64(hash(words.tobytes()) & 0xFFFFFFFFFFFFFFFF)
 
 
 def _finish(out: U64, lengths: I64, salts: U64) -> U64:

@@ -14,7 +14,7 @@ import numpy as np
 from zombiescope.profiler.stacks.arrays import I64, Flags
 from zombiescope.profiler.stacks.call_tree import CallTree
 from zombiescope.profiler.stacks.capture import BrokenCapture, is_kernel_file
-from zombiescope.profiler.stacks.flame_graph import Key, Shape, shape_of
+from zombiescope.profiler.stacks.flame_graph import Key, shape_of
 
 DAMAGED = "its stacks are no tree"
 
@@ -47,14 +47,6 @@ class Boxes(NamedTuple):
     key: I64
     total: I64
     own: I64
-
-
-def parents_of(shape: Shape) -> I64:
-    """Of each node of a tree in preorder: on the level above, the last that begins before it."""
-    parent = np.zeros(len(shape.ends), np.int64)
-    for above, level in zip(shape.by_level, shape.by_level[1:], strict=False):
-        parent[level] = above[np.searchsorted(above, level, side="right") - 1]
-    return parent
 
 
 def called_again(tree: CallTree) -> Flags:
@@ -126,10 +118,9 @@ def boxes(branches: Branches, counts: I64, least: float) -> Boxes:
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(wide)])
     size = before[kept + branches.size[kept]] - before[kept]
     shape = shape_of(CallTree(np.zeros(len(kept), np.uint32), size.astype(np.uint32)))
-    parent = parents_of(shape)
-    if (parent[1:] >= np.arange(1, len(kept))).any():
+    if (shape.parent[1:] >= np.arange(1, len(kept))).any():
         raise BrokenCapture(DAMAGED)
-    return Boxes(parent, shape.by_level, branches.function[kept], total[kept], counts[kept])
+    return Boxes(shape.parent, shape.by_level, branches.function[kept], total[kept], counts[kept])
 
 
 def holding(branches: Branches, chosen: Flags) -> Flags:

@@ -1,9 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a ring of captures covers, and what its recorder wrote about the rest."""
+"""What a ring of captures covers, what its recorder wrote about the rest, and why a capture is worth keeping."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+_WEIGHTS = {"asked": 4, "alert": 4, "nic-reset": 3, "finding": 3, "left-behind": 2, "saturated-core": 1}
+"""Which moments are worth keeping when there is no room for all of them; others weigh as little as the last."""
+
+
+class Reason(NamedTuple):
+    """Why a capture is worth keeping."""
+
+    kind: str
+    at: float
+    """Seconds since the epoch."""
+    words: str
+
+    @property
+    def weight(self) -> int:
+        return _WEIGHTS.get(self.kind, 1)
 
 
 class Note(NamedTuple):

@@ -8,8 +8,10 @@ the samples. Only nodes that are wide enough are ever looked at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -64,13 +66,21 @@ class FlameGraph:
         return [int(entry) for entry in own[np.argsort(-changed[own], kind="stable")] if entry]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """What questions need of a tree beyond its nodes; made once a capture."""
 
     ends: I64
     by_level: tuple[I64, ...]
     """The nodes of each level, ascending."""
+
+    @cached_property
+    def parent(self) -> I64:
+        """Of each node: on the level above, the last one that comes before it. The root is its own."""
+        parent = np.zeros(len(self.ends), np.int64)
+        for above, level in pairwise(self.by_level):
+            parent[level] = above[np.searchsorted(above, level) - 1]
+        return parent
 
 
 def shape_of(tree: CallTree) -> Shape:
@@ -83,6 +93,20 @@ def shape_of(tree: CallTree) -> Shape:
     order = np.argsort(narrow, kind="stable").astype(np.int64)
     bounds = np.cumsum(np.bincount(depth.clip(0), minlength=deepest + 1))
     return Shape(ends, tuple(np.split(order, bounds[:-1])))
+
+
+def paths(capture: Capture, nodes: Numbers, shape: Shape | None = None) -> Iterator[tuple[int, ...]]:
+    """The frames of each node, root first, in the order given."""
+    parent, frames = (shape or shape_of(capture.tree)).parent.tolist(), capture.tree.frame.tolist()
+    known: dict[int, tuple[int, ...]] = {0: ()}
+    for node in nodes.tolist():
+        above, at = [], node
+        while at not in known:
+            above.append(at)
+            at = parent[at]
+        if above:
+            known[node] = (*known[at], *[frames[step] for step in reversed(above)])
+        yield known[node]
 
 
 Count = Callable[[I64], I64]

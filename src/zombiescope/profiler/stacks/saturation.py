@@ -22,27 +22,9 @@ from zombiescope.profiler.stacks.capture import (
     is_kernel_file,
     row_numbers,
 )
-from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference
+from zombiescope.profiler.stacks.flame_graph import FlameGraph, Shape, difference, paths
 
 Shares = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Chosen on the tuning set of `bench/profile`, judged on the other one."""
-
-    window_seconds: float = 0.1
-    least_samples: float = 8.0
-    """Windows grow until a busy core has this many samples in one."""
-    saturated: float = 0.9
-    quiet_quantile: float = 0.3
-    quiet_least: float = 0.02
-    quiet_most: float = 0.5
-    least_seconds: float = 0.5
-    least_rise: float = 0.3
-    least_share: float = 0.6
-    least_score: float = 12.0
-    join_seconds: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +56,26 @@ class Explained:
     risen: tuple[Risen, ...]
 
 
+# Chosen on the tuning set of `bench/profile`, judged on the other one.
+_WINDOW_SECONDS = 0.1
+_LEAST_SAMPLES = 8.0
+"""Windows grow until a busy core has this many samples in one."""
+_SATURATED = 0.9
+_QUIET_QUANTILE, _QUIET_LEAST, _QUIET_MOST = 0.3, 0.02, 0.5
+_LEAST_SECONDS, _LEAST_RISE, _LEAST_SHARE, _LEAST_SCORE = 0.5, 0.3, 0.6, 12.0
+_JOIN_SECONDS = 0.3
+_MOST_RISEN = 5
 _NO_CORE = 0xFFFF
 _MOST_WINDOWS = 5_000_000
 
 
-def find_moments(capture: Capture, tuning: Tuning = Tuning()) -> list[Moment]:  # noqa: B008 (frozen)
+def find_moments(capture: Capture) -> list[Moment]:
     if not capture.about.has_time:
         raise BrokenCapture("this capture has stacks without times", "import perf.data or perf script text")
     rate = rate_of(capture)
     if not rate:
         return []
-    window = max(tuning.window_seconds, tuning.least_samples / rate)
+    window = max(_WINDOW_SECONDS, _LEAST_SAMPLES / rate)
     windows = int(capture.seconds / window) + 1
     if windows > _MOST_WINDOWS:
         raise BrokenCapture(f"{windows:,} windows of time are too many", "choose a shorter capture")
@@ -92,7 +83,7 @@ def find_moments(capture: Capture, tuning: Tuning = Tuning()) -> list[Moment]:  
     for cpu in np.flatnonzero(np.bincount(capture.cpu)).tolist():
         if cpu != _NO_CORE:
             busy, seen = _windows(capture, cpu, window, windows)
-            found += _moments_of(cpu, busy, np.maximum(seen, 0.5 * rate * window), window, tuning)
+            found += _moments_of(cpu, busy, np.maximum(seen, 0.5 * rate * window), window)
     return sorted(found, key=lambda moment: (moment.begin, moment.cpu))
 
 
@@ -112,26 +103,26 @@ def _windows(capture: Capture, cpu: int, window: float, count: int) -> tuple[I64
     return np.bincount(at[busy], minlength=count), np.bincount(at, minlength=count).astype(np.float64)
 
 
-def _moments_of(cpu: int, busy: I64, seen: Shares, window: float, tuning: Tuning) -> list[Moment]:
+def _moments_of(cpu: int, busy: I64, seen: Shares, window: float) -> list[Moment]:
     shares = busy / seen
-    quiet = float(np.clip(np.quantile(shares, tuning.quiet_quantile), tuning.quiet_least, tuning.quiet_most))
-    gain = np.log(tuning.saturated / quiet)
-    loss = np.log((1 - tuning.saturated) / (1 - quiet))
+    quiet = float(np.clip(np.quantile(shares, _QUIET_QUANTILE), _QUIET_LEAST, _QUIET_MOST))
+    gain = np.log(_SATURATED / quiet)
+    loss = np.log((1 - _SATURATED) / (1 - quiet))
     scores = busy * gain + (seen - busy) * loss
     moments = []
-    for first, last in _joined(_stretches(scores), round(tuning.join_seconds / window), scores):
+    for first, last in _joined(_stretches(scores), round(_JOIN_SECONDS / window), scores):
         share = float(busy[first:last].sum() / seen[first:last].sum())
         moment = Moment(cpu, first * window, last * window, share, quiet, float(scores[first:last].sum()))
-        if _stands_out(moment, tuning):
+        if _stands_out(moment):
             moments.append(moment)
     return moments
 
 
-def _stands_out(moment: Moment, tuning: Tuning) -> bool:
+def _stands_out(moment: Moment) -> bool:
     return (
-        moment.end - moment.begin >= tuning.least_seconds - 1e-9
-        and moment.share >= max(tuning.least_share, moment.quiet_share + tuning.least_rise)
-        and moment.score >= tuning.least_score
+        moment.end - moment.begin >= _LEAST_SECONDS - 1e-9
+        and moment.share >= max(_LEAST_SHARE, moment.quiet_share + _LEAST_RISE)
+        and moment.score >= _LEAST_SCORE
     )
 
 
@@ -185,7 +176,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
         return (), 0.0, ""
     nodes, counts = np.unique(capture.node[rows], return_counts=True)
     in_kernel = [is_kernel_file(file) for file in capture.frame_files]
-    stacks = [[frame for frame in path if in_kernel[frame]] for path in _paths(capture, shape, nodes.astype(np.int64))]
+    stacks = [[frame for frame in path if in_kernel[frame]] for path in paths(capture, nodes, shape)]
     left = [(stack, int(count)) for stack, count in zip(stacks, counts.tolist(), strict=True) if stack]
     path: list[str] = []
     share = whole = sum(count for _, count in left)
@@ -204,20 +195,7 @@ def _dominating(capture: Capture, shape: Shape, during: Selection) -> tuple[tupl
     return tuple(path), share / max(1, whole), comm
 
 
-def _paths(capture: Capture, shape: Shape, nodes: I64) -> list[list[int]]:
-    """The frames of each node, root first: its ancestor on a level is the last node there that does not come after it."""
-    paths: list[list[int]] = [[] for _ in nodes]
-    for level in shape.by_level[1:]:
-        above = level[np.maximum(np.searchsorted(level, nodes, side="right") - 1, 0)]
-        inside = np.flatnonzero((above <= nodes) & (shape.ends[above] > nodes))
-        if not len(inside):
-            break
-        for place, frame in zip(inside.tolist(), capture.tree.frame[above[inside]].tolist(), strict=True):
-            paths[place].append(frame)
-    return paths
-
-
-def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, ...]:
+def _risen(capture: Capture, graph: FlameGraph) -> tuple[Risen, ...]:
     """Functions by how much more of the time they hold than before; outer ones that only pass it on are left out."""
     if graph.before is None or not graph.samples:
         return ()
@@ -227,4 +205,4 @@ def _risen(capture: Capture, graph: FlameGraph, most: int = 5) -> tuple[Risen, .
         frame = int(graph.frame[entry])
         key = (capture.frame_names[frame], capture.frame_files[frame])
         best.setdefault(key, Risen(*key, float(before[entry]), float(during[entry])))
-    return tuple(list(best.values())[:most])
+    return tuple(best.values())[:_MOST_RISEN]
