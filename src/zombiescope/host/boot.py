@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -162,7 +161,7 @@ def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
             stderr=subprocess.STDOUT,
             timeout=300,
             check=False,
-            preexec_fn=lambda: limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, 1 << 50),
+            preexec_fn=lambda: limit_child(1 << 50, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
         )
         out.seek(0)
         return out.read(16 * _MIB).decode("utf-8", "replace")
@@ -286,7 +285,7 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
         user=user,
         group=user,
         extra_groups=None if user is None else [],
-        preexec_fn=_limited,  # noqa: PLW1509 (no thread of ours is running)
+        preexec_fn=lambda: limit_child(_FILE_BYTES),  # noqa: PLW1509 (no thread of ours is running)
     )
     has_ended = False
     try:
@@ -343,10 +342,3 @@ def _command(program: str, candidate: Candidate, accel: str, ports: list[str]) -
 def _plain(path: str) -> str:
     """QEMU takes a comma for the end of a value, and two for one."""
     return path.replace(",", ",,")
-
-
-def _limited() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -36,11 +36,6 @@ _NEITHER = "it is neither a folder nor a readable recording"
 _BROKEN = (TarError, OSError, EOFError, *UNPACKING_ERRORS)
 
 
-def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
-    """Writes all or nothing, and returns the size."""
-    return publish(path, pack(header, answers), replace=True)
-
-
 def pack(header: Header, answers: Iterable[Answer], carried: Mapping[str, Iterable[bytes]] | None = None) -> bytes:
     """The archive, with nothing in it that tells when, where or by whom it was packed. `carried`: lines by further member."""
     contents = {MEMBER: "\n".join(encode(header, answers)).encode() + b"\n"}

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.safe_open import open_regular
-from zombiescope.host.safe_paths import BY_NUMBER, parent_below
+from zombiescope.host.safe_paths import BY_NUMBER, descriptor_of, parent_below
 
 FileKey = tuple[str, int]
 """`major:minor` and inode."""
@@ -236,12 +236,12 @@ class FolderTree:
         return Entry(_kind(status.st_mode), status.st_size, executable=executable, modified_at=status.st_mtime)
 
     def names(self, path: bytes) -> list[bytes]:
-        with parent_below(self._root, path, BY_NUMBER) as (parent, name):
-            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with (
+            parent_below(self._root, path, BY_NUMBER) as (parent, name),
+            descriptor_of(name, flags, dir_fd=parent) as folder,
+        ):
             return [os.fsencode(found) for found in os.listdir(folder)]
-        finally:
-            os.close(folder)
 
     def content(self, path: bytes, limit: int) -> bytes:
         with parent_below(self._root, path, BY_NUMBER) as (parent, name):

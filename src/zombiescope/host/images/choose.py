@@ -5,7 +5,6 @@ registry, or in the store of Docker or podman) is made one by skopeo, where inst
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import stat
 import subprocess
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
-from zombiescope.host.bounds import Budget, bounded, input_bytes
+from zombiescope.host.bounds import Budget, bounded, input_bytes, limit_child
 from zombiescope.host.images.archive import blob_path, lay, oci_layers, read_archive, read_layer
 from zombiescope.host.images.disks import Disk, Layout, disk_of, layout_of, read_ext4
 from zombiescope.host.images.guestfs import is_installed, read_with_guestfs
@@ -62,7 +61,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
                 timeout=_SECONDS,
                 check=False,
                 env={**os.environ, "TMPDIR": folder},
-                preexec_fn=_limited,
+                preexec_fn=lambda: limit_child(MOST_BYTES),
             )
         except subprocess.TimeoutExpired as error:
             raise ObservationError(what, "skopeo did not end within an hour", "is the registry reachable?") from error
@@ -77,13 +76,6 @@ def _roomy() -> str | None:
     """Where disks are: the usual folder is often memory."""
     given = os.environ.get("TMPDIR")
     return given or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None)  # noqa: S108
-
-
-def _limited() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 _DOCUMENT_LIMIT = 4 << 20

@@ -159,7 +159,7 @@ class _Debugfs:
                     stderr=errors,
                     timeout=300,
                     check=False,
-                    preexec_fn=_limited,
+                    preexec_fn=lambda: limit_child(_MOST_SAID, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
                 )
             except subprocess.TimeoutExpired as error:
                 why = "debugfs did not end within 5 minutes"
@@ -167,10 +167,6 @@ class _Debugfs:
             out.seek(0)
             errors.seek(0)
             return out.read(_MOST_SAID), errors.read(_MOST_COMPLAINTS).strip().splitlines()
-
-
-def _limited() -> None:
-    limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, _MOST_SAID)
 
 
 def _items(folder: bytes, answer: bytes) -> Iterator[_Item]:

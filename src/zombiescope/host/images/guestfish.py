@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import secrets
 import select
 import signal
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
+from zombiescope.host.bounds import limit_child
 from zombiescope.host.images.disks import Disk
 from zombiescope.host.images.streams import Allowance
 
@@ -165,7 +165,8 @@ def guestfish(path: bytes, disk: Disk, what: str, *, is_written: bool = False) -
         group=user,
         extra_groups=None if user is None else [],
         start_new_session=True,
-        preexec_fn=_limited,  # noqa: PLW1509 (no thread of ours is running)
+        # The address space is that of its machine, bounded by the memory of it.
+        preexec_fn=lambda: limit_child(_FILE_BYTES, _CPU_SECONDS),  # noqa: PLW1509 (no thread of ours is running)
         bufsize=0,
     )
     try:
@@ -207,12 +208,3 @@ def user_for(place: bytes) -> int | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return user if asked.returncode == 0 else None
-
-
-def _limited() -> None:
-    """Between fork and exec. The address space is the machine's own, bounded by its memory: our own limit would not hold it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
