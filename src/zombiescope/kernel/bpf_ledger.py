@@ -9,7 +9,6 @@ own totals run ahead of that by whatever happens meanwhile: what is told is what
 from __future__ import annotations
 
 import math
-import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from types import MappingProxyType
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Histogram, Lifecycle
-from zombiescope.kernel.bpf_object import BlobError, BpfObject, drained, entries, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject, drained, entries, packaged
 
 _NAME = "ledger.blob"
 _BUCKETS = 48
@@ -56,16 +55,15 @@ class BpfLedger:
         wall_clock: Callable[[], float],
         entries: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._object = BpfObject(parse_blob(_NAME, _read_object()), entries)
+        self._object = BpfObject(packaged(_NAME), entries)
         self._wait, self._wall_clock = wait, wall_clock
         self._other = Counts()
         self._books = Books()
-        self._links: list[int] = []
         try:
             self._state = self._object.map_memory("bss", _STATE.size, writable=True)
             struct.pack_into("<II", self._state, 0, hierarchy_number, 0)
             # Releases first and births last: what is seen to be born is also seen to die.
-            self._links.extend(self._object.attach(name) for name in ("on_release", "on_rmdir", "on_mkdir"))
+            self._object.hold(("on_release", "on_rmdir", "on_mkdir"))
         except BaseException:
             self.close()
             raise
@@ -103,16 +101,13 @@ class BpfLedger:
 
     def dead(self) -> Iterator[Dead]:
         """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""
-        boot = self._wall_clock() - _seconds_since_boot()
+        boot = self._wall_clock() - time.clock_gettime(time.CLOCK_BOOTTIME)
         for key, value in entries(self._object.map_descriptor("dead"), 8, _DEAD.size):
             died, born, size, _, path = _DEAD.unpack(value)
             born_at = boot + born / 1e9 if born else None
             yield Dead(int.from_bytes(key, "little"), _path(path, size), boot + died / 1e9, born_at)
 
     def close(self) -> None:
-        for link in self._links:
-            os.close(link)
-        self._links = []
         self._object.close()
 
     def _drain(self, side: str) -> list[Flow]:
@@ -129,21 +124,6 @@ def sum_of(first: Counts, flows: Sequence[Flow]) -> Counts:
     for _, counts in flows:
         births, deaths, releases = births + counts[0], deaths + counts[1], releases + counts[2]
     return Counts(births, deaths, releases)
-
-
-def _read_object() -> bytes:
-    read = getattr(__spec__.loader, "get_data", None)
-    try:
-        content = read(os.path.join(os.path.dirname(__file__), "bpf", _NAME)) if read else b""
-    except OSError:
-        content = b""
-    if not content:
-        raise BlobError(f"cannot use the BPF object {_NAME}", "it is not in the package", "reinstall zombiescope")
-    return bytes(content)
-
-
-def _seconds_since_boot() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _path(raw: bytes, size: int) -> bytes:

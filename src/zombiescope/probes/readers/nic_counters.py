@@ -10,7 +10,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.softirq import RESET_COUNTERS, DeviceCounters
 from zombiescope.host.access import Host
-from zombiescope.kernel.ethtool import read_driver_counters
+from zombiescope.kernel.network import read_driver_counters
 from zombiescope.probes.kernel_text import number, refusal
 
 FACT = "nic_counters"

@@ -21,8 +21,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
 from zombiescope.kernel.mount_paths import IPC, run_inside
-from zombiescope.kernel.page_frames import FrameCount, FrameKind, count_frames, open_page_frames
-from zombiescope.kernel.resident_window import open_window
+from zombiescope.kernel.pages import FrameCount, FrameKind, count_frames, open_page_frames, open_window
 from zombiescope.probes.cgroups import hands_pages_on, paths_by_inode
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury

@@ -22,7 +22,7 @@ from zombiescope.facts.reclaim import (
     Stalls,
 )
 from zombiescope.host.access import Host, beside_recording
-from zombiescope.kernel.bpf_reclaim import ReclaimPasses
+from zombiescope.kernel.bpf_windows import ReclaimPasses
 from zombiescope.probes.kernel_text import number, refusal, stall_totals
 from zombiescope.probes.processes import parse_stat, read_processes
 

@@ -13,7 +13,7 @@ from zombiescope.facts.page_pins import DeadCgroupSocket, SocketCandidates
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import open_files
-from zombiescope.kernel.socket_diag import DiagSocket, sockets_of
+from zombiescope.kernel.network import DiagSocket, sockets_of
 from zombiescope.probes.cgroups import children_seen
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.processes import read_processes

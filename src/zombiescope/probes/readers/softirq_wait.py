@@ -17,7 +17,8 @@ from zombiescope.host.access import Host
 from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
-from zombiescope.kernel.softirq_latency import SoftirqHist, SoftirqLatency
+from zombiescope.kernel.bpf_windows import SoftirqLatency
+from zombiescope.kernel.tracefs import SoftirqHist
 from zombiescope.probes.kernel_text import cpu_list_count, number, refusal
 from zombiescope.probes.processes import parse_stat, read_processes
 
