@@ -10,7 +10,7 @@ from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.access import Host
 from zombiescope.probes.kernel_text import number, refusal
 
-_START_TICKS = 19
+_USER, _SYSTEM, _START_TICKS = 11, 12, 19
 """Among the fields behind the name."""
 
 
@@ -21,6 +21,8 @@ class ProcessState(NamedTuple):
     parent: int
     start_ticks: int | None = None
     """Since boot."""
+    cpu_ticks: tuple[int, int] | None = None
+    """On a core so far, in user mode and in the kernel."""
 
 
 def read_processes(host: Host, fact: str) -> list[int] | Gap:
@@ -40,16 +42,22 @@ def parse_stat(text: bytes) -> ProcessState | None:
     parent = number(fields[1]) if len(fields) > 1 else None
     if not opening or not closing or parent is None:
         return None
-    started = number(fields[_START_TICKS]) if len(fields) > _START_TICKS else None
-    return ProcessState(name, fields[0].decode("ascii", "replace"), parent, started)
+    user, system, started = (number(fields[at]) if len(fields) > at else None for at in (_USER, _SYSTEM, _START_TICKS))
+    ticks = None if user is None or system is None else (user, system)
+    return ProcessState(name, fields[0].decode("ascii", "replace"), parent, started, ticks)
+
+
+def state_of(host: Host, process: int) -> ProcessState | None:
+    """None where it has ended meanwhile."""
+    try:
+        return parse_stat(host.read(b"/proc/%d/stat" % process))
+    except OSError:
+        return None
 
 
 def who_is(host: Host, process: int) -> HeldBy:
     """What is known of it; less where it has ended meanwhile."""
-    try:
-        state = parse_stat(host.read(b"/proc/%d/stat" % process))
-    except OSError:
-        state = None
+    state = state_of(host, process)
     return HeldBy(process) if state is None else HeldBy(process, state.name, state.start_ticks, _group(host, process))
 
 

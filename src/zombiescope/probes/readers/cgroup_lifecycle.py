@@ -18,7 +18,7 @@ from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Lifecycle
 from zombiescope.host.access import Host
 from zombiescope.kernel.bpf_ledger import BpfLedger
 from zombiescope.kernel.trace_ledger import TraceLedger
-from zombiescope.probes.cgroups import ControllerRow, read_controller_row
+from zombiescope.probes.cgroups import ControllerRow, inodes_of, read_controller_row
 from zombiescope.probes.kernel_text import refusal
 
 _LOOK_SECONDS = 0.25
@@ -87,15 +87,7 @@ def read_cgroup_births(
 
 
 def _look(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:
-    found: dict[bytes, int] = {}
-    for path in host.directories(hierarchy.place(b"/")).paths:
-        try:
-            inode = host.inode(hierarchy.place(path))
-        except OSError:
-            continue
-        if inode is not None:
-            found[path] = inode
-    return found
+    return dict(inodes_of(host, hierarchy, host.directories(hierarchy.place(b"/")).paths))
 
 
 _LOWER_BOUND = Gap(
@@ -116,6 +108,7 @@ class PollingLedger:
         self._host, self._hierarchy = host, hierarchy
         self.refused = why
         self._gaps = (*why, _LOWER_BOUND, _UNCOUNTED, _NO_RELEASES)
+        self._known: dict[bytes, int] = {}
         self._known = self._look()
         self._total = Counts()
 
@@ -141,18 +134,11 @@ class PollingLedger:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _look(self) -> dict[bytes, int | None]:
-        found: dict[bytes, int | None] = {}
+    def _look(self) -> dict[bytes, int]:
         try:
-            paths = self._host.directories(self._hierarchy.mount_point).paths
+            return _look(self._host, self._hierarchy)
         except OSError:
-            return self._known if hasattr(self, "_known") else found
-        for path in paths:
-            try:
-                found[path] = self._host.inode(self._hierarchy.place(path))
-            except OSError:
-                continue
-        return found
+            return self._known
 
 
 ALL_TIERS = tuple(EventTier)

@@ -10,7 +10,8 @@ from zombiescope.facts.cores import CoreLook, CoreTicks
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import Throttle
 from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal, unoctal
+from zombiescope.probes.cgroups import read_cgroup_mounts
+from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal
 
 THROTTLING_FACT = "pressure.throttled"
 _MOST_GROUPS = 4000
@@ -53,37 +54,21 @@ def _has_no_quota(host: Host, place: bytes) -> bool:
 
 
 def _cpu_mount(host: Host) -> bytes | Gap:
-    gap: Gap | None = None
-    order = (b"/proc/self/mountinfo", b"/proc/1/mountinfo")
-    for table in order if host.label == "this host" else reversed(order):
-        try:
-            lines = host.read(table).split(b"\n")
-        except OSError as error:
-            gap = gap or refusal(THROTTLING_FACT, table, error)
-            continue
-        return _choose(host, lines)
-    return gap or Gap(THROTTLING_FACT, "no mount table could be read")
-
-
-def _choose(host: Host, lines: list[bytes]) -> bytes | Gap:
-    unified: bytes | None = None
-    for line in lines:
-        before, separator, after = line.partition(b" - ")
-        left, right = before.split(b" "), after.split(b" ")
-        if not separator or len(left) < 6 or len(right) < 3:
-            continue
-        point = unoctal(left[4])
-        if right[0] == b"cgroup" and b"cpu" in right[2].split(b","):
-            return point
-        if right[0] == b"cgroup2":
-            unified = point
-    if unified is None:
+    mounts = read_cgroup_mounts(host, THROTTLING_FACT)
+    if isinstance(mounts, Gap):
+        return mounts
+    for mount in mounts:
+        if not mount.is_v2 and b"cpu" in mount.options:
+            return mount.point
+    unified = [mount.point for mount in mounts if mount.is_v2]
+    if not unified:
         return Gap(THROTTLING_FACT, "no cgroup hierarchy with the cpu controller is mounted in this view")
+    path = unified[-1] + b"/cgroup.controllers"
     try:
-        controllers = host.read(unified + b"/cgroup.controllers").split()
+        controllers = host.read(path).split()
     except OSError as error:
-        return refusal(THROTTLING_FACT, unified + b"/cgroup.controllers", error)
-    return unified if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+        return refusal(THROTTLING_FACT, path, error)
+    return unified[-1] if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
 
 
 PATH = b"/proc/stat"

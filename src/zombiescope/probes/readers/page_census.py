@@ -22,6 +22,7 @@ from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
 from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.pages import FrameCount, FrameKind, count_frames, open_page_frames, open_window
+from zombiescope.kernel.raw import kind_of_nameless
 from zombiescope.probes.cgroups import hands_pages_on, paths_by_inode
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury
@@ -115,7 +116,7 @@ class _Look:
     def _kind(self, found: FoundFile) -> PinKind:
         if found.device != self._nameless:
             return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
-        return nameless_kind(found.candidate.path_in_fs or b"")
+        return kind_of_nameless(found.candidate.path_in_fs or b"")
 
     def _all_segments(self, processes: list[int]) -> list[Hit]:
         hits: list[Hit] = []
@@ -146,14 +147,6 @@ class _Look:
                 candidate, None, self._nameless, segment.id, pages, sum(pages.values()), segment.pages, False
             )
             yield from self._hits([found])
-
-
-def nameless_kind(name: bytes) -> PinKind:
-    if name.startswith(b"memfd:"):
-        return PinKind.MEMFD
-    if name == b"dev/zero":
-        return PinKind.SHARED_ANON
-    return PinKind.SYSV_SHM if name.startswith(b"SYSV") else PinKind.OTHER
 
 
 class Segment(NamedTuple):
@@ -220,15 +213,10 @@ def read_page_census(
     progress: Callable[[float], None] = lambda _: None,
 ) -> PageCensus | Gap:
     """`live` is every live cgroup; `progress` is told the share that is done."""
-    if not isinstance(host, LiveHost):
-        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
-    try:
-        ranges = frame_ranges(host.read(b"/proc/iomem"))
-    except OSError as error:
-        return refusal(_FACT, b"/proc/iomem", error)
-    total = sum(end - first for first, end in ranges)
-    if total <= 1:
-        return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
+    ranges = _read_ranges(host)
+    if isinstance(ranges, Gap):
+        return ranges
+    total = _frames_in(ranges)
     stop = host.monotonic() + seconds
 
     def go_on(done: int) -> bool:
@@ -236,7 +224,7 @@ def read_page_census(
         return host.monotonic() < stop
 
     try:
-        with open_page_frames(host.root) as frames:
+        with open_page_frames(getattr(host, "root", b"")) as frames:
             count = count_frames(frames, ranges, go_on)
     except ObservationError as error:
         return Gap(_FACT, error.why, error.hint)
@@ -248,19 +236,33 @@ def read_page_census(
 
 def try_page_frames(host: Host) -> Gap | None:
     """Why the pages of this machine cannot be read; None where they can."""
-    if not isinstance(host, LiveHost):
-        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    ranges = _read_ranges(host)
+    if isinstance(ranges, Gap):
+        return ranges
     try:
-        ranges = frame_ranges(host.read(b"/proc/iomem"))
-        if sum(end - first for first, end in ranges) <= 1:
-            return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
-        with open_page_frames(host.root) as frames:
+        with open_page_frames(getattr(host, "root", b"")) as frames:
             frames.chunk(ranges[0][0], 1)
     except ObservationError as error:
         return Gap(_FACT, error.why, error.hint)
     except OSError as error:
         return refusal(_FACT, b"/proc/kpagecgroup", error)
     return None
+
+
+def _read_ranges(host: Host) -> list[tuple[int, int]] | Gap:
+    if not isinstance(host, LiveHost):
+        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    try:
+        ranges = frame_ranges(host.read(b"/proc/iomem"))
+    except OSError as error:
+        return refusal(_FACT, b"/proc/iomem", error)
+    if _frames_in(ranges) <= 1:
+        return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
+    return ranges
+
+
+def _frames_in(ranges: Iterable[tuple[int, int]]) -> int:
+    return sum(end - first for first, end in ranges)
 
 
 def frame_ranges(iomem: bytes) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import open_files
 from zombiescope.kernel.network import DiagSocket, sockets_of
-from zombiescope.probes.cgroups import children_seen
+from zombiescope.probes.cgroups import children_seen, inodes_of
 from zombiescope.probes.kernel_text import number, refusal
 from zombiescope.probes.processes import read_processes
 
@@ -103,17 +103,11 @@ def _sockets(host: LiveHost, processes: list[int], gaps: list[Gap]) -> list[Diag
 
 
 def _live_ids(host: Host, hierarchy: Hierarchy) -> set[int] | Gap:
-    found: set[int] = set()
     try:
         paths = host.directories(hierarchy.mount_point).paths
     except OSError as error:
         return refusal(_FACT, hierarchy.mount_point, error)
-    for path in paths:
-        try:
-            found.add(host.inode(hierarchy.place(path)) or 0)
-        except OSError:
-            continue
-    return found
+    return {inode for _, inode in inodes_of(host, hierarchy, paths)}
 
 
 def _holders(host: LiveHost, processes: list[int], inodes: set[int]) -> dict[int, list[int]]:

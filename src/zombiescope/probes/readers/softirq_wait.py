@@ -20,7 +20,7 @@ from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.kernel.bpf_windows import SoftirqLatency
 from zombiescope.kernel.tracefs import SoftirqHist
 from zombiescope.probes.kernel_text import cpu_list_count, number, refusal
-from zombiescope.probes.processes import parse_stat, read_processes
+from zombiescope.probes.processes import read_processes, state_of
 
 _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20
@@ -180,10 +180,7 @@ def find_ksoftirqd(host: Host) -> dict[int, int] | Gap:
         wanted = 0
     found: dict[int, int] = {}
     for process in processes:
-        try:
-            state = parse_stat(host.read(b"/proc/%d/stat" % process))
-        except OSError:
-            continue
+        state = state_of(host, process)
         match = _NAME.fullmatch(state.name) if state else None
         if match:
             found[int(match[1])] = process
