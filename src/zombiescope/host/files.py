@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Collection
@@ -23,6 +24,9 @@ from zombiescope.host.safe_paths import BY_NUMBER, descriptor_of, parent_below
 
 FileKey = tuple[str, int]
 """`major:minor` and inode."""
+
+
+_MAPPED = re.compile(rb"(?m)^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([0-9]+)")
 
 
 class InUse(NamedTuple):
@@ -69,14 +73,12 @@ def _opened(process: bytes) -> set[FileKey]:
 
 def _mapped(process: bytes) -> set[FileKey]:
     with open(process + b"/maps", "rb") as file:
-        pairs = {tuple(line.split(None, 5)[3:5]) for line in file}
-    return {_key(*pair) for pair in pairs if len(pair) == 2}
+        return keys_in_maps(file.read())
 
 
-def _key(device: bytes, inode: bytes) -> FileKey:
-    """maps writes devices in hexadecimal."""
-    major, _, minor = device.partition(b":")
-    return f"{int(major, 16)}:{int(minor, 16)}", int(inode)
+def keys_in_maps(maps: bytes) -> set[FileKey]:
+    """Of /proc/PID/maps, which writes devices in hexadecimal."""
+    return {(f"{int(major, 16)}:{int(minor, 16)}", int(inode)) for major, minor, inode in set(_MAPPED.findall(maps))}
 
 
 def _who(process: bytes, name: bytes) -> HeldBy:

@@ -25,8 +25,7 @@ from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, Figures, FoundFile, measure
 from zombiescope.kernel.mount_paths import Mount, MountTable, device_of, files_below, link_name, open_files, path_in
 from zombiescope.kernel.pages import PAGES, ResidentWindow
-from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
-from zombiescope.probes.processes import who_is
+from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, who_is
 
 SHARED = frozenset({"tmpfs", "devtmpfs", "ramfs"})
 LOCAL = frozenset(

@@ -14,7 +14,7 @@ from zombiescope.facts.pods import Container
 from zombiescope.host.access import Host
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.probes.readers.cgroup_census import read_live_tree
-from zombiescope.probes.readers.pods import (
+from zombiescope.probes.readers.containers import (
     PODS,
     ContainerLink,
     PodFolder,

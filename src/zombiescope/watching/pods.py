@@ -20,7 +20,7 @@ from zombiescope.facts.units import RestartingContainer, Running
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.pods import (
+from zombiescope.probes.readers.containers import (
     PODS,
     PodFolder,
     own_pod,

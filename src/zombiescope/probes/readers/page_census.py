@@ -24,9 +24,8 @@ from zombiescope.kernel.mount_paths import IPC, run_inside
 from zombiescope.kernel.pages import FrameCount, FrameKind, count_frames, open_page_frames, open_window
 from zombiescope.kernel.raw import kind_of_nameless
 from zombiescope.probes.cgroups import hands_pages_on, paths_by_inode
-from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.kernel_text import number, read_processes, refusal
 from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury
-from zombiescope.probes.processes import read_processes
 
 MOST_PIN_SECONDS = 30.0
 FACT = "zombies[].pins"

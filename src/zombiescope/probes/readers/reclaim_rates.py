@@ -24,8 +24,7 @@ from zombiescope.facts.reclaim import (
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.kernel.bpf_windows import ReclaimPasses
 from zombiescope.probes.cgroups import inodes_of
-from zombiescope.probes.kernel_text import number, refusal, stall_totals
-from zombiescope.probes.processes import read_processes, state_of
+from zombiescope.probes.kernel_text import number, read_processes, refusal, stall_totals, state_of
 
 _LIMITS = (b"memory.max", b"memory.high", b"memory.limit_in_bytes")
 _UNLIMITED_BYTES = 1 << 62

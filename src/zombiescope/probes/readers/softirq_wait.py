@@ -19,8 +19,7 @@ from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.kernel.bpf_windows import SoftirqLatency
 from zombiescope.kernel.tracefs import SoftirqHist
-from zombiescope.probes.kernel_text import cpu_list_count, number, refusal
-from zombiescope.probes.processes import read_processes, state_of
+from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
 
 _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20

@@ -14,7 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.probes.processes import read_processes, state_of
+from zombiescope.probes.kernel_text import read_processes, state_of
 
 _ALL_PODS = (b"/kubepods", b"/kubepods.slice", b"/kubelet.slice/kubelet-kubepods.slice", b"/kubelet/kubepods")
 MOST_CGROUPS = 200
