@@ -24,8 +24,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
 from zombiescope.host.images.disks import Disk, disk_of, layout_of, partitions
-from zombiescope.host.images.guestfish import guestfish, nobody, user_for
-from zombiescope.host.images.guestfs import find_root, is_installed, quoted
+from zombiescope.host.images.guestfs import find_root, guestfish, is_installed, nobody, quoted, user_for
 
 PROGRAM = "/usr/local/lib/zombiescope-boot"
 UNIT = "zombiescope-boot.service"

@@ -15,9 +15,8 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 
 from zombiescope.host import removal, rewriting
 from zombiescope.host.children import Ran, ask_program, run_in_child
-from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.own_folder import own_folder_in
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.page_size import PAGE_BYTES, every_cpu
 from zombiescope.host.removal import (
     READ_LIMIT_BYTES,
     Found,

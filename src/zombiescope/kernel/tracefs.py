@@ -80,7 +80,7 @@ class Instance:
         self._top = open_tracefs()
         self.name = f"zombiescope-{os.getpid()}-{start_time(os.getpid())}" + (f"-{purpose}" if purpose else "")
         try:
-            self.leftovers = self._remove_leftovers()
+            self._remove_leftovers()
             with suppress(FileExistsError):
                 os.mkdir(f"instances/{self.name}", dir_fd=self._top)
         except OSError as error:
@@ -114,16 +114,13 @@ class Instance:
     def _path(self, file: str, *, shared: bool = False) -> str:
         return file if shared else f"instances/{self.name}/{file}"
 
-    def _remove_leftovers(self) -> int:
+    def _remove_leftovers(self) -> None:
         """Instances of ours whose process is gone."""
-        removed = 0
         for name in _names_below(self._top, "instances"):
             match = _OURS.fullmatch(name)
             if match and name != self.name and start_time(int(match[1])) != int(match[2]):
                 with suppress(OSError):
                     os.rmdir(f"instances/{name}", dir_fd=self._top)
-                    removed += 1
-        return removed
 
 
 def start_time(process: int) -> int:
@@ -229,7 +226,7 @@ def longest_by_core(text: bytes) -> dict[int, float]:
     return longest
 
 
-def remove_leftovers() -> int:
+def remove_leftovers() -> None:
     """Of runs that were killed together with the child that should have cleaned up."""
     top = open_tracefs()
     try:
@@ -239,8 +236,6 @@ def remove_leftovers() -> int:
             gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
             for process, begun in gone:
                 _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
-            return len(gone)
-        return 0
     finally:
         os.close(top)
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.own_folder import open_own_file
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.page_size import PAGE_BYTES, every_cpu
 from zombiescope.lab import hierarchy as controller
 from zombiescope.lab import journal, places
 from zombiescope.lab import processes as units

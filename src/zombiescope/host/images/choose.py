@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes, limit_child
-from zombiescope.host.images.archive import blob_path, lay, oci_layers, read_archive, read_layer
+from zombiescope.host.images.archive import MemoryTree, blob_path, lay, oci_layers, read_archive, read_layer
 from zombiescope.host.images.disks import Disk, Layout, disk_of, layout_of, read_ext4
 from zombiescope.host.images.guestfs import is_installed, read_with_guestfs
-from zombiescope.host.images.memory import MemoryTree
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, TarError
 from zombiescope.host.safe_open import open_regular

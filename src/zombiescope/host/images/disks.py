@@ -21,7 +21,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
 from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind
-from zombiescope.host.images.memory import MemoryTree
+from zombiescope.host.images.archive import MemoryTree
 
 _LINE = re.compile(rb"/(\d+)/(\d{6})/\d+/\d+/([^/]*)/(\d*)/")
 _KINDS = {0o100000: Kind.FILE, 0o040000: Kind.FOLDER, 0o120000: Kind.LINK}

@@ -16,8 +16,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Lifecycle
 from zombiescope.host.access import Host
-from zombiescope.kernel.bpf_ledger import BpfLedger
-from zombiescope.kernel.trace_ledger import TraceLedger
+from zombiescope.kernel.ledgers import BpfLedger, TraceLedger
 from zombiescope.probes.cgroups import ControllerRow, inodes_of, read_controller_row
 from zombiescope.probes.kernel_text import refusal
 

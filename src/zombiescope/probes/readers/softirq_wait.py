@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each core's ksoftirqd waited for it (/proc/PID/schedstat), and what network softirqs left undone (softnet_stat)."""
+"""How long each core's ksoftirqd waited for it (/proc/PID/schedstat), and what network softirqs left undone (softnet_stat); what
+network cards were counted to suffer: transmit timeouts by queue (sysfs, any driver) and the driver's own counters of resets and
+starvation (ethtool). Devices are those of the network namespace we run in."""
 
 from __future__ import annotations
 
@@ -12,12 +14,22 @@ from typing import Any, Protocol
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, PollLook, SoftirqLook, Times
+from zombiescope.facts.names import shown
+from zombiescope.facts.softirq import (
+    RESET_COUNTERS,
+    CoreLatency,
+    DeviceCounters,
+    KsoftirqdTime,
+    PollLook,
+    SoftirqLook,
+    Times,
+)
 from zombiescope.host.access import Host
 from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
 from zombiescope.kernel.bpf_windows import SoftirqLatency
+from zombiescope.kernel.network import read_driver_counters
 from zombiescope.kernel.tracefs import SoftirqHist
 from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
 
@@ -220,3 +232,72 @@ def _softnet(host: Host) -> tuple[int | None, int | None]:
     if not good:
         return None, None
     return sum(int(row[_DROPPED], 16) for row in good), sum(int(row[_SQUEEZED], 16) for row in good)
+
+
+NIC_FACT = "nic_counters"
+_DEVICES = b"/proc/net/dev"
+_MOST_DEVICES = 64
+_MOST_QUEUES = 1024
+_MOST = 1 << 64
+
+
+def read_nic_counters(host: Host) -> tuple[DeviceCounters, ...] | Gap:
+    try:
+        names = _device_names(host.read(_DEVICES))
+    except OSError as error:
+        return refusal(NIC_FACT, _DEVICES, error)
+    if not names:
+        return Gap(
+            NIC_FACT, "this network namespace has no device but the loopback", "run it in the host's network namespace"
+        )
+    counted = host.experiment("nic_counters", lambda: _counted(names))
+    return tuple(
+        DeviceCounters(shown(name), _timeouts(host, name), _known((counted or {}).get(shown(name)))) for name in names
+    )
+
+
+def _device_names(table: bytes) -> list[bytes]:
+    found = [line.partition(b":")[0].strip() for line in table.split(b"\n") if b":" in line]
+    return [name for name in found if name and name != b"lo" and b"/" not in name][:_MOST_DEVICES]
+
+
+def _timeouts(host: Host, name: bytes) -> int | None:
+    """Of all its queues; None where no queue tells."""
+    folder = b"/sys/class/net/" + name + b"/queues"
+    total = None
+    try:
+        queues = host.subdirectories(folder)
+    except OSError:
+        return None
+    for queue in queues[:_MOST_QUEUES]:
+        if not queue.startswith(b"tx-"):
+            continue
+        try:
+            value = number(host.read(folder + b"/" + queue + b"/tx_timeout"))
+        except OSError:
+            continue
+        if value is not None:
+            total = (total or 0) + value
+    return total
+
+
+def _counted(names: list[bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            counters = read_driver_counters(shown(name))
+        except OSError:
+            continue
+        found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
+    return found
+
+
+def _known(counters: object) -> dict[str, int]:
+    """A recording comes from a stranger."""
+    if not isinstance(counters, dict):
+        return {}
+    return {
+        what: value
+        for what, value in counters.items()
+        if what in RESET_COUNTERS and type(value) is int and 0 <= value < _MOST
+    }
