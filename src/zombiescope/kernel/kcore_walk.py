@@ -78,10 +78,9 @@ def _take_structure(
         for link in _links(memory, wb + layout.at[name], _MOST_INODES):
             inode = link - layout.at["inode.io"]
             file = files.of(inode)
-            pin = (file.inode, file.device, file.rdevice, file.nlink, flags | file.flags)
-            found[css, file.device, file.inode] = RawPin(css, inode, *pin, 0, 0, 0, 0, file.names, file.fstype)
+            found[css, file.device, file.inode] = file._replace(css=css, mapping=inode, flags=flags | file.flags)
     if len(found) == before:
-        found[css, 0, 0] = RawPin(css, wb, 0, 0, 0, 0, int(PinFlag.WRITEBACK), 0, 0, 0, 0, b"", b"")
+        found[css, 0, 0] = RawPin(css, wb, flags=int(PinFlag.WRITEBACK))
 
 
 _MOST_MEMCGS = 1 << 20

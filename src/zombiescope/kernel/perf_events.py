@@ -38,18 +38,20 @@ _UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Optional parts, the newest first to be given up."""
+    """Optional parts."""
 
     build_ids: bool = True
     cgroups: bool = True
     kernel_symbols: bool = True
 
-    def less(self) -> Wish | None:
-        if self.build_ids:
-            return Wish(build_ids=False, cgroups=self.cgroups, kernel_symbols=self.kernel_symbols)
-        if self.cgroups:
-            return Wish(build_ids=False, cgroups=False, kernel_symbols=self.kernel_symbols)
-        return Wish(build_ids=False, cgroups=False, kernel_symbols=False) if self.kernel_symbols else None
+
+_WISHES = (
+    Wish(),
+    Wish(build_ids=False),
+    Wish(build_ids=False, cgroups=False),
+    Wish(build_ids=False, cgroups=False, kernel_symbols=False),
+)
+"""The newest part is the first to be given up."""
 
 
 def attr(rate_hz: int, wish: Wish) -> bytes:
@@ -160,17 +162,15 @@ class Sampler:
     _rings: list[_Ring] = field(default_factory=list)
 
     def open(self, cpus: list[int]) -> None:
-        wish: Wish | None = Wish()
-        while wish is not None:
+        for wish in _WISHES:
             self.attr = self.ask(self.rate_hz, wish)
             try:
                 self._open_all(cpus)
                 return
             except OSError as error:
                 self.close()
-                if error.errno not in _UNKNOWN_FLAG or wish.less() is None:
+                if error.errno not in _UNKNOWN_FLAG or wish is _WISHES[-1]:
                     raise
-                wish = wish.less()
 
     def _open_all(self, cpus: list[int]) -> None:
         for cpu in cpus:

@@ -72,20 +72,20 @@ SHAPE = slice(8, 20)
 
 
 class RawPin(NamedTuple):
-    css: int
-    mapping: int
-    inode: int
-    device: int
-    rdevice: int
-    nlink: int
-    flags: int
-    pages: int
-    folios: int
-    dirty: int
-    mapped: int
-    names: bytes
+    css: int = 0
+    mapping: int = 0
+    inode: int = 0
+    device: int = 0
+    rdevice: int = 0
+    nlink: int = 0
+    flags: int = 0
+    pages: int = 0
+    folios: int = 0
+    dirty: int = 0
+    mapped: int = 0
+    names: bytes = b""
     """Leaf first, each name ended by NUL."""
-    fstype: bytes
+    fstype: bytes = b""
     """Filled up with NUL."""
 
 
