@@ -110,6 +110,10 @@ class Entry:
     modified_at: float | None = None
     """Seconds since the epoch; None where a tree does not keep it."""
 
+    def leads_to(self, path: bytes) -> bytes:
+        """Where a link at this path leads, by its own words."""
+        return self.target if self.target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + self.target
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

@@ -43,7 +43,7 @@ def read_deleted_tasks(host: Host, hierarchy: Hierarchy) -> DeletedTasks | Gap:
     found = [task for task in (_look(host, hierarchy, process, refusals) for process in processes) if task]
     if len(refusals) == len(processes):
         return next(iter(refusals.values()))
-    gaps = (_some_refused(refusals),) if refusals else ()
+    gaps = _some_refused(list(refusals.values()), "their cgroup")
     if not found:
         return DeletedTasks((), gaps)
     host.wait(SECONDS_BETWEEN_LOOKS)
@@ -52,9 +52,11 @@ def read_deleted_tasks(host: Host, hierarchy: Hierarchy) -> DeletedTasks | Gap:
     return DeletedTasks(tuple(lasting), gaps)
 
 
-def _some_refused(refusals: dict[int, Gap]) -> Gap:
-    first = next(iter(refusals.values()))
-    return first._replace(reason=f"{len(refusals)} processes did not tell their cgroup, such as {first.reason}")
+def _some_refused(refusals: list[Gap], what: str) -> tuple[Gap, ...]:
+    if not refusals:
+        return ()
+    reason = f"{len(refusals)} processes did not tell {what}, such as {refusals[0].reason}"
+    return (refusals[0]._replace(reason=reason),)
 
 
 def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Gap]) -> DeletedTask | None:
@@ -126,7 +128,9 @@ def read_cgroup_namespaces(host: Host, hierarchy: Hierarchy) -> CgroupNamespaces
             found.setdefault(inode, _Members()).mounts.add(point)
     if len(refusals) == len(processes):
         return refusals[0]
-    return CgroupNamespaces(tuple(members.record(inode) for inode, members in found.items()), _gaps(refusals))
+    return CgroupNamespaces(
+        tuple(members.record(inode) for inode, members in found.items()), _some_refused(refusals, "their namespace")
+    )
 
 
 def _join(host: Host, hierarchy: Hierarchy, process: int, members: _Members) -> None:
@@ -144,14 +148,6 @@ def _mounted(table: bytes) -> list[tuple[int, bytes]]:
             if match and int(match[1]) != _FIRST_NAMESPACE:
                 found.append((int(match[1]), mount.point))
     return found
-
-
-def _gaps(refusals: list[Gap]) -> tuple[Gap, ...]:
-    if not refusals:
-        return ()
-    first = refusals[0]
-    reason = f"{len(refusals)} processes did not tell their namespace, such as {first.reason}"
-    return (first._replace(reason=reason),)
 
 
 _HOLDER_FACT = "zombies[].pins[].holder"

@@ -151,7 +151,7 @@ def _seconds(text: str | None) -> float | None:
 
 _CLOUD = b"/run/cloud-init/instance-data.json"
 _RELEASES = (b"/etc/os-release", b"/usr/lib/os-release")
-_CLOUD_NAMES = ("ami-id", "ami_id", "image_id", "image-id", "image")
+_CLOUD_NAMES = ("ami-id", "ami_id", "image_id", "image-id", "image", "imageId")
 _ZONE_NAMES = ("availability_zone", "availability-zone", "availabilityZone", "zone")
 _DOCUMENTS = (("ds", "meta_data"), ("ds", "dynamic", "instance-identity", "document"))
 _LONGEST = 100
@@ -159,16 +159,12 @@ _LONGEST = 100
 
 def read_node_image(host: Host) -> str:
     """Empty where nothing tells."""
-    return (_from_cloud(host) or _from_release(host))[:_LONGEST]
+    return (_told_by_cloud(host, _DOCUMENTS, _CLOUD_NAMES) or _from_release(host))[:_LONGEST]
 
 
 def read_node_zone(host: Host) -> str:
     """Empty where nothing tells."""
     return _told_by_cloud(host, (("v1",), *_DOCUMENTS), _ZONE_NAMES)[:_LONGEST]
-
-
-def _from_cloud(host: Host) -> str:
-    return _told_by_cloud(host, _DOCUMENTS, (*_CLOUD_NAMES, "imageId"))
 
 
 def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple[str, ...]) -> str:
