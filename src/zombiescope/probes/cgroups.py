@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
 
 _TYPES, _SYMBOLS = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms"
@@ -33,14 +33,10 @@ def is_told_to_hand_on(host: Host) -> bool | None:
 
 def _look(host: Host) -> bool:
     """Type information first: it is a plain file, and the table of symbols is written anew for each reader."""
-    try:
-        return b"\0" + _FUNCTION + b"\0" in host.read(_TYPES, _MOST_BYTES)
-    except OSError:
-        pass
-    try:
-        return b" " + _FUNCTION + b"\n" in host.read(_SYMBOLS, _MOST_BYTES)
-    except OSError:
-        return False
+    types = read_or_nothing(host, _TYPES, _MOST_BYTES)
+    if types:
+        return b"\0" + _FUNCTION + b"\0" in types
+    return b" " + _FUNCTION + b"\n" in read_or_nothing(host, _SYMBOLS, _MOST_BYTES)
 
 
 class ControllerRow(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.zombies import HeldBy
-from zombiescope.host.access import NOT_RECORDED, Host
+from zombiescope.host.access import NOT_RECORDED, Host, read_or_nothing
 
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _NUMBER = re.compile(rb"[0-9]{1,20}")
@@ -138,9 +138,6 @@ def who_is(host: Host, process: int) -> HeldBy:
 
 def _group(host: Host, process: int) -> bytes | None:
     """The path that a manager of services gave it: systemd's own on v1, the only one on v2."""
-    try:
-        rows = [line.split(b":", 2) for line in host.read(b"/proc/%d/cgroup" % process).splitlines()]
-    except OSError:
-        return None
+    rows = [line.split(b":", 2) for line in read_or_nothing(host, b"/proc/%d/cgroup" % process).splitlines()]
     by_name = {row[1]: row[2] for row in rows if len(row) == 3}
     return by_name.get(b"name=systemd", by_name.get(b""))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from zombiescope.facts.names import shown, shown_text
 from zombiescope.facts.pods import Container
 from zombiescope.facts.units import RestartingContainer, Schedule
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.files import Files
 
 PODS = b"/var/log/pods"
@@ -105,18 +105,11 @@ _NAMED = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0"
 
 def read_node_name(host: Host) -> str:
     """As kubelet was told to call this node; empty where it was told nothing, or cannot be seen."""
-    try:
-        processes = [name for name in host.subdirectories(b"/proc") if name.isdigit()]
-    except OSError:
-        return ""
-    for process in processes:
-        try:
-            if host.read(b"/proc/" + process + b"/comm").strip() in _KUBELETS:
-                found = _NAMED.search(host.read(b"/proc/" + process + b"/cmdline"))
-                if found:
-                    return found[1].decode("ascii")
-        except OSError:
-            continue
+    for process in filter(bytes.isdigit, names_or_nothing(host, b"/proc")):
+        if read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS:
+            found = _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))
+            if found:
+                return found[1].decode("ascii")
     return ""
 
 

@@ -15,7 +15,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import Throttle
 from zombiescope.facts.units import RealTimeSeen, RealTimeTask
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, beside_recording, names_or_nothing, read_or_nothing
 from zombiescope.probes.cgroups import read_cgroup_mounts
 from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal
 
@@ -38,10 +38,7 @@ def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
         place = mount + (path if path != b"/" else b"")
         if _has_no_quota(host, place):
             continue
-        try:
-            values = flat_keyed(host.read(place + b"/cpu.stat"))
-        except OSError:
-            continue
+        values = flat_keyed(read_or_nothing(host, place + b"/cpu.stat"))
         periods = values.get(b"nr_periods", 0)
         if periods:
             waited = values.get(_NANOSECONDS, 0) / 1e9 or values.get(_MICROSECONDS, 0) / 1e6
@@ -203,10 +200,7 @@ class RealTimeWatch:
         return RealTimeTask(int(pid), self._name(int(pid)), str(policy), int(priority), float(seconds), int(core))
 
     def _name(self, pid: int) -> str:
-        try:
-            return shown(self._host.read(b"/proc/%d/comm" % pid).rstrip(b"\n"))
-        except OSError:
-            return ""
+        return shown(read_or_nothing(self._host, b"/proc/%d/comm" % pid).rstrip(b"\n"))
 
 
 def _look(host: Host) -> dict[tuple[int, int], _Task] | Gap:
@@ -233,10 +227,7 @@ def _look(host: Host) -> dict[tuple[int, int], _Task] | Gap:
 
 
 def _threads(host: Host, place: bytes) -> list[bytes]:
-    try:
-        return [name for name in host.subdirectories(place + b"/task") if name.isdigit()]
-    except OSError:
-        return []
+    return [name for name in names_or_nothing(host, place + b"/task") if name.isdigit()]
 
 
 def _read(host: Host, path: bytes) -> tuple[_Task, int] | None:

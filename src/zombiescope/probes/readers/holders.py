@@ -23,7 +23,7 @@ from zombiescope.facts.page_pins import (
     SocketCandidates,
 )
 from zombiescope.facts.zombies import HeldBy
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.files import FileKey, files_in_use, keys_in_maps
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import MountTable, device_of, open_files
@@ -273,10 +273,8 @@ def _unaccounted(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:
 
 
 def _used(host: Host, hierarchy: Hierarchy, path: bytes) -> int:
-    try:
-        return number(host.read(hierarchy.place(path, _TCP))) or 0
-    except OSError:  # removed meanwhile
-        return 0
+    """Nothing of one that was removed meanwhile."""
+    return number(read_or_nothing(host, hierarchy.place(path, _TCP))) or 0
 
 
 def _sockets(host: LiveHost, processes: list[int], gaps: list[Gap]) -> list[DiagSocket]:

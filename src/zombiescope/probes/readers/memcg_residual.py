@@ -16,7 +16,7 @@ from typing import NamedTuple
 from zombiescope.facts.cgroups import HandedOn, Hierarchy, HierarchyVersion, LiveTree, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.probes.cgroups import GONE, children_of, children_seen, hands_pages_on, is_told_to_hand_on
 from zombiescope.probes.kernel_text import flat_keyed, number, refusal
 
@@ -99,10 +99,7 @@ def _own_of_parents(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) 
 
 def _adds_up(host: Host, hierarchy: Hierarchy) -> bool:
     """Up to 5.10 a v1 hierarchy did so only when told, which systemd does at boot; later ones always do."""
-    try:
-        return host.read(hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
-    except OSError:
-        return True
+    return read_or_nothing(host, hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
 
 
 def _without_pages_handed_on(host: Host, uses: dict[bytes, MemoryUse]) -> dict[bytes, MemoryUse]:
@@ -232,10 +229,7 @@ class _V2(_Reader):
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
         if path == b"/":
             return False
-        try:
-            return b"memory" in self._host.read(self._hierarchy.place(path, b"cgroup.subtree_control")).split()
-        except OSError:
-            return False
+        return b"memory" in read_or_nothing(self._host, self._hierarchy.place(path, b"cgroup.subtree_control")).split()
 
     def _total(self, path: bytes) -> _Use | None:
         values = self._values(path)
@@ -245,10 +239,7 @@ class _V2(_Reader):
         return _GARBLED if use is None else use
 
     def _swap(self, path: bytes) -> int | None:
-        try:
-            return number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
-        except OSError:
-            return None
+        return number(read_or_nothing(self._host, self._hierarchy.place(path, b"memory.swap.current")))
 
 
 def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
@@ -343,9 +334,6 @@ def _dirty(
     host: Host, hierarchy: Hierarchy, path: bytes, keys: tuple[bytes, bytes] | None = None
 ) -> tuple[int, int] | None:
     """The hierarchical figures, where not asked for others."""
-    try:
-        values = flat_keyed(host.read(hierarchy.place(path, b"memory.stat")))
-    except OSError:
-        return None
+    values = flat_keyed(read_or_nothing(host, hierarchy.place(path, b"memory.stat")))
     dirty, writeback = (values.get(key) for key in keys or _DIRTY_KEYS[hierarchy.version])
     return None if dirty is None or writeback is None else (dirty, writeback)

@@ -13,7 +13,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Identity, Sha
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reaping import Health, Levers, SwapArea
-from zombiescope.host.access import NOT_RECORDED, Host
+from zombiescope.host.access import NOT_RECORDED, Host, names_or_nothing, read_or_nothing
 from zombiescope.host.live import cluster_of
 from zombiescope.probes.cgroups import hands_pages_on
 from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal, unoctal
@@ -32,18 +32,12 @@ def read_machine_health(host: Host) -> Health:
 
 
 def _pressure(host: Host, path: bytes) -> float | None:
-    try:
-        found = _SOME.search(host.read(path))
-    except OSError:
-        return None
+    found = _SOME.search(read_or_nothing(host, path))
     return float(found[1]) if found else None
 
 
 def _refaults(host: Host) -> int | None:
-    try:
-        values = flat_keyed(host.read(b"/proc/vmstat"))
-    except OSError:
-        return None
+    values = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
     return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))
 
 
@@ -186,11 +180,8 @@ def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple
 
 def _from_release(host: Host) -> str:
     for path in _RELEASES:
-        try:
-            text = host.read(path)
-        except OSError:
-            continue
-        said = dict(line.split(b"=", 1) for line in text.splitlines() if b"=" in line)
+        lines = read_or_nothing(host, path).splitlines()
+        said = dict(line.split(b"=", 1) for line in lines if b"=" in line)
         for names in ((b"IMAGE_ID", b"IMAGE_VERSION"), (b"ID", b"VERSION_ID")):
             words = [shown(said.get(name, b"").strip(b"\"' \t\r")) for name in names]
             if words[0]:
@@ -255,10 +246,7 @@ def _is_there(host: Host, path: bytes) -> bool:
 
 
 def _node_files(host: Host) -> tuple[bytes, ...]:
-    try:
-        names = host.subdirectories(_NODES)
-    except OSError:
-        return ()
+    names = names_or_nothing(host, _NODES)
     nodes = sorted(name for name in names if name.startswith(b"node") and name[4:].isdigit())
     return tuple(place for name in nodes if _is_there(host, place := b"%s/%s/reclaim" % (_NODES, name)))
 
@@ -280,12 +268,8 @@ def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:
 
 def _segments(host: Host) -> dict[int, int]:
     """Of our own IPC namespace: `key shmid perms size cpid lpid nattch …`."""
-    try:
-        lines = host.read(b"/proc/sysvipc/shm").split(b"\n")[1:]
-    except OSError:
-        return {}
     found = {}
-    for line in lines:
+    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
         words = line.split()
         shmid, attached = (number(words[1]), number(words[6])) if len(words) > 6 else (None, None)
         if shmid is not None and attached is not None:

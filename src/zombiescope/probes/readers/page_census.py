@@ -16,7 +16,7 @@ from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import PageCensus, PagePins, ParentPages
 from zombiescope.facts.zombies import PinKind
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
@@ -175,12 +175,8 @@ def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool
 
 def detached_segments(host: Host) -> list[Segment]:
     """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
-    try:
-        lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
-    except OSError:
-        return []
     found = []
-    for line in lines[1:]:
+    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
         fields = line.split()
         if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
             continue

@@ -21,7 +21,7 @@ from zombiescope.facts.reclaim import (
     ReclaimSeen,
     Stalls,
 )
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, beside_recording, read_or_nothing
 from zombiescope.kernel.bpf_windows import ReclaimPasses
 from zombiescope.probes.cgroups import inodes_of
 from zombiescope.probes.kernel_text import number, read_processes, refusal, stall_totals, state_of
@@ -74,10 +74,7 @@ def _is_limited(host: Host, hierarchy: Hierarchy, path: bytes, known: dict[bytes
 
 
 def _limit(host: Host, file: bytes) -> bool:
-    try:
-        text = host.read(file).strip()
-    except OSError:
-        return False
+    text = read_or_nothing(host, file).strip()
     return text.isdigit() and int(text) < _UNLIMITED_BYTES
 
 

@@ -24,7 +24,7 @@ from zombiescope.facts.softirq import (
     SoftirqLook,
     Times,
 )
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
@@ -35,7 +35,7 @@ from zombiescope.probes.kernel_text import cpu_list_count, number, read_processe
 
 _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20
-_ONLINE_CPUS, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
+_ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
 _MOST_SECONDS = 60.0
 _FIRST_COUNTS_SECONDS = 0.05
@@ -56,10 +56,7 @@ class Following(Protocol):
 
 def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
     """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
-    try:
-        cores = cpu_list_count(host.read(_POSSIBLE))
-    except OSError:
-        cores = None
+    cores = cpu_list_count(read_or_nothing(host, _POSSIBLE))
     if not cores:
         raise ObservationError(
             _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
@@ -73,10 +70,7 @@ def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
 
 
 def _first_online(host: Host) -> int:
-    try:
-        return number(_FIRST.split(host.read(_ONLINE_CPUS).strip())[0]) or 0
-    except OSError:
-        return 0
+    return number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
 
 
 def _places(host: Host) -> Places:
@@ -174,7 +168,6 @@ def _recorded_times(plain: Any) -> Times:
 
 FACT = "softirq.waited_seconds"
 _SOFTNET = b"/proc/net/softnet_stat"
-_ONLINE = b"/sys/devices/system/cpu/online"
 _NAME = re.compile(rb"ksoftirqd/([0-9]{1,5})")
 _HEX = re.compile(rb"[0-9a-fA-F]{1,16}")
 _DROPPED, _SQUEEZED = 1, 2
@@ -185,10 +178,7 @@ def find_ksoftirqd(host: Host) -> dict[int, int] | Gap:
     processes = read_processes(host, FACT)
     if isinstance(processes, Gap):
         return processes
-    try:
-        wanted = cpu_list_count(host.read(_ONLINE)) or 0
-    except OSError:
-        wanted = 0
+    wanted = cpu_list_count(read_or_nothing(host, _ONLINE)) or 0
     found: dict[int, int] = {}
     for process in processes:
         state = state_of(host, process)
@@ -224,10 +214,7 @@ def _times(host: Host, ksoftirqd: dict[int, int] | Gap) -> dict[int, KsoftirqdTi
 
 def _softnet(host: Host) -> tuple[int | None, int | None]:
     """Of all cores: dropped, squeezed."""
-    try:
-        rows = [line.split() for line in host.read(_SOFTNET).splitlines()]
-    except OSError:
-        return None, None
+    rows = [line.split() for line in read_or_nothing(host, _SOFTNET).splitlines()]
     good = [row for row in rows if len(row) > _SQUEEZED and all(_HEX.fullmatch(field) for field in row[:3])]
     if not good:
         return None, None
@@ -265,17 +252,10 @@ def _timeouts(host: Host, name: bytes) -> int | None:
     """Of all its queues; None where no queue tells."""
     folder = b"/sys/class/net/" + name + b"/queues"
     total = None
-    try:
-        queues = host.subdirectories(folder)
-    except OSError:
-        return None
-    for queue in queues[:_MOST_QUEUES]:
+    for queue in names_or_nothing(host, folder)[:_MOST_QUEUES]:
         if not queue.startswith(b"tx-"):
             continue
-        try:
-            value = number(host.read(folder + b"/" + queue + b"/tx_timeout"))
-        except OSError:
-            continue
+        value = number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout"))
         if value is not None:
             total = (total or 0) + value
     return total

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Holders, Tier, Walk
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.kernel.assemble import assemble, former_paths, settle_batches
 from zombiescope.kernel.bpf_walk import COUNT_ONLY, Depth, find_holders, walk_memcgs
 from zombiescope.kernel.mount_paths import MountPaths, parse_mounts
@@ -30,7 +30,7 @@ def read_zombie_walk(host: Host) -> Walk | Gap:
         if isinstance(found, Gap):
             return found
         raw, tier, refused = found
-        mounts = parse_mounts(_read_or_nothing(host, b"/proc/self/mountinfo"))
+        mounts = parse_mounts(read_or_nothing(host, b"/proc/self/mountinfo"))
         walk = assemble(raw, MountPaths(mounts, getattr(host, "root", b"")), tier)
         return walk._replace(gaps=(*refused, *walk.gaps))
 
@@ -88,7 +88,7 @@ def _by_kcore(host: Host) -> RawWalk:
 
 
 def _nodes(host: Host) -> int:
-    return count_nodes(_read_or_nothing(host, b"/sys/devices/system/node/possible"))
+    return count_nodes(read_or_nothing(host, b"/sys/devices/system/node/possible"))
 
 
 @contextmanager
@@ -107,13 +107,6 @@ def count_nodes(possible: bytes) -> int:
     """NUMA nodes that may exist, by the highest in a list such as `0-1,4`; 1 where the kernel says nothing."""
     last = possible.strip().replace(b"-", b",").rpartition(b",")[2]
     return int(last) + 1 if last.isdigit() else 1
-
-
-def _read_or_nothing(host: Host, path: bytes) -> bytes:
-    try:
-        return host.read(path)
-    except OSError:
-        return b""
 
 
 def read_zombie_holders(host: Host) -> Holders | Gap:
