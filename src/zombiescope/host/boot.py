@@ -23,7 +23,7 @@ from typing import NamedTuple
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
-from zombiescope.host.images.disks import Disk, disk_of, layout_of, partitions
+from zombiescope.host.images.disks import Disk, disk_of, find_debugfs, layout_of, partitions, roomy_folder
 from zombiescope.host.images.guestfs import find_root, guestfish, is_installed, nobody, quoted, user_for
 
 PROGRAM = "/usr/local/lib/zombiescope-boot"
@@ -33,7 +33,6 @@ _WANTS = "/etc/systemd/system/sysinit.target.wants"
 _KERNEL = re.compile(r"vmlinu[zx]-?(.*)")
 _INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 _MIB = 1 << 20
-_ROOMY = "/var/tmp"  # noqa: S108 (a folder of our own in it)
 _DEBUGFS_BYTES, _DEBUGFS_SECONDS = 1 << 30, 120
 _SUPER_UUID = 0x468
 _HINT = "zombiescope check --image judges it by its files"
@@ -78,8 +77,7 @@ def is_program(path: bytes) -> bool:
 @contextmanager
 def workplace() -> Iterator[str]:
     """A folder of our own where disks are: the usual one is often memory."""
-    usual = None if os.environ.get("TMPDIR") or not os.access(_ROOMY, os.W_OK) else _ROOMY
-    with tempfile.TemporaryDirectory(prefix="zombiescope-boot-", dir=usual) as folder:
+    with tempfile.TemporaryDirectory(prefix="zombiescope-boot-", dir=roomy_folder()) as folder:
         yield folder
 
 
@@ -149,9 +147,7 @@ def _name(path: bytes | None) -> str | None:
 
 
 def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
-    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
-    if program is None:
-        raise ObservationError("cannot boot here", "debugfs is not installed", "install e2fsprogs")
+    program = find_debugfs("cannot boot here")
     with tempfile.TemporaryFile() as out:
         subprocess.run(
             [program, *(["-w"] if is_written else []), "-f", "-", device],

@@ -173,15 +173,12 @@ def _addresses(host: Host, table: Iterable[list[bytes]]) -> set[bytes]:
             words.add(b":".join(line[at : at + 4] for at in range(0, 32, 4)))
     for line in _read(host, b"/etc/resolv.conf").split(b"\n"):
         words.update(line.split()[1:2] if line.startswith(b"nameserver") else ())
-    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in _interfaces(host)}
+    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in _interfaces(host) if name}
     return {address for word in words for address in _foreign(word)} | (cards - {b"", b"00:00:00:00:00:00"})
 
 
-def _interfaces(host: Host) -> Iterator[bytes]:
-    for line in _read(host, b"/proc/net/dev").split(b"\n")[2:]:
-        name = line.partition(b":")[0].strip()
-        if name:
-            yield name
+def _interfaces(host: Host) -> list[bytes]:
+    return [line.partition(b":")[0].strip() for line in _read(host, b"/proc/net/dev").split(b"\n")[2:]]
 
 
 def _foreign(word: bytes) -> Iterator[bytes]:

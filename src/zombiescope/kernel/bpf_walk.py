@@ -150,7 +150,7 @@ def walk_memcgs(
 def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Answer:
     place, lost, spent = _Place(), 0, 0
     while True:
-        answer = walker.run("walk_memcg", place, fixed or _depth_after(spent))
+        answer = walker.run("walk_memcg", place, fixed or next(depth for limit, depth in _DEPTHS if spent < limit))
         progress.runs.append(answer.ran_ns)
         spent += answer.ran_ns
         if answer.status is Status.NO_MEMCG:
@@ -170,10 +170,6 @@ def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Ans
             if lost:
                 progress.memcgs[:] = _once(progress.memcgs)
             return answer
-
-
-def _depth_after(spent: int) -> Depth:
-    return next(depth for limit, depth in _DEPTHS if spent < limit)
 
 
 def _place_before(memcgs: list[RawMemcg], lost: _Place) -> _Place:

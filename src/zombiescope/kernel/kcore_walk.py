@@ -186,7 +186,8 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
     kn = memory.pointer(cgroup + at["cgroup.kn"])
     parent = memory.pointer(css + at["css.parent"])
     dead = bool(flags & CSS_DYING)
-    held = tree.folios.of(memcg, css, _limit_after(tree.folios.looked_at)) if dead else Holdings()
+    limit = next(limit for most, limit in _DEPTHS if tree.folios.looked_at < most)
+    held = tree.folios.of(memcg, css, limit) if dead else Holdings()
     return RawMemcg(
         css=css,
         parent=parent,
@@ -213,10 +214,6 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
         name=memory.text(memory.pointer(kn + at["kn.name"])) if parent else b"",
         pins=tuple(held.pins.values()),
     )
-
-
-def _limit_after(looked_at: int) -> int:
-    return next(limit for most, limit in _DEPTHS if looked_at < most)
 
 
 def _references(tree: _Tree, css: int) -> int:

@@ -35,7 +35,8 @@ from zombiescope.facts.metric_names import (
 )
 from zombiescope.facts.softirq import Buckets, CoreLatency, PollLook, PollTail, Times
 from zombiescope.host.access import Host
-from zombiescope.probes.readers.softirq_wait import Following, open_poll_latency
+from zombiescope.kernel.bpf_poll import PollLatency
+from zombiescope.probes.readers.softirq_wait import open_poll_latency
 from zombiescope.watching.watch import Events, Teller
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _MOST_EVENTS_PER_MINUTE = 10
 class PollsWatch:
     """`look` about every five seconds. Raises ObservationError where the kernel refuses."""
 
-    def __init__(self, host: Host, following: Following | None = None) -> None:
+    def __init__(self, host: Host, following: PollLatency | None = None) -> None:
         self._host = host
         self._following = following or open_poll_latency(host)
         self._cost = _USUAL_COST

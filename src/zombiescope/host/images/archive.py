@@ -240,7 +240,7 @@ def lay(layer: Layer, tree: MemoryTree) -> None:
             tree.refuse(path, "a hard link to something that was not read: skipped")
 
 
-_DOCUMENT_LIMIT = 4 << 20
+DOCUMENT_LIMIT = 4 << 20
 _DOCUMENTS = (b"/manifest.json", b"/index.json", b"/oci-layout")
 _LAYER = re.compile(rb"(?:/layer\.tar|/blobs/sha256/[0-9a-f]{64}|/[0-9a-f]{64}\.tar)$")
 
@@ -277,7 +277,7 @@ def _read_blob(member: Member, path: bytes, found: _Found, bounds: tuple[MemoryT
     tree, allowance = bounds
     first = member.read(BLOCK)
     if first[:1] in (b"{", b"["):
-        if tree.reserve(path, min(member.size, _DOCUMENT_LIMIT)):
+        if tree.reserve(path, min(member.size, DOCUMENT_LIMIT)):
             found.documents[path] = first + _document(member)
     elif is_packed(first) or first[257:262] == b"ustar" or not first.strip(b"\0"):
         try:
@@ -287,7 +287,7 @@ def _read_blob(member: Member, path: bytes, found: _Found, bounds: tuple[MemoryT
 
 
 def _document(member: Member) -> bytes:
-    if member.size > _DOCUMENT_LIMIT:
+    if member.size > DOCUMENT_LIMIT:
         raise TarError(f"a description of {member.size:,} bytes")
     return member.content()
 

@@ -66,9 +66,7 @@ def partitions(head: bytes) -> list[int]:
 
 
 def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
-    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
-    if program is None:
-        raise ObservationError("cannot read a raw ext4 image", "debugfs is not installed", "install e2fsprogs")
+    program = find_debugfs("cannot read a raw ext4 image")
     device = os.path.abspath(image) + (f"?offset={offset}".encode() if offset else b"")
     reader = _Debugfs(os.fsencode(program), device)
     folders = [_Item(b"", _ROOT_INODE, 0o040755, 0)]
@@ -83,6 +81,19 @@ def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
             return
         if not folders:
             return
+
+
+def find_debugfs(what: str) -> str:
+    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
+    if program is None:
+        raise ObservationError(what, "debugfs is not installed", "install e2fsprogs")
+    return program
+
+
+def roomy_folder() -> str | None:
+    """Where disks are: the usual one, which is None, is often memory."""
+    is_roomy = not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK)  # noqa: S108 (a folder of our own in it)
+    return "/var/tmp" if is_roomy else None  # noqa: S108
 
 
 class _Debugfs:

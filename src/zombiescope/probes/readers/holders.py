@@ -241,7 +241,8 @@ def read_socket_pins(host: Host, hierarchy: Hierarchy) -> SocketCandidates | Gap
     dead = [each for each in seen if each.cgroup > 1 and each.cgroup not in live]
     holders = _holders(host, processes, {each.inode for each in dead}) if dead else {}
     unix = _unix_count(host, gaps)
-    return SocketCandidates(tuple(_dead(each, holders) for each in dead), unix, {}, tuple(gaps))
+    sockets = (DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ())))) for each in dead)
+    return SocketCandidates(tuple(sockets), unix, {}, tuple(gaps))
 
 
 def _v1(host: Host, hierarchy: Hierarchy, gaps: list[Gap]) -> SocketCandidates | Gap:
@@ -320,10 +321,6 @@ def _holders(host: LiveHost, processes: list[int], inodes: set[int]) -> dict[int
         except OSError:
             continue
     return found
-
-
-def _dead(each: DiagSocket, holders: dict[int, list[int]]) -> DeadCgroupSocket:
-    return DeadCgroupSocket(*each, tuple(dict.fromkeys(holders.get(each.inode, ()))))
 
 
 def _unix_count(host: Host, gaps: list[Gap]) -> int | None:

@@ -196,7 +196,9 @@ class _V1(_Reader):
         values = self._values(path)
         if values is None:
             return None
-        own, total = _v1_use(values, b""), _v1_use(values, b"total_")
+        own, total = (
+            _use_of(values, prefix, (b"cache", b"rss"), values.get(prefix + b"swap")) for prefix in (b"", b"total_")
+        )
         if own is None or total is None:
             return _GARBLED
         self._below[path] = _minus(total, own)
@@ -235,39 +237,24 @@ class _V2(_Reader):
         values = self._values(path)
         if values is None:
             return None
-        use = _v2_use(values, self._swap(path))
+        use = _use_of(values, b"", (b"file", b"anon"), self._swap(path))
         return _GARBLED if use is None else use
 
     def _swap(self, path: bytes) -> int | None:
         return number(read_or_nothing(self._host, self._hierarchy.place(path, b"memory.swap.current")))
 
 
-def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
+def _use_of(
+    values: dict[bytes, bytes], prefix: bytes, names: tuple[bytes, bytes], swap: bytes | int | None
+) -> _Use | None:
+    """`names`: what the file calls cache and anonymous memory. Kinds are counted one after the other, so cache less shmem may be a
+    little below zero; the others are what was read."""
     try:
-        shmem = int(values[prefix + b"shmem"])
-        use = (
-            int(values[prefix + b"cache"]) - shmem,
-            shmem,
-            int(values[prefix + b"rss"]),
-            int(values[prefix + b"unevictable"]),
-        )
-        swap = values.get(prefix + b"swap")
-        return _plausible(use if swap is None else (*use, int(swap)))
+        cache, anon, shmem, unevictable = (int(values[prefix + name]) for name in (*names, b"shmem", b"unevictable"))
+        use: _Use = (cache - shmem, shmem, anon, unevictable)
+        use = use if swap is None else (*use, int(swap))
     except (KeyError, ValueError):
         return None
-
-
-def _v2_use(values: dict[bytes, bytes], swap: int | None) -> _Use | None:
-    try:
-        shmem = int(values[b"shmem"])
-        use = (int(values[b"file"]) - shmem, shmem, int(values[b"anon"]), int(values[b"unevictable"]))
-        return _plausible(use if swap is None else (*use, swap))
-    except (KeyError, ValueError):
-        return None
-
-
-def _plausible(use: _Use) -> _Use | None:
-    """Kinds are counted one after the other, so cache less shmem may be a little below zero; the others are what was read."""
     return use if min(use[1:]) >= 0 and max(use) < _LARGEST and use[0] > -_LARGEST else None
 
 

@@ -9,7 +9,7 @@ import json
 import re
 import select
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
@@ -20,7 +20,6 @@ from zombiescope.facts.softirq import (
     CoreLatency,
     DeviceCounters,
     KsoftirqdTime,
-    PollLook,
     SoftirqLook,
     Times,
 )
@@ -40,18 +39,6 @@ _FIRST = re.compile(rb"[-,]")
 _MOST_SECONDS = 60.0
 _FIRST_COUNTS_SECONDS = 0.05
 _WHAT = "cannot follow the network's softirqs"
-
-
-class Following(Protocol):
-    """What a watch needs of it."""
-
-    @property
-    def is_stamping(self) -> bool: ...
-    def read(self) -> PollLook: ...
-    def stamp(self) -> None: ...
-    def rest(self) -> None: ...
-    def stamp_for(self, seconds: float) -> float | None: ...
-    def close(self) -> None: ...
 
 
 def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
