@@ -19,9 +19,9 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.lifecycle import Counts, EventTier, Lifecycle
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.ledgers import BpfLedger, TraceLedger, pattern_of
+from zombiescope.kernel.ledgers import BpfLedger, Ledger, TraceLedger, pattern_of
 from zombiescope.kernel.tracefs import open_tracefs
-from zombiescope.probes.readers.cgroup_lifecycle import Ledger, open_ledger
+from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 

@@ -137,10 +137,6 @@ def content_of(file: Held, limit: int) -> bytes:
 # A folder of ours beside the files: the same file system and mount, or nothing could be moved into it.
 
 
-def make_aside(folder: int, name: bytes) -> None:
-    os.mkdir(name, 0o700, dir_fd=folder)
-
-
 def names_aside(folder: int, name: bytes) -> list[int]:
     try:
         with own_folder_in(folder, name) as place:

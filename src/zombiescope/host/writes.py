@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 
 from zombiescope.host import removal, rewriting
 from zombiescope.host.children import Ran, ask_program, run_in_child
@@ -73,17 +73,13 @@ class Writer:
         with open(handle, "rb") as file:
             return file.read(READ_LIMIT_BYTES).strip()
 
-    @contextmanager
-    def folder(self, path: bytes) -> Iterator[int]:
+    def folder(self, path: bytes) -> AbstractContextManager[int]:
         """Of files that are to be deleted: no link on the way, and no stranger's folder that leads to another's."""
-        with folder_at(self.root, path, STRICT) as found:
-            yield found
+        return folder_at(self.root, path, STRICT)
 
-    @contextmanager
-    def hold(self, folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
+    def hold(self, folder: int, name: bytes, wanted: Identity) -> AbstractContextManager[Held]:
         """One file of such a folder, for as long as it takes; raises OSError, InUseError among them."""
-        with held(folder, name, wanted) as found:
-            yield found
+        return held(folder, name, wanted)
 
     def names_aside(self, folder: int, aside: bytes) -> list[int]:
         """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
@@ -152,7 +148,7 @@ class Writer:
 
     def make_aside(self, folder: int, aside: bytes) -> None:
         with self._step("make_aside"):
-            removal.make_aside(folder, aside)
+            os.mkdir(aside, 0o700, dir_fd=folder)
 
     def set_aside(self, folder: int, aside: bytes, number: int, file: Held) -> None:
         """Raises InUseError when somebody has come for it, and ESTALE when another has its name."""

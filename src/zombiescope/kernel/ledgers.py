@@ -13,6 +13,7 @@ import os
 import re
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -49,9 +50,37 @@ class Books:
         self._due = counted_before
 
 
-class BpfLedger:
-    tier = EventTier.BPF
+class Ledger(ABC):
+    """What every tier tells; those that do not say otherwise have nothing to do between two readings, and hold nothing."""
+
+    tier: EventTier
     refused: tuple[Gap, ...] = ()
+    """Why it is not a better tier."""
+
+    @abstractmethod
+    def read(self) -> Lifecycle:
+        """What happened since the reading before."""
+
+    def moved(self) -> tuple[int, int] | None:
+        """Births and deaths at this very moment, where knowing costs nothing."""
+        return None
+
+    def catch_up(self) -> float:
+        """Between two readings: empties what could overflow. Seconds until that should be done again; infinite where never."""
+        return math.inf
+
+    def dead(self) -> Iterator[Dead]:
+        """Who died since the ledger began and is not released; nobody where the tier keeps no names."""
+        return iter(())
+
+    def close(self) -> None:
+        return
+
+
+class BpfLedger(Ledger):
+    """The kernel counts by itself: there is nothing to take in between."""
+
+    tier = EventTier.BPF
 
     def __init__(
         self,
@@ -99,10 +128,6 @@ class BpfLedger:
     def moved(self) -> tuple[int, int]:
         births, deaths = struct.unpack_from("<2Q", self._state, 8)
         return births, deaths
-
-    def catch_up(self) -> float:
-        """The kernel counts by itself: there is nothing to take in between."""
-        return math.inf
 
     def dead(self) -> Iterator[Dead]:
         """Those that died since the ledger began and are not released, ordinary deaths on their way among them."""
@@ -256,7 +281,7 @@ _BIRTH, _DEATH = 0, 1
 _LOST = (b"overrun:", b"commit overrun:", b"dropped events:")
 
 
-class TraceLedger:
+class TraceLedger(Ledger):
     tier = EventTier.TRACEFS
 
     def __init__(
@@ -299,17 +324,10 @@ class TraceLedger:
             EventTier.TRACEFS, at, self._total, flows, other, self._lost(), Histogram(), times, self.refused
         )
 
-    def moved(self) -> None:
-        """What is still in the buffers is not known."""
-
     def catch_up(self) -> float:
         """Take what waits before the buffer is full; seconds until that should be done again."""
         filled = self._drain()
         return next(seconds for share, seconds in _PACES if filled >= share)
-
-    def dead(self) -> Iterator[Dead]:
-        """The stream keeps no paths of the dead: nothing to tell."""
-        return iter(())
 
     def close(self) -> None:
         for pipe in self._pipes:

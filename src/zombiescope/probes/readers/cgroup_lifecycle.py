@@ -8,15 +8,14 @@ On v2 cgroups without the memory controller are counted too: nothing in the even
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Lifecycle
+from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.host.access import Host
-from zombiescope.kernel.ledgers import BpfLedger, TraceLedger
+from zombiescope.kernel.ledgers import BpfLedger, Ledger, TraceLedger
 from zombiescope.probes.cgroups import ControllerRow, inodes_of, read_controller_row
 from zombiescope.probes.kernel_text import refusal
 
@@ -100,7 +99,7 @@ _NO_RELEASES = Gap(
 )
 
 
-class PollingLedger:
+class PollingLedger(Ledger):
     tier = EventTier.POLLING
 
     def __init__(self, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> None:
@@ -121,18 +120,6 @@ class PollingLedger:
         self._total = self._total.plus(Counts(len(born), len(died), 0))
         return Lifecycle(EventTier.POLLING, at, self._total, flows, Counts(), None, gaps=self._gaps)
 
-    def moved(self) -> None:
-        """Not without a look."""
-
-    def catch_up(self) -> float:
-        return float("inf")
-
-    def dead(self) -> Iterator[Dead]:
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing is held."""
-
     def _look(self) -> dict[bytes, int]:
         try:
             return _look(self._host, self._hierarchy)
@@ -141,34 +128,6 @@ class PollingLedger:
 
 
 ALL_TIERS = tuple(EventTier)
-
-
-class Ledger(Protocol):
-    @property
-    def tier(self) -> EventTier: ...
-
-    @property
-    def refused(self) -> tuple[Gap, ...]:
-        """Why it is not a better tier."""
-        ...
-
-    def read(self) -> Lifecycle:
-        """What happened since the reading before."""
-        ...
-
-    def moved(self) -> tuple[int, int] | None:
-        """Births and deaths at this very moment, where knowing costs nothing."""
-        ...
-
-    def catch_up(self) -> float:
-        """Between two readings: empties what could overflow. Seconds until that should be done again; infinite where never."""
-        ...
-
-    def dead(self) -> Iterator[Dead]:
-        """Who died since the ledger began and is not released; nobody where the tier keeps no names."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = ALL_TIERS) -> Ledger | Gap:

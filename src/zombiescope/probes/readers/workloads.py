@@ -134,13 +134,10 @@ def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
         about, host = (_json(files, folder + b"/" + file, gaps) for file in (b"config.v2.json", b"hostconfig.json"))
         if not isinstance(about, dict):
             continue
-        config, state = about.get("Config"), about.get("State")
-        config, state = config if isinstance(config, dict) else {}, state if isinstance(state, dict) else {}
-        policy = host.get("RestartPolicy") if isinstance(host, dict) else None
-        policy = policy if isinstance(policy, dict) else {}
+        config, state = _dict(about.get("Config")), _dict(about.get("State"))
+        policy = _dict(_dict(host).get("RestartPolicy"))
         retries, word = policy.get("MaximumRetryCount"), str(policy.get("Name") or "no")
-        arguments = about.get("Args")
-        path = [about.get("Path"), *(arguments if isinstance(arguments, list) else [])]
+        path = [about.get("Path"), *_list(about.get("Args"))]
         label = shown_text(str(about.get("Name") or "").lstrip("/")) or shown(name[:12])
         yield Workload(
             Starter.DOCKER,
@@ -150,7 +147,7 @@ def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
             retries if isinstance(retries, int) and retries > 0 else None,
             shown_text(" ".join(str(part) for part in path if part)),
             shown_text(str(config.get("Image") or "")),
-            variables_of(config.get("Env")),
+            _variables(config.get("Env")),
             container_id=shown(name),
             is_stopped=word == "unless-stopped"
             and state.get("Running") is False
@@ -162,12 +159,11 @@ def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
     """Names and images only: restart policies are in podman's database."""
     if not files.exists(_PODMAN):
         return
-    said = _json(files, _PODMAN, gaps)
-    for row in said if isinstance(said, list) else []:
+    for row in _list(_json(files, _PODMAN, gaps)):
         if not isinstance(row, dict):
             continue
-        names = row.get("names")
-        name = str(names[0]) if isinstance(names, list) and names else str(row.get("id"))[:12]
+        names = _list(row.get("names"))
+        name = str(names[0]) if names else str(row.get("id"))[:12]
         yield Workload(
             Starter.PODMAN,
             f"podman/{shown_text(name)}",
@@ -182,7 +178,7 @@ def _image_name(row: dict[str, Any]) -> str:
         about = json.loads(row.get("metadata") or "{}")
     except (ValueError, TypeError, RecursionError):
         about = {}
-    return str(about.get("image-name") or "") if isinstance(about, dict) else ""
+    return str(_dict(about).get("image-name") or "")
 
 
 def _json(files: Files, path: bytes, gaps: list[Gap]) -> Any:
@@ -358,21 +354,17 @@ def _compose(services: dict[Any, Any], path: str) -> Iterator[Workload]:
             int(retries) if retries.isdecimal() else None,
             " ".join(_word(word) for word in command) if isinstance(command, list) else _word(command),
             _word(service.get("image")),
-            _compose_variables(environment),
+            _variables(environment),
             is_stopped=bool(_list(service.get("profiles"))),
         )
 
 
-def _compose_variables(said: Any) -> dict[str, bool]:
+def _variables(said: Any) -> dict[str, bool]:
+    """A table, or `NAME=value` lines, as Docker keeps them."""
     if isinstance(said, dict):
         return {_word(name): value not in (None, "") for name, value in said.items()}
     pairs = (_word(line).partition("=") for line in _list(said))
     return {name: bool(value) for name, _, value in pairs}
-
-
-def variables_of(lines: object) -> dict[str, bool]:
-    """`NAME=value` lines, as Docker keeps them."""
-    return _compose_variables(lines)
 
 
 def _dict(value: Any) -> dict[Any, Any]:
