@@ -114,9 +114,6 @@ class _Ring:
     memory: mmap.mmap
     size: int
 
-    def drain(self) -> bytes:
-        return read_ring(self.memory, self.size)
-
 
 def read_ring(memory: mmap.mmap, size: int) -> bytes:
     """Everything new: whole records, as the kernel moves its end only past whole ones."""
@@ -186,7 +183,7 @@ class Sampler:
             fcntl.ioctl(ring.descriptor, _ENABLE, 0)
 
     def drain(self) -> list[bytes]:
-        return [content for ring in self._rings if (content := ring.drain())]
+        return [content for ring in self._rings if (content := read_ring(ring.memory, ring.size))]
 
     def close(self) -> None:
         for ring in self._rings:
