@@ -50,6 +50,8 @@ class Outcome(NamedTuple):
     """Of the last answer; 0 where there was none."""
     why: str = ""
     retry_after: float = 0.0
+    skew: float = 0.0
+    """Seconds that the server's clock is ahead of ours."""
 
 
 class _ApiError(Exception):
@@ -68,15 +70,15 @@ def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = 
                 skew = ahead
                 status, told, why, retry_after = _exchange(api, where, each, wall_clock() + skew)
             if not 200 <= status < 300:
-                return Outcome(done, status, why or f"it answers with status {status}", retry_after)
+                return Outcome(done, status, why or f"it answers with status {status}", retry_after, skew)
             done += 1
     except _ApiError as error:
-        return Outcome(done, 0, str(error))
+        return Outcome(done, 0, str(error), 0.0, skew)
     except TimeoutError:
-        return Outcome(done, 0, f"it did not answer within {_SECONDS:.0f} s")
+        return Outcome(done, 0, f"it did not answer within {_SECONDS:.0f} s", 0.0, skew)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return Outcome(done, 0, why_failed(error))
-    return Outcome(done, 200)
+        return Outcome(done, 0, why_failed(error), 0.0, skew)
+    return Outcome(done, 200, "", 0.0, skew)
 
 
 def fetch(api: Api, path: str) -> Any:
