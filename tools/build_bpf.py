@@ -10,11 +10,13 @@ another bpftool can still be compared. Needs clang, bpftool and libbpf-dev here;
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src/zombiescope/kernel/bpf"
 sys.path.insert(0, str(ROOT / "src"))
 
-from zombiescope.kernel.bpf_object import make_blob, read_header  # noqa: E402
+from zombiescope.kernel.bpf_object import MAGIC, split_blob  # noqa: E402
 
 _EXECUTABLE = 4
 _PROGBITS = 1
@@ -42,6 +44,13 @@ def build(source: Path, scratch: Path) -> bytes:
         "built_by": versions(scratch),
     }
     return make_blob(header, literal(skeleton, "data"), literal(skeleton, "insns"))
+
+
+def make_blob(header: dict[str, Any], data: bytes, instructions: bytes) -> bytes:
+    raw = data + instructions
+    complete = header | {"data_bytes": len(data), "bytes": len(raw)}
+    text = json.dumps(complete, indent=1, sort_keys=True).encode()
+    return MAGIC + struct.pack("<II", len(text), zlib.crc32(text)) + text + zlib.compress(raw, 9)
 
 
 def run(command: list[str], where: Path) -> str:
@@ -135,7 +144,7 @@ def type_names(btf: bytes) -> Iterator[int]:
 
 def differences(committed: bytes, rebuilt: bytes) -> list[str]:
     """Raw bytes when the same tools built both; else everything that does not depend on the tools' versions."""
-    old, new = read_header("committed", committed), read_header("rebuilt", rebuilt)
+    old, new = split_blob("committed", committed)[0], split_blob("rebuilt", rebuilt)[0]
     if old["built_by"] == new["built_by"]:
         return [] if committed == rebuilt else ["the bytes differ, though the same tools built both"]
     keys = ["maps", "programs", "map_definitions", "relocations"]

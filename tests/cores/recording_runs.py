@@ -20,7 +20,7 @@ from typing import Any
 from tests.cores.holding import Truth, hold, reclaim, zombies
 
 from zombiescope import __version__
-from zombiescope.host.bundle import write_bundle
+from zombiescope.host.bundle import pack, publish
 from zombiescope.host.live import LiveHost
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
@@ -70,7 +70,7 @@ def record(load: str, seconds: float, core: int, file: Path) -> Truth | None:
         stacks.drain()
     if is_disturbed(stacks, told):
         return None
-    write_bundle(str(file), Header(__version__, "a labelled run"), host.answers)
+    publish(str(file), pack(Header(__version__, "a labelled run"), host.answers), replace=True)
     return told
 
 

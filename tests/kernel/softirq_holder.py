@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.kernel.confined import answer_of_child
 
-from zombiescope.kernel.bpf_object import BpfObject, Command, address_of, call, packaged, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject, Command, address_of, call, packaged
 
 _BLOB = "softirq_hold.blob"
 
@@ -34,7 +34,7 @@ def hold_softirqs(core: int, seconds: float) -> Held:
 
     def work() -> list[float]:
         os.sched_setaffinity(0, {core})
-        with BpfObject(parse_blob(_BLOB, packaged(_BLOB))) as program:
+        with BpfObject(packaged(_BLOB)) as program:
             state = program.map_memory("bss", 24, writable=True)
             struct.pack_into("<Q", state, 0, int(seconds * 1e9))
             packet, attributes = bytearray(64), bytearray(80)

@@ -17,10 +17,10 @@ from zombiescope.analysis.nic_resets import derive_resets
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.kernel_log import KernelLog, LogSource
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.ethtool import read_driver_counters
 from zombiescope.kernel.kmsg import monotonic_lead_ns
+from zombiescope.kernel.network import read_driver_counters
 from zombiescope.probes.readers.kernel_log import read_kernel_log
-from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.probes.readers.softirq_wait import read_nic_counters
 from zombiescope.watching.nics import FollowedNicsWatch, NicsWatch
 
 pytestmark = pytest.mark.kernel

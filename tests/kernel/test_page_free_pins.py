@@ -19,9 +19,8 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.page_pins import CgroupNamespaces, DeletedTasks, SocketCandidates, WritebackTrace
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
-from zombiescope.probes.readers.socket_pins import read_socket_pins
-from zombiescope.probes.readers.writeback_trace import read_writeback_trace
+from zombiescope.probes.readers.holders import read_cgroup_namespaces, read_deleted_tasks, read_socket_pins
+from zombiescope.probes.readers.memcg_residual import read_writeback_trace
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 HOST = LiveHost()

@@ -24,8 +24,7 @@ from zombiescope.facts.page_pins import UNNAMED_KINDS, PageCensus, PagePins, Pin
 from zombiescope.facts.zombies import HeldBy, PinKind
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages
-from zombiescope.kernel.page_frames import open_page_frames
-from zombiescope.kernel.resident_window import open_window
+from zombiescope.kernel.pages import open_page_frames, open_window
 from zombiescope.pipeline.autopsy import look_beside_pages
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals

@@ -85,8 +85,8 @@ MUTATIONS = (
         "a container's view is taken for the whole machine",
         "test_views.py",
         "probes/readers/cgroup_mounts.py",
-        "def _why_partial(host: Host, mount: _Mount) -> str:\n",
-        'def _why_partial(host: Host, mount: _Mount) -> str:\n    return ""\n',
+        "def _why_partial(host: Host, mount: CgroupMount) -> str:\n",
+        'def _why_partial(host: Host, mount: CgroupMount) -> str:\n    return ""\n',
         lambda cell: True,
     ),
     Mutation(

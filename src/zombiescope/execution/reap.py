@@ -17,7 +17,7 @@ from zombiescope.facts.remedies import Remedy
 from zombiescope.host.own_folder import ensure_folder
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Identity, let_cache_go, the_file
-from zombiescope.kernel.resident_window import PAGES, open_window
+from zombiescope.kernel.pages import PAGES, open_window
 
 NAME = b"reap.jsonl"
 MOST_BYTES = 1 << 20

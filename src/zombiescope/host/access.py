@@ -68,6 +68,22 @@ class Host(Protocol):
         ...
 
 
+def read_or_nothing(host: Host, path: bytes, limit: int = READ_LIMIT_BYTES) -> bytes:
+    """Where a refusal means no more than that there is nothing to see."""
+    try:
+        return host.read(path, limit)
+    except OSError:
+        return b""
+
+
+def names_or_nothing(host: Host, path: bytes) -> list[bytes]:
+    """The same of the directories in a directory."""
+    try:
+        return host.subdirectories(path)
+    except OSError:
+        return []
+
+
 def beside_recording(host: Host) -> Host:
     """The same machine for looks of which a recording keeps only the outcome, as an experiment."""
     found: Host = getattr(host, "beneath", host)

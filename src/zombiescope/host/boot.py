@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -24,9 +23,8 @@ from typing import NamedTuple
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
-from zombiescope.host.images.disks import Disk, disk_of, layout_of, partitions
-from zombiescope.host.images.guestfish import guestfish, nobody, user_for
-from zombiescope.host.images.guestfs import find_root, is_installed, quoted
+from zombiescope.host.images.disks import Disk, disk_of, find_debugfs, layout_of, partitions, roomy_folder
+from zombiescope.host.images.guestfs import find_root, guestfish, is_installed, nobody, quoted, user_for
 
 PROGRAM = "/usr/local/lib/zombiescope-boot"
 UNIT = "zombiescope-boot.service"
@@ -35,7 +33,6 @@ _WANTS = "/etc/systemd/system/sysinit.target.wants"
 _KERNEL = re.compile(r"vmlinu[zx]-?(.*)")
 _INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 _MIB = 1 << 20
-_ROOMY = "/var/tmp"  # noqa: S108 (a folder of our own in it)
 _DEBUGFS_BYTES, _DEBUGFS_SECONDS = 1 << 30, 120
 _SUPER_UUID = 0x468
 _HINT = "zombiescope check --image judges it by its files"
@@ -80,8 +77,7 @@ def is_program(path: bytes) -> bool:
 @contextmanager
 def workplace() -> Iterator[str]:
     """A folder of our own where disks are: the usual one is often memory."""
-    usual = None if os.environ.get("TMPDIR") or not os.access(_ROOMY, os.W_OK) else _ROOMY
-    with tempfile.TemporaryDirectory(prefix="zombiescope-boot-", dir=usual) as folder:
+    with tempfile.TemporaryDirectory(prefix="zombiescope-boot-", dir=roomy_folder()) as folder:
         yield folder
 
 
@@ -151,9 +147,7 @@ def _name(path: bytes | None) -> str | None:
 
 
 def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
-    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
-    if program is None:
-        raise ObservationError("cannot boot here", "debugfs is not installed", "install e2fsprogs")
+    program = find_debugfs("cannot boot here")
     with tempfile.TemporaryFile() as out:
         subprocess.run(
             [program, *(["-w"] if is_written else []), "-f", "-", device],
@@ -162,7 +156,7 @@ def _debugfs(device: str, commands: list[str], *, is_written: bool) -> str:
             stderr=subprocess.STDOUT,
             timeout=300,
             check=False,
-            preexec_fn=lambda: limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, 1 << 50),
+            preexec_fn=lambda: limit_child(1 << 50, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
         )
         out.seek(0)
         return out.read(16 * _MIB).decode("utf-8", "replace")
@@ -286,7 +280,7 @@ def boot(image: bytes, candidate: Candidate, accel: str, folder: str, until: Cal
         user=user,
         group=user,
         extra_groups=None if user is None else [],
-        preexec_fn=_limited,  # noqa: PLW1509 (no thread of ours is running)
+        preexec_fn=lambda: limit_child(_FILE_BYTES),  # noqa: PLW1509 (no thread of ours is running)
     )
     has_ended = False
     try:
@@ -343,10 +337,3 @@ def _command(program: str, candidate: Candidate, accel: str, ports: list[str]) -
 def _plain(path: str) -> str:
     """QEMU takes a comma for the end of a value, and two for one."""
     return path.replace(",", ",,")
-
-
-def _limited() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -96,12 +96,15 @@ def allow(size: int) -> None:
         _limit(resource.RLIMIT_AS, soft + size if hard == resource.RLIM_INFINITY else min(hard, soft + size), hard)
 
 
-def limit_child(memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
-    """For a program that reads a stranger's file for us, between fork and exec."""
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def limit_child(file_bytes: int, cpu_seconds: int | None = None, memory_bytes: int | None = None) -> None:
+    """For a program that reads a stranger's file for us, between fork and exec. Without `memory_bytes` our own limit is lifted: it
+    would not hold a program that takes more than we do, and that is bounded in other ways."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1] if memory_bytes is None else memory_bytes
+    limits = {resource.RLIMIT_AS: most, resource.RLIMIT_FSIZE: file_bytes, resource.RLIMIT_CORE: 0}
+    if cpu_seconds is not None:
+        limits[resource.RLIMIT_CPU] = cpu_seconds
+    for which, limit in limits.items():
+        resource.setrlimit(which, (limit, limit))
 
 
 def _size(budget: Budget) -> str:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 
-from zombiescope.errors import ActionUndoneError, UsageError
+from zombiescope.errors import ActionUndoneError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, opened
 from zombiescope.host.images.tar import BLOCK, Member, TarError, Type, members
-from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, ReplayHost, decode, encode
+from zombiescope.host.recording import CARRIED, MEMBER, Answer, Header, ReplayHost, decode, encode, refused
 from zombiescope.host.safe_open import open_regular
 from zombiescope.host.whole_file import write_whole
 
@@ -34,11 +34,6 @@ _LONGEST_LINE = 64 << 20
 _PIECE = 1 << 20
 _NEITHER = "it is neither a folder nor a readable recording"
 _BROKEN = (TarError, OSError, EOFError, *UNPACKING_ERRORS)
-
-
-def write_bundle(path: str, header: Header, answers: Iterable[Answer]) -> int:
-    """Writes all or nothing, and returns the size."""
-    return publish(path, pack(header, answers), replace=True)
 
 
 def pack(header: Header, answers: Iterable[Answer], carried: Mapping[str, Iterable[bytes]] | None = None) -> bytes:
@@ -110,7 +105,7 @@ def _member(path: bytes, member: str, *, is_needed: bool = True) -> Iterator[Ite
         ):
             size = os.fstat(packed.fileno()).st_size
             if file == path and not size:
-                raise _refused(name, _NEITHER)
+                raise refused(name, _NEITHER)
             source = FileSource(packed, lambda _done: None, size)
             pieces = (
                 _pieces(source)
@@ -119,9 +114,9 @@ def _member(path: bytes, member: str, *, is_needed: bool = True) -> Iterator[Ite
             )
             yield _lines(pieces, name)
     except EOFError as error:
-        raise _refused(name, "it is damaged (it ends too early)") from error
+        raise refused(name, "it is damaged (it ends too early)") from error
     except _BROKEN as error:
-        raise _refused(name, _why(error, member if file != path else "")) from error
+        raise refused(name, _why(error, member if file != path else "")) from error
 
 
 def _why(error: Exception, unpacked: str) -> str:
@@ -136,12 +131,12 @@ def _member_of(source: FileSource, name: str, allowance: Allowance, wanted: str,
     for number, member in enumerate(members(opened(source, source.read(BLOCK), allowance))):
         why = _why_unsafe(member, number)
         if why:
-            raise _refused(name, why)
+            raise refused(name, why)
         if member.name == wanted.encode() and not is_found:
             is_found = True
             yield from _pieces(member)
     if not is_found and is_needed:
-        raise _refused(name, f"there is no {wanted} in it")
+        raise refused(name, f"there is no {wanted} in it")
 
 
 def _pieces(source: FileSource | Member) -> Iterator[bytes]:
@@ -154,7 +149,7 @@ def _lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
     for piece in pieces:
         total += len(piece)
         if total > MOST_BYTES or len(rest) > _LONGEST_LINE:
-            raise _refused(name, f"it holds more than {MOST_BYTES >> 20} MiB, or a line of {_LONGEST_LINE >> 20} MiB")
+            raise refused(name, f"it holds more than {MOST_BYTES >> 20} MiB, or a line of {_LONGEST_LINE >> 20} MiB")
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
     if rest:
@@ -172,10 +167,6 @@ def _why_unsafe(member: Member, number: int) -> str:
     if member.name.startswith(b"/") or b".." in member.name.split(b"/"):
         return f"its member {name} would leave the folder it is unpacked in"
     return f"its member {name} holds more than {MOST_BYTES >> 20} MiB" if member.size > MOST_BYTES else ""
-
-
-def _refused(name: str, why: str) -> UsageError:
-    return UsageError(f"cannot use {name} as a root", why, "make a new one: zombiescope record FILE")
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
 from zombiescope.host.bounds import address_space
+from zombiescope.host.safe_paths import descriptor_of
 
 _ALLOWED = ("systemctl", "journalctl")
 _OUTPUT_LIMIT = 32 << 20
@@ -50,6 +51,9 @@ def ask_program(name: str, *arguments: str, seconds: float = 60.0) -> Ran | None
 
 
 _KINDNESS = 5
+_PR_SET_PDEATHSIG = 1
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_libc = ctypes.CDLL(None)
 _MOST_BYTES = 4 << 20
 
 
@@ -104,11 +108,8 @@ def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: i
     """Ends with its parent: it holds what that one had open, a listening socket too, and nobody would hear what it says."""
     status = 1
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
+        if not _ends_with(parent, signal.SIGKILL):
             return
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         with suppress(OSError):
             os.nice(_KINDNESS)
@@ -124,13 +125,17 @@ def _work(work: Callable[[], bytes], writing: int, memory: int | None, parent: i
         os._exit(status)
 
 
+def _ends_with(parent: int, ending: signal.Signals) -> bool:
+    """In a child: signals do to it what they do to any process, and it ends when its parent does. False where that one is gone."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    _libc.prctl(_PR_SET_PDEATHSIG, ending, 0, 0, 0)
+    return os.getppid() == parent
+
+
 def _offer_to_the_killer() -> None:
-    with suppress(OSError):
-        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, b"1000")
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), descriptor_of("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC) as descriptor:
+        os.write(descriptor, b"1000")
 
 
 def _limit(memory: int) -> None:
@@ -141,18 +146,14 @@ def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-_PR_SET_PDEATHSIG = 1
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
 def run_in_child(work: Callable[[], object], seconds: float) -> int | None:
     """0, or the error number with which it failed; negative where a signal ended it; None when it was interrupted in the end."""
-    us, libc = os.getpid(), ctypes.CDLL(None)
+    us = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # a handler of ours must not run in the child
     with _noted() as noted:
         child = os.fork()
     if child == 0:
-        _do_and_end(work, us, libc, mask)
+        _do_and_end(work, us, mask)
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number in noted:
@@ -181,16 +182,11 @@ def _noted() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _do_and_end(
-    work: Callable[[], object], parent: int, libc: ctypes.CDLL, mask: set[int | signal.Signals]
-) -> NoReturn:
+def _do_and_end(work: Callable[[], object], parent: int, mask: set[int | signal.Signals]) -> NoReturn:
     code = 255
     try:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_DFL)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if os.getppid() == parent:
+        if _ends_with(parent, signal.SIGKILL):
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             work()
             code = 0
     except OSError as error:
@@ -216,13 +212,11 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 3600.0
 _GOOD_SECONDS = 600.0
 """One that ran so long gets a new beginning."""
 _END_SECONDS = 30.0
-_ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class KeptChild:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
-        self._libc = ctypes.CDLL(None)
         self._process: int | None = None
         self._began = 0.0
         self._next = 0.0
@@ -253,7 +247,7 @@ class KeptChild:
     def _start(self, now: float) -> None:
         us = os.getpid()
         # A signal that comes before the child has its own handlers must wait, or ours would swallow it there.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             process = os.fork()
             if process == 0:
@@ -269,11 +263,8 @@ class KeptChild:
     def _become(self, parent: int, mask: Iterable[int]) -> None:
         try:
             signal.set_wakeup_fd(-1)
-            for number in _ASKED:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-            if os.getppid() == parent:
+            if _ends_with(parent, signal.SIGTERM):
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 with suppress(OSError):
                     os.nice(_KINDNESS)
                 os.execv(self._command[0], self._command)  # noqa: S606 (a program of ours)

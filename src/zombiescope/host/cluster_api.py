@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import quiet
 from zombiescope.host.safe_open import NotRegularError, open_regular
+from zombiescope.host.web_server import LOOPBACK, why_failed
 
 STRATEGIC = "application/strategic-merge-patch+json"
 PLAIN = "application/json"
@@ -25,7 +26,6 @@ _SECONDS = 10.0
 _MOST_TOKEN, _MOST_ANSWER, _MOST_WHY = 1 << 16, 1 << 20, 200
 _MOST_LIST = 64 << 20
 _SKEW_SECONDS = 5.0
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Api(NamedTuple):
@@ -77,8 +77,7 @@ def send(api: Api, wanted: Sequence[Sending], wall_clock: Callable[[], float] = 
     except TimeoutError:
         return ApiOutcome(done, 0, f"it did not answer within {_SECONDS:.0f} s", 0.0, skew)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-        return ApiOutcome(done, 0, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), 0.0, skew)
+        return ApiOutcome(done, 0, why_failed(error), 0.0, skew)
     return ApiOutcome(done, 200, "", 0.0, skew)
 
 
@@ -98,8 +97,7 @@ def fetch(api: Api, path: str) -> Any:
     except TimeoutError as error:
         raise ObservationError(what, f"it did not answer within {_SECONDS:.0f} s", hint) from error
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-        why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-        raise ObservationError(what, quiet(why or type(error).__name__)[:_MOST_WHY].lower(), hint) from error
+        raise ObservationError(what, why_failed(error), hint) from error
 
 
 def _where(api: Api) -> tuple[str, str, int]:
@@ -112,7 +110,7 @@ def _where(api: Api) -> tuple[str, str, int]:
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise _ApiError("its address is not https://HOST:PORT")
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise _ApiError("without TLS only the loopback address is asked: a token would be readable on its way")
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 

@@ -44,8 +44,6 @@ class CriContainer(NamedTuple):
 
 
 class CriEnd(NamedTuple):
-    started_at: float | None
-    finished_at: float | None
     exit_code: int
     reason: str
 
@@ -84,8 +82,7 @@ class CriSocket:
             return None
         code = _number(status, 7)
         code -= 1 << 64 if code >= 1 << 63 else 0
-        began, ended = _number(status, 5), _number(status, 6)
-        return CriEnd(began / 1e9 or None, ended / 1e9 or None, code, _text(status, 10))
+        return CriEnd(code, _text(status, 10))
 
     def _ask(self, method: bytes, message: bytes) -> Fields:
         services = (self._service,) if self._service else _SERVICES

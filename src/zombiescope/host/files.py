@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Collection
@@ -19,10 +20,13 @@ from typing import NamedTuple, Protocol
 
 from zombiescope.facts.zombies import HeldBy
 from zombiescope.host.safe_open import open_regular
-from zombiescope.host.safe_paths import BY_NUMBER, parent_below
+from zombiescope.host.safe_paths import BY_NUMBER, descriptor_of, parent_below
 
 FileKey = tuple[str, int]
 """`major:minor` and inode."""
+
+
+_MAPPED = re.compile(rb"(?m)^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([0-9]+)")
 
 
 class InUse(NamedTuple):
@@ -69,14 +73,12 @@ def _opened(process: bytes) -> set[FileKey]:
 
 def _mapped(process: bytes) -> set[FileKey]:
     with open(process + b"/maps", "rb") as file:
-        pairs = {tuple(line.split(None, 5)[3:5]) for line in file}
-    return {_key(*pair) for pair in pairs if len(pair) == 2}
+        return keys_in_maps(file.read())
 
 
-def _key(device: bytes, inode: bytes) -> FileKey:
-    """maps writes devices in hexadecimal."""
-    major, _, minor = device.partition(b":")
-    return f"{int(major, 16)}:{int(minor, 16)}", int(inode)
+def keys_in_maps(maps: bytes) -> set[FileKey]:
+    """Of /proc/PID/maps, which writes devices in hexadecimal."""
+    return {(f"{int(major, 16)}:{int(minor, 16)}", int(inode)) for major, minor, inode in set(_MAPPED.findall(maps))}
 
 
 def _who(process: bytes, name: bytes) -> HeldBy:
@@ -107,6 +109,10 @@ class Entry:
     executable: bool = False
     modified_at: float | None = None
     """Seconds since the epoch; None where a tree does not keep it."""
+
+    def leads_to(self, path: bytes) -> bytes:
+        """Where a link at this path leads, by its own words."""
+        return self.target if self.target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + self.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +242,12 @@ class FolderTree:
         return Entry(_kind(status.st_mode), status.st_size, executable=executable, modified_at=status.st_mtime)
 
     def names(self, path: bytes) -> list[bytes]:
-        with parent_below(self._root, path, BY_NUMBER) as (parent, name):
-            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with (
+            parent_below(self._root, path, BY_NUMBER) as (parent, name),
+            descriptor_of(name, flags, dir_fd=parent) as folder,
+        ):
             return [os.fsencode(found) for found in os.listdir(folder)]
-        finally:
-            os.close(folder)
 
     def content(self, path: bytes, limit: int) -> bytes:
         with parent_below(self._root, path, BY_NUMBER) as (parent, name):

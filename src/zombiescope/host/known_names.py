@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.safe_open import read_shipped
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
@@ -73,10 +73,7 @@ def read_known_names(host: Host) -> KnownNames:
 
 def kernel_symbols(host: Host) -> frozenset[str]:
     """The kernel's functions: public names, and what call chains are made of."""
-    try:
-        table = host.read(b"/proc/kallsyms", _MOST_SYMBOLS)
-    except OSError:
-        return frozenset()
+    table = read_or_nothing(host, b"/proc/kallsyms", _MOST_SYMBOLS)
     return frozenset(
         words[2].decode("ascii", "replace") for line in table.split(b"\n") if len(words := line.split()) > 2
     )
@@ -90,23 +87,22 @@ _OF_EVERY_CLUSTER = {b"default", b"kube-system", b"kube-public", b"kube-node-lea
 def _node_names(host: Host) -> set[bytes]:
     """As a kubelet was told to call this machine in its cluster."""
     found: set[bytes] = set()
-    for process in _list(host, b"/proc"):
-        if process.isdigit():
-            found.update(_NODE.findall(_read(host, b"/proc/" + process + b"/cmdline")[:_MOST_TITLE]))
+    for process in _processes(host):
+        found.update(_NODE.findall(_read(host, process + b"/cmdline")[:_MOST_TITLE]))
     return found
 
 
 def _pods(host: Host) -> set[bytes]:
     """As kubelet names its log folders. What a pod's name begins with may be its workload's."""
     found: set[bytes] = set()
-    for folder in _list(host, _PODS):
+    for folder in names_or_nothing(host, _PODS):
         namespace, _, rest = folder.partition(b"_")
         name = rest.rpartition(b"_")[0]
         if not name:
             continue
         words = name.split(b"-")
         found |= {namespace, *(b"-".join(words[:count]) for count in range(1, len(words) + 1))}
-        found.update(_list(host, _PODS + b"/" + folder))
+        found.update(names_or_nothing(host, _PODS + b"/" + folder))
     return found - {b""}
 
 
@@ -133,12 +129,14 @@ def _people(host: Host) -> set[bytes]:
 def _programs(host: Host) -> set[bytes]:
     """Names as the kernel has them, and as the programs call themselves; threads too have a name, but of the same program."""
     found: set[bytes] = set()
-    for process in _list(host, b"/proc"):
-        if process.isdigit():
-            found.add(_read(host, b"/proc/" + process + b"/comm").strip())
-            title = _read(host, b"/proc/" + process + b"/cmdline")[:_MOST_TITLE].split(b"\0")[0]
-            found.add(title.rpartition(b"/")[2])
+    for process in _processes(host):
+        title = _read(host, process + b"/cmdline")[:_MOST_TITLE].split(b"\0")[0]
+        found |= {_read(host, process + b"/comm").strip(), title.rpartition(b"/")[2]}
     return found - {b""}
+
+
+def _processes(host: Host) -> list[bytes]:
+    return [b"/proc/" + name for name in names_or_nothing(host, b"/proc") if name.isdigit()]
 
 
 class _Mount(NamedTuple):
@@ -175,15 +173,12 @@ def _addresses(host: Host, table: Iterable[list[bytes]]) -> set[bytes]:
             words.add(b":".join(line[at : at + 4] for at in range(0, 32, 4)))
     for line in _read(host, b"/etc/resolv.conf").split(b"\n"):
         words.update(line.split()[1:2] if line.startswith(b"nameserver") else ())
-    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in _interfaces(host)}
+    cards = {_read(host, b"/sys/class/net/" + name + b"/address").strip() for name in _interfaces(host) if name}
     return {address for word in words for address in _foreign(word)} | (cards - {b"", b"00:00:00:00:00:00"})
 
 
-def _interfaces(host: Host) -> Iterator[bytes]:
-    for line in _read(host, b"/proc/net/dev").split(b"\n")[2:]:
-        name = line.partition(b":")[0].strip()
-        if name:
-            yield name
+def _interfaces(host: Host) -> list[bytes]:
+    return [line.partition(b":")[0].strip() for line in _read(host, b"/proc/net/dev").split(b"\n")[2:]]
 
 
 def _foreign(word: bytes) -> Iterator[bytes]:
@@ -197,17 +192,7 @@ def _foreign(word: bytes) -> Iterator[bytes]:
 
 
 def _read(host: Host, path: bytes) -> bytes:
-    try:
-        return host.read(path)[:_MOST_TEXT]
-    except OSError:
-        return b""
-
-
-def _list(host: Host, path: bytes) -> list[bytes]:
-    try:
-        return host.subdirectories(path)
-    except OSError:
-        return []
+    return read_or_nothing(host, path)[:_MOST_TEXT]
 
 
 WORD = rb"[A-Za-z0-9\x80-\xff]+"

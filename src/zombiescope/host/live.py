@@ -15,7 +15,7 @@ from typing import Any
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import raw, shown, shown_text
 from zombiescope.host.access import READ_LIMIT_BYTES, DirectoryWalk, Host, beside_recording
-from zombiescope.host.safe_paths import BY_NUMBER, ENTRY, READING, below
+from zombiescope.host.safe_paths import BY_NUMBER, ENTRY, READING, below, descriptor_of
 
 
 class TreeHost:
@@ -99,12 +99,11 @@ class TreeHost:
 
 
 def _directories_in(folder: int) -> list[bytes]:
-    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        with os.scandir(opened) as entries:
-            return sorted(os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
-    finally:
-        os.close(opened)
+    with (
+        descriptor_of(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder) as opened,
+        os.scandir(opened) as entries,
+    ):
+        return sorted(os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
 
 
 def _require_regular(status: os.stat_result, path: bytes) -> None:

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from zombiescope.host.safe_open import open_regular, why_foreign
@@ -50,11 +50,9 @@ HISTORY = STATE._replace(parents=0o750, mode=0o750)
 """The same, and its group may read: what an agent remembers."""
 
 
-@contextmanager
-def guarded_folder(path: str) -> Iterator[int]:
+def guarded_folder(path: str) -> AbstractContextManager[int]:
     """Where a file of ours is put among others': the last folder may be a link of root's or sticky, as all on the way."""
-    with folder_at(os.fsencode(path or "."), b"", GUARDED) as folder:
-        yield folder
+    return folder_at(os.fsencode(path or "."), b"", GUARDED)
 
 
 @contextmanager

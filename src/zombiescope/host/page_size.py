@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a page is: the one place that asks the system, and the one that asks a machine.
+"""Pages: how large one is, the one place that asks the system, and the one that asks a machine; and the batches of fresh and freed
+ones, which the kernel keeps for each CPU, whoever runs there.
 
-A recording keeps the answer: a machine with pages of 16 or 64 KiB is told in its own, wherever it is replayed.
+A recording keeps the size: a machine with pages of 16 or 64 KiB is told in its own, wherever it is replayed.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+from collections.abc import Generator
+from contextlib import suppress
 
 from zombiescope.facts.cgroups import PAGE_BYTES_UNTOLD
 from zombiescope.host.access import Host
@@ -24,3 +28,19 @@ def page_bytes_of(host: Host) -> int:
     if isinstance(told, int) and _SMALLEST <= told <= _LARGEST and not told & (told - 1):
         return told
     return PAGE_BYTES_UNTOLD
+
+
+def every_cpu() -> Generator[int]:
+    """This thread on one CPU after another, also on those that `taskset` or a service manager left out, for others work on them.
+    What a cpuset forbids cannot be reached. Close it, or take it to its end: then the thread may run where it might before."""
+    allowed = os.sched_getaffinity(0)
+    try:
+        for cpu in sorted(allowed | set(range(os.sysconf("SC_NPROCESSORS_CONF")))):
+            try:
+                os.sched_setaffinity(0, {cpu})
+            except OSError:  # offline, or not ours to use
+                continue
+            yield cpu
+    finally:
+        with suppress(OSError):  # all of them went offline
+            os.sched_setaffinity(0, allowed)

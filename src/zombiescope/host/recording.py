@@ -77,13 +77,13 @@ def decode(lines: Iterable[bytes], name: str) -> tuple[Header, list[Answer]]:
         except UnknownFormatError as error:
             raise UsageError(f"cannot use {name} as a root", shown_text(str(error)), KEPT_BY_NEWER) from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise _refused(name, f"line {number} is not part of a recording ({_short(error)})") from error
+            raise refused(name, f"line {number} is not part of a recording ({_short(error)})") from error
     if header is None:
-        raise _refused(name, "it is empty")
+        raise refused(name, "it is empty")
     return header, answers
 
 
-def _refused(name: str, why: str) -> UsageError:
+def refused(name: str, why: str) -> UsageError:
     return UsageError(f"cannot use {name} as a root", why, "make a new one: zombiescope record FILE")
 
 

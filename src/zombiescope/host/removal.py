@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from zombiescope.host.own_folder import own_folder_in
-from zombiescope.host.safe_open import open_regular
+from zombiescope.host.safe_open import last_error, open_regular
 from zombiescope.host.safe_paths import BY_NUMBER, UnsafePathError, is_unsafe, parent_of, unsafe_words
 
-_RENAME_NOREPLACE = 1
+_RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _NO_LEASES = (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.ENOLCK)
 _OTHER_NAMES = 100
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -137,10 +137,6 @@ def content_of(file: Held, limit: int) -> bytes:
 # A folder of ours beside the files: the same file system and mount, or nothing could be moved into it.
 
 
-def make_aside(folder: int, name: bytes) -> None:
-    os.mkdir(name, 0o700, dir_fd=folder)
-
-
 def names_aside(folder: int, name: bytes) -> list[int]:
     try:
         with own_folder_in(folder, name) as place:
@@ -176,12 +172,19 @@ def remove_aside(folder: int, name: bytes) -> None:
 
 def rename(folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
     """Never over something else, and the thing itself where it is a link."""
+    _renameat2((folder, name, to_folder, to_name), _RENAME_NOREPLACE, "rename without replacing")
+
+
+def exchange(folder: int, name: bytes, to_folder: int, to_name: bytes) -> None:
+    """Both names are there at every moment."""
+    _renameat2((folder, name, to_folder, to_name), _RENAME_EXCHANGE, "exchange two names")
+
+
+def _renameat2(names: tuple[int, bytes, int, bytes], flag: int, what: str) -> None:
     if not hasattr(_libc, "renameat2"):  # glibc before 2.28
-        raise OSError(errno.ENOSYS, "this C library cannot rename without replacing", name)
-    if _libc.renameat2(folder, name, to_folder, to_name, _RENAME_NOREPLACE) == 0:
-        return
-    code = ctypes.get_errno()
-    raise OSError(code, os.strerror(code), name)
+        raise OSError(errno.ENOSYS, f"this C library cannot {what}", names[1])
+    if _libc.renameat2(*names, flag) != 0:
+        raise last_error(names[1])
 
 
 _IPC_RMID, _IPC_STAT = 0, 2
@@ -197,8 +200,7 @@ def attached(number: int) -> int:
         return _listed(number)
     buffer = ctypes.create_string_buffer(256)
     if _libc.shmctl(number, _IPC_STAT, buffer) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise last_error()
     found: int = struct.unpack_from("=Q", buffer, _ATTACHED_AT)[0]
     return found
 
@@ -214,8 +216,7 @@ def _listed(number: int) -> int:
 
 def remove(number: int) -> None:
     if _libc.shmctl(number, _IPC_RMID, None) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise last_error()
 
 
 Attribute = tuple[str, bytes]

@@ -7,7 +7,6 @@ them, whole; what came out is looked at where nobody else can reach it, and trad
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
@@ -17,9 +16,7 @@ from contextlib import suppress
 from zombiescope.host import removal
 from zombiescope.host.removal import Found, Held, InUseError, read_attributes, write_attributes
 
-_RENAME_EXCHANGE = 2
 _PART = 1 << 20
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def nameless(folder: int) -> int:
@@ -97,7 +94,7 @@ def trade_places(folder: int, file: Held, place: int, number: int) -> None:
     """The copy gets the name, and the file lies in the folder of ours. Raises InUseError or ESTALE with everything as it was."""
     if not file.still_alone():
         raise InUseError(file.name)
-    _exchange(folder, file.name, place, number)
+    removal.exchange(folder, file.name, place, b"%d" % number)
     copy_is_in, still_alone = inode_of(place, number) == file.status.st_ino, file.still_alone()
     if copy_is_in and still_alone:
         return
@@ -110,7 +107,7 @@ def trade_places(folder: int, file: Held, place: int, number: int) -> None:
 def _trade_back(folder: int, name: bytes, place: int, number: int) -> None:
     """What came out goes back under its name; where that is gone meanwhile, as after any deletion that was not ours."""
     try:
-        _exchange(folder, name, place, number)
+        removal.exchange(folder, name, place, b"%d" % number)
     except FileNotFoundError:
         removal.put_back(folder, name, place, number)
 
@@ -136,12 +133,3 @@ def _has_name(folder: int, name: bytes, inode: int) -> bool:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino == inode
     except FileNotFoundError:
         return False
-
-
-def _exchange(folder: int, name: bytes, place: int, number: int) -> None:
-    if not hasattr(_libc, "renameat2"):  # glibc before 2.28
-        raise OSError(errno.ENOSYS, "this C library cannot exchange two names", name)
-    if _libc.renameat2(folder, name, place, b"%d" % number, _RENAME_EXCHANGE) == 0:
-        return
-    code = ctypes.get_errno()
-    raise OSError(code, os.strerror(code), name)

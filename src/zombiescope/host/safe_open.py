@@ -66,6 +66,12 @@ def open_regular(
     return opened, os.fstat(opened)
 
 
+def last_error(path: bytes | str | None = None) -> OSError:
+    """Why a call of the C library failed a moment ago."""
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)
+
+
 def _why_not(named: int, facts: os.stat_result) -> str:
     if stat.S_ISLNK(facts.st_mode):
         return "it is a link"

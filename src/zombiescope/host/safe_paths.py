@@ -102,17 +102,24 @@ def below(top: int, path: bytes, rules: Rules, how: int = FOLDER) -> Iterator[in
 
 
 @contextmanager
+def descriptor_of(path: bytes | str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
+    """One that is opened as it is called, and closed: for names that no stranger chose."""
+    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def _top(root: bytes, rules: Rules) -> Iterator[int]:
     if root.rstrip(b"/"):
         by_links = rules._replace(links=True)  # an operator may name a root by a link
         with folder_at(b"", os.path.join(os.getcwdb(), root), by_links) as folder:
             yield folder
         return
-    folder = os.open("/", FOLDER)
-    try:
+    with descriptor_of("/", FOLDER) as folder:
         yield folder
-    finally:
-        os.close(folder)
 
 
 class _Walk:

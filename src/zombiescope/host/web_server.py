@@ -20,7 +20,7 @@ from zombiescope.facts.names import quiet
 
 _CHUNK = 1 << 20
 _MOST_SHOWN = 200
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PASSES = (429, 502, 503, 504)
 """Answers of a server that may take it later: those that OpenTelemetry's protocol lists."""
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
@@ -77,7 +77,7 @@ class WebServer:
     @property
     def is_private(self) -> bool:
         """Whether nobody on the way can read along."""
-        return self._is_secure or self._host in _LOOPBACK
+        return self._is_secure or self._host in LOOPBACK
 
     def post(self, path: str, body: bytes | str, headers: Mapping[str, str], most_bytes: int) -> Reply:
         """`path`: below that of the address. Raises NoReplyError."""
@@ -105,9 +105,7 @@ class WebServer:
         except TimeoutError as error:
             raise NoReplyError(f"it did not answer within {self._timeout:.0f} s") from error
         except (OSError, http.client.HTTPException) as error:
-            wrong = getattr(error, "verify_message", None)  # of a certificate
-            why = wrong or getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise NoReplyError(quiet(why)[:_MOST_SHOWN].lower(), may_pass=not wrong) from error
+            raise NoReplyError(why_failed(error), may_pass=not getattr(error, "verify_message", None)) from error
         except ValueError as error:  # it would quote what must not be shown
             why = "the request cannot be written: a token or a tenant is not plain text"
             raise NoReplyError(why, may_pass=False) from error
@@ -174,6 +172,14 @@ def _body(answer: http.client.HTTPResponse, most_bytes: int) -> bytes:
         if total > most_bytes:
             raise NoReplyError(f"its answer is larger than {most_bytes >> 20} MiB", may_pass=False)
     return b"".join(parts)
+
+
+def why_failed(error: Exception) -> str:
+    """In words; of a certificate, what is wrong with it."""
+    why = (
+        getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or type(error).__name__
+    )
+    return quiet(why)[:_MOST_SHOWN].lower()
 
 
 def _seconds(text: str | None) -> float | None:

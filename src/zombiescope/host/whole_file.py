@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 
-from zombiescope.host.safe_paths import CAREFUL, folder_at
+from zombiescope.host.safe_paths import CAREFUL, descriptor_of, folder_at
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -66,8 +66,5 @@ def _give_name(folder: int, beside: str, name: bytes | str, *, replace: bool) ->
 
 def sync_folder(folder: bytes | str) -> None:
     """The names in it are on the disk, too."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with descriptor_of(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

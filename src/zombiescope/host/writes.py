@@ -11,13 +11,12 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 
 from zombiescope.host import removal, rewriting
 from zombiescope.host.children import Ran, ask_program, run_in_child
-from zombiescope.host.every_cpu import every_cpu
 from zombiescope.host.own_folder import own_folder_in
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.page_size import PAGE_BYTES, every_cpu
 from zombiescope.host.removal import (
     READ_LIMIT_BYTES,
     Found,
@@ -30,12 +29,14 @@ from zombiescope.host.removal import (
     the_file,
     write_attributes,
 )
+from zombiescope.host.safe_open import last_error
 from zombiescope.host.safe_paths import (
     CAREFUL,
     OF_KERNEL,
     STRICT,
     Rules,
     UnsafePathError,
+    descriptor_of,
     folder_at,
     parent_of,
 )
@@ -72,17 +73,13 @@ class Writer:
         with open(handle, "rb") as file:
             return file.read(READ_LIMIT_BYTES).strip()
 
-    @contextmanager
-    def folder(self, path: bytes) -> Iterator[int]:
+    def folder(self, path: bytes) -> AbstractContextManager[int]:
         """Of files that are to be deleted: no link on the way, and no stranger's folder that leads to another's."""
-        with folder_at(self.root, path, STRICT) as found:
-            yield found
+        return folder_at(self.root, path, STRICT)
 
-    @contextmanager
-    def hold(self, folder: int, name: bytes, wanted: Identity) -> Iterator[Held]:
+    def hold(self, folder: int, name: bytes, wanted: Identity) -> AbstractContextManager[Held]:
         """One file of such a folder, for as long as it takes; raises OSError, InUseError among them."""
-        with held(folder, name, wanted) as found:
-            yield found
+        return held(folder, name, wanted)
 
     def names_aside(self, folder: int, aside: bytes) -> list[int]:
         """What was set aside and neither deleted nor put back; nothing where there is no such folder."""
@@ -91,49 +88,32 @@ class Writer:
     # Files, links and folders of the machine.
 
     def make_folder(self, path: bytes) -> None:
-        def work() -> None:
-            with self._place(path) as place:
-                os.mkdir(place, 0o755)
-
-        self._do("make_folder", work)
+        with self._step("make_folder"), self._place(path) as place:
+            os.mkdir(place, 0o755)
 
     def remove_folder(self, path: bytes) -> None:
-        def work() -> None:
-            with self._place(path) as place:
-                os.rmdir(place)
-
-        self._do("remove_folder", work)
+        with self._step("remove_folder"), self._place(path) as place:
+            os.rmdir(place)
 
     def place_link(self, path: bytes, target: bytes, like: Found | None = None) -> None:
         """`like`: whose owner, time and label it gets."""
-
-        def work() -> None:
-            with self._place(path) as place:
-                os.symlink(target, place)
-                if like is not None and like.mtime_ns:
-                    os.chown(place, like.uid, like.gid, follow_symlinks=False)
-                    write_attributes(place, like.xattrs)
-                    os.utime(place, ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
-                sync_folder(os.path.dirname(place))
-
-        self._do("place_link", work)
+        with self._step("place_link"), self._place(path) as place:
+            os.symlink(target, place)
+            if like is not None and like.mtime_ns:
+                os.chown(place, like.uid, like.gid, follow_symlinks=False)
+                write_attributes(place, like.xattrs)
+                os.utime(place, ns=(like.mtime_ns, like.mtime_ns), follow_symlinks=False)
+            sync_folder(os.path.dirname(place))
 
     def remove(self, path: bytes) -> None:
-        def work() -> None:
-            with self._place(path) as place:
-                os.unlink(place)
-                sync_folder(os.path.dirname(place))
-
-        self._do("remove", work)
+        with self._step("remove"), self._place(path) as place:
+            os.unlink(place)
+            sync_folder(os.path.dirname(place))
 
     def place_file(self, path: bytes, what: Found) -> None:
         """Whole or not at all: beside it, synced, then renamed."""
-
-        def work() -> None:
-            with self._place(path) as place:
-                self._replace(place, what)
-
-        self._do("place_file", work)
+        with self._step("place_file"), self._place(path) as place:
+            self._replace(place, what)
 
     def clear_beside(self, path: bytes) -> None:
         """What a kill left of a file that never got its name."""
@@ -167,12 +147,12 @@ class Writer:
     # Deleting files: into a folder of ours, where nobody can exchange them, and from there (`removal.py`).
 
     def make_aside(self, folder: int, aside: bytes) -> None:
-        self._do("make_aside", lambda: removal.make_aside(folder, aside))
+        with self._step("make_aside"):
+            os.mkdir(aside, 0o700, dir_fd=folder)
 
     def set_aside(self, folder: int, aside: bytes, number: int, file: Held) -> None:
         """Raises InUseError when somebody has come for it, and ESTALE when another has its name."""
-
-        def work() -> None:
+        with self._step("set_aside"):
             if not file.still_alone():
                 raise InUseError(file.name)
             status = file.status
@@ -180,30 +160,22 @@ class Writer:
             with own_folder_in(folder, aside) as place:
                 removal.set_aside(folder, file.name, place, number, wanted)
 
-        self._do("set_aside", work)
-
     def delete(self, folder: int, aside: bytes, number: int, file: Held) -> None:
         """Without a sync: files in memory have no disk to sync to. Who found its name before it was set aside may wait to open
         it: then it is put back, and InUseError raised."""
-
-        def work() -> None:
-            with own_folder_in(folder, aside) as place:
-                if not file.still_alone():
-                    removal.put_back(folder, file.name, place, number)
-                    raise InUseError(file.name)
-                os.unlink(b"%d" % number, dir_fd=place)
-
-        self._do("delete", work)
+        with self._step("delete"), own_folder_in(folder, aside) as place:
+            if not file.still_alone():
+                removal.put_back(folder, file.name, place, number)
+                raise InUseError(file.name)
+            os.unlink(b"%d" % number, dir_fd=place)
 
     def put_back(self, folder: int, aside: bytes, number: int, name: bytes) -> None:
-        def work() -> None:
-            with own_folder_in(folder, aside) as place:
-                removal.put_back(folder, name, place, number)
-
-        self._do("put_back", work)
+        with self._step("put_back"), own_folder_in(folder, aside) as place:
+            removal.put_back(folder, name, place, number)
 
     def remove_aside(self, folder: int, aside: bytes) -> None:
-        self._do("remove_aside", lambda: removal.remove_aside(folder, aside))
+        with self._step("remove_aside"):
+            removal.remove_aside(folder, aside)
 
     # Rewriting files: a copy without a name, which then trades places with its file (`rewriting.py`).
 
@@ -219,9 +191,8 @@ class Writer:
             for file, copy in pairs:
                 rewriting.copy_whole(file.descriptor, copy)
 
-        self._fault("before:copy_in_child")
-        code = run_in_child(work, seconds)
-        self._fault("after:copy_in_child")
+        with self._step("copy_in_child"):
+            code = run_in_child(work, seconds)
         if code != 0:
             code = errno.ETIMEDOUT if code is None else code if code > 0 else errno.EINTR
             raise OSError(code, os.strerror(code), home)
@@ -229,29 +200,18 @@ class Writer:
             rewriting.take_after(file, copy)
 
     def name_copy(self, folder: int, aside: bytes, number: int, copy: int) -> None:
-        def work() -> None:
-            with own_folder_in(folder, aside) as place:
-                rewriting.name_copy(copy, place, number)
-
-        self._do("name_copy", work)
+        with self._step("name_copy"), own_folder_in(folder, aside) as place:
+            rewriting.name_copy(copy, place, number)
 
     def trade_places(self, folder: int, aside: bytes, number: int, file: Held) -> None:
         """Raises InUseError when somebody has come for it, and ESTALE when another has its name."""
-
-        def work() -> None:
-            with own_folder_in(folder, aside) as place:
-                rewriting.trade_places(folder, file, place, number)
-
-        self._do("trade_places", work)
+        with self._step("trade_places"), own_folder_in(folder, aside) as place:
+            rewriting.trade_places(folder, file, place, number)
 
     def clear_copy(self, folder: int, aside: bytes, number: int, name: bytes, pair: tuple[int, int]) -> None:
         """Whatever is left there after two traded places, or did not; `pair`: the inodes of the file and of its copy."""
-
-        def work() -> None:
-            with own_folder_in(folder, aside) as place:
-                rewriting.clear(folder, name, place, number, pair)
-
-        self._do("clear_copy", work)
+        with self._step("clear_copy"), own_folder_in(folder, aside) as place:
+            rewriting.clear(folder, name, place, number, pair)
 
     def restore_file(self, path: bytes, copy: int, like: Found, home: bytes | None) -> None:
         """From a descriptor, under a name that must be free (FileExistsError). `home`: of the cgroup that it is charged to."""
@@ -264,22 +224,19 @@ class Writer:
             if home is None or run_in_child(lambda: enter_and_fill(new), 60.0) != 0:
                 rewriting.copy_whole(copy, new)
 
-        def work() -> None:
-            with folder_at(self.root, os.path.dirname(path), STRICT) as folder:
-                rewriting.restore(folder, os.path.basename(path), like, fill)
-
-        self._do("restore_file", work)
+        with self._step("restore_file"), folder_at(self.root, os.path.dirname(path), STRICT) as folder:
+            rewriting.restore(folder, os.path.basename(path), like, fill)
 
     # The kernel.
 
     def set_file(self, path: bytes, value: bytes) -> None:
-        self._do("set_file", lambda: self._write_once(path, value))
+        with self._step("set_file"):
+            self._write_once(path, value)
 
     def set_file_in_child(self, path: bytes, value: bytes, seconds: float) -> bool:
         """For a write that may take very long: False when it was interrupted after so many seconds."""
-        self._fault("before:set_file_in_child")
-        code = run_in_child(lambda: self._write_once(path, value), seconds)
-        self._fault("after:set_file_in_child")
+        with self._step("set_file_in_child"):
+            code = run_in_child(lambda: self._write_once(path, value), seconds)
         if code is None:
             return False
         if code > 0 and code not in (errno.EAGAIN, errno.EBUSY, errno.EINTR):
@@ -287,48 +244,35 @@ class Writer:
         return True
 
     def drop_cache(self, path: bytes, wanted: Identity) -> None:
-        def work() -> None:
-            with the_file(path, wanted, self.root) as descriptor:
-                let_cache_go(descriptor)
-
-        self._do("drop_cache", work)
+        with self._step("drop_cache"), the_file(path, wanted, self.root) as descriptor:
+            let_cache_go(descriptor)
 
     def remove_segment(self, number: int) -> None:
         """Raises InUseError where a process has it attached."""
-
-        def work() -> None:
+        with self._step("remove_segment"):
             if removal.attached(number):
                 raise InUseError
             removal.remove(number)
 
-        self._do("remove_segment", work)
-
     def sync(self) -> None:
-        self._do("sync", os.sync)
+        with self._step("sync"):
+            os.sync()
 
     def let_one_die(self, folder: bytes) -> None:
         """A cgroup is made and removed at once."""
-
-        def work() -> None:
-            with self._place(folder + b"/" + NUDGE, OF_KERNEL) as name:
-                with suppress(FileExistsError):
-                    os.mkdir(name)
-                os.rmdir(name)
-
-        self._do("let_one_die", work)
+        with self._step("let_one_die"), self._place(folder + b"/" + NUDGE, OF_KERNEL) as name:
+            with suppress(FileExistsError):
+                os.mkdir(name)
+            os.rmdir(name)
 
     def swap(self, device: bytes, *, on: bool, priority: int = -1) -> None:
         """A priority below 0 is the kernel's own choice."""
-
-        def work() -> None:
+        with self._step("swapon" if on else "swapoff"):
             libc = ctypes.CDLL(None, use_errno=True)
             flags = _SWAP_FLAG_PREFER | priority if priority >= 0 else 0
             done = libc.swapon(device, flags) if on else libc.swapoff(device)
             if done != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), device)
-
-        self._do("swapon" if on else "swapoff", work)
+                raise last_error(device)
 
     def settle(self) -> None:
         """Fresh pages of our own through every CPU's batch: what was just freed waits there."""
@@ -345,28 +289,26 @@ class Writer:
 
     def systemctl(self, *words: str, seconds: float = 150.0) -> Ran:
         """Raises OSError where it is not installed or does not end in time."""
-        changes = words[0] not in ("show", "is-active", "is-enabled")
-        if changes:
-            self._fault(f"before:systemctl {words[0]}")
-        ran = ask_program("systemctl", *words, seconds=seconds)
-        if ran is None:
-            raise OSError(errno.ENOENT, "systemctl is not installed")
-        if changes:
-            self._fault(f"after:systemctl {words[0]}")
+        only_asks = words[0] in ("show", "is-active", "is-enabled")
+        with nullcontext() if only_asks else self._step(f"systemctl {words[0]}"):
+            ran = ask_program("systemctl", *words, seconds=seconds)
+            if ran is None:
+                raise OSError(errno.ENOENT, "systemctl is not installed")
         return ran
 
-    def _do(self, name: str, work: Callable[[], object]) -> None:
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        """A change; `fault` hears of its end only where it was done."""
         self._fault(f"before:{name}")
-        work()
+        yield
         self._fault(f"after:{name}")
 
     def _write_once(self, path: bytes, value: bytes) -> None:
-        with self._place(path, OF_KERNEL) as place:
-            handle = os.open(place, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.write(handle, value)
-            finally:
-                os.close(handle)
+        with (
+            self._place(path, OF_KERNEL) as place,
+            descriptor_of(place, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC) as handle,
+        ):
+            os.write(handle, value)
 
     @contextmanager
     def _place(self, path: bytes, rules: Rules = CAREFUL) -> Iterator[bytes]:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Pages, Pin, References, Tier, Walk, Zombie
-from zombiescope.host.every_cpu import every_cpu
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.page_size import PAGE_BYTES, every_cpu
 from zombiescope.kernel.mount_paths import MountPaths
 from zombiescope.kernel.raw import (
     CSS_DYING,

@@ -15,7 +15,7 @@ import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
@@ -112,21 +112,21 @@ class Blob(NamedTuple):
     instructions: bytes
 
 
-def packaged(name: str) -> bytes:
+def packaged(name: str) -> Blob:
     """By the loader of this module, so that it is also found inside a single-file build."""
     read = getattr(__spec__.loader, "get_data", None)
     path = os.path.join(os.path.dirname(__file__), "bpf", name)
     why = "this installation cannot be read"
     if read is not None:
         try:
-            return bytes(read(path))
+            return parse_blob(name, bytes(read(path)))
         except OSError as error:
             why = f"it is not in the package ({error})"
     raise BlobError(f"cannot use the BPF object {name}", why, "reinstall zombiescope")
 
 
 def parse_blob(name: str, content: bytes) -> Blob:
-    header, payload = _split(name, content)
+    header, payload = split_blob(name, content)
     try:
         raw = zlib.decompress(payload)
         data_size, size = int(header["data_bytes"]), int(header["bytes"])
@@ -140,18 +140,8 @@ def parse_blob(name: str, content: bytes) -> Blob:
     return Blob(maps, programs, raw[:data_size], raw[data_size:])
 
 
-def read_header(name: str, content: bytes) -> dict[str, Any]:
-    return _split(name, content)[0]
-
-
-def make_blob(header: dict[str, Any], data: bytes, instructions: bytes) -> bytes:
-    raw = data + instructions
-    complete = header | {"data_bytes": len(data), "bytes": len(raw)}
-    text = json.dumps(complete, indent=1, sort_keys=True).encode()
-    return MAGIC + struct.pack("<II", len(text), zlib.crc32(text)) + text + zlib.compress(raw, 9)
-
-
-def _split(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
+def split_blob(name: str, content: bytes) -> tuple[dict[str, Any], bytes]:
+    """Its header, and the packed rest."""
     start = len(MAGIC) + 8
     if not content.startswith(MAGIC) or len(content) < start:
         raise BlobError(f"cannot use the BPF object {name}", "it is truncated or not a BPF object of ours", _REBUILD)
@@ -180,6 +170,7 @@ _INFO_BYTES, _RUN_NS_AT, _RUNS_AT, _MISSES_AT = 216, 192, 200, 208  # struct bpf
 class BpfObject:
     def __init__(self, blob: Blob, entries: Mapping[str, int] = MappingProxyType({})) -> None:
         """`entries`: how many a map holds at most, where that is not what it was built for."""
+        self._links: list[int] = []
         context = _run_loader(blob, entries)
         first_program = _CONTEXT.size + _MAP.size * len(blob.maps)
         self._maps = {
@@ -205,6 +196,15 @@ class BpfObject:
     def map_descriptor(self, name: str) -> int:
         return int(self._maps[name])
 
+    def hold(self, programs: Iterable[str]) -> None:
+        """Attached, in this order, until `let_go` or `close`."""
+        self._links.extend(map(self.attach, programs))
+
+    def let_go(self) -> None:
+        for link in self._links:
+            os.close(link)
+        self._links = []
+
     def attach(self, program: str) -> int:
         """To the tracepoint that the program was built for. Closing the descriptor detaches it."""
         attributes = bytearray(16)
@@ -227,6 +227,7 @@ class BpfObject:
         return info
 
     def close(self) -> None:
+        self.let_go()
         for descriptor in (*self._maps.values(), *self._programs.values()):
             os.close(descriptor)
         self._maps, self._programs = {}, {}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zombiescope.facts.softirq import BUCKETS, LongTimes, PollCore, PollLook, ThreadRuns
-from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, count_run_times, packaged
 from zombiescope.kernel.btf import Btf, BtfError
 from zombiescope.kernel.perf_events import clock_alone, open_event
 
@@ -75,8 +75,7 @@ class PollLatency:
     def __init__(self, wall_clock: Callable[[], float], cores: int, clock_core: int | None, places: Places) -> None:
         self._places = places
         self._wall_clock, self._cores = wall_clock, min(cores, MOST_CORES)
-        self._object = BpfObject(parse_blob(_NAME, packaged(_NAME)))
-        self._links: list[int] = []
+        self._object = BpfObject(packaged(_NAME))
         self._clock: int | None = None
         self._stamped_since: float | None = None
         self._stamped = 0.0
@@ -181,18 +180,16 @@ class PollLatency:
 
     def stamp(self) -> None:
         """Every softirq from now on. What was raised before is not known."""
-        if self._links:
+        if self.is_stamping:
             return
         for core in range(self._cores):
             struct.pack_into("<3Q", self._memory, _CORES_AT + core * _CORE.size, 0, 0, 0)
-        self._links.extend(self._object.attach(name) for name in STAMPS)
+        self._object.hold(STAMPS)
         self._stamped_since = time.monotonic()
 
     def rest(self) -> None:
         self._stamped, self._stamped_since = self._stamped_seconds(), None
-        for link in self._links:
-            os.close(link)
-        self._links = []
+        self._object.let_go()
 
     def stamp_for(self, seconds: float) -> float | None:
         """One slice, while nothing else is stamped. What the stamps took for one run of a softirq, in seconds, as the kernel

@@ -8,7 +8,6 @@ sibling before it (the kernel keeps them in order of birth); if all went, from t
 
 from __future__ import annotations
 
-import mmap
 import socket
 import struct
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.zombies import Holder, Holders, PinKind
-from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, packaged, parse_blob
+from zombiescope.kernel.bpf_object import BpfObject, BpfRefusedError, packaged
 from zombiescope.kernel.raw import Clock, RawMemcg, RawPin, RawWalk
 
 RECORDS, PINS, ARENA_BYTES = 1024, 4096, (1 << 20) + 256
@@ -94,7 +93,7 @@ class Walker:
     """One loaded walker; `close` lets the kernel forget it."""
 
     def __init__(self, nodes: int) -> None:
-        self.object = BpfObject(parse_blob(_NAME, packaged(_NAME)))
+        self.object = BpfObject(packaged(_NAME))
         self._nodes = nodes
         self._state = self.object.map_memory("bss", _ASKED.size + _ANSWERED.size, writable=True)
         self._records = self.object.map_memory("records", RECORDS * _RECORD.size)
@@ -119,13 +118,10 @@ class Walker:
         return _Answer(following, ran, jiffies, now, seen, Status(status), records, pins, arena, hierarchy)
 
     def copy(self, answer: _Answer) -> _Chunk:
-        def first(memory: mmap.mmap, size: int) -> bytes:
-            return memory[:size]
-
         return _Chunk(
-            first(self._records, answer.records * _RECORD.size),
-            first(self._pins, answer.pins * _PIN.size),
-            first(self._arena, answer.arena),
+            self._records[: answer.records * _RECORD.size],
+            self._pins[: answer.pins * _PIN.size],
+            self._arena[: answer.arena],
         )
 
 
@@ -154,7 +150,7 @@ def walk_memcgs(
 def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Answer:
     place, lost, spent = _Place(), 0, 0
     while True:
-        answer = walker.run("walk_memcg", place, fixed or _depth_after(spent))
+        answer = walker.run("walk_memcg", place, fixed or next(depth for limit, depth in _DEPTHS if spent < limit))
         progress.runs.append(answer.ran_ns)
         spent += answer.ran_ns
         if answer.status is Status.NO_MEMCG:
@@ -174,10 +170,6 @@ def _walk_tree(walker: Walker, progress: _Progress, fixed: Depth | None) -> _Ans
             if lost:
                 progress.memcgs[:] = _once(progress.memcgs)
             return answer
-
-
-def _depth_after(spent: int) -> Depth:
-    return next(depth for limit, depth in _DEPTHS if spent < limit)
 
 
 def _place_before(memcgs: list[RawMemcg], lost: _Place) -> _Place:
@@ -249,7 +241,7 @@ _HOLDERS_BLOB = "holders.blob"
 def find_holders() -> Holders:
     """Every process is looked at once. Processes that end meanwhile shift the list, so each run begins a little earlier."""
     found: dict[tuple[int, PinKind, int, int], Holder] = {}
-    with BpfObject(parse_blob(_HOLDERS_BLOB, packaged(_HOLDERS_BLOB))) as program:
+    with BpfObject(packaged(_HOLDERS_BLOB)) as program:
         state = program.map_memory("bss", _HOLDERS_ASKED.size + _HOLDERS_ANSWERED.size, writable=True)
         buffer = program.map_memory("holders", _HOLDERS * _HOLDER.size)
         task = file = 0

@@ -64,13 +64,8 @@ class Btf:
         offset = None if variable is None else self._in_section(variable)
         if variable is None or offset is None:
             return None
-        number = self._type(variable)[2]
-        for field in fields:
-            found = self._member(number, field)
-            if found is None:
-                return None
-            offset, number = offset + found[0], found[1]
-        return offset
+        found = self._follow(fields, offset, self._type(variable)[2])
+        return None if found is None else found[0]
 
     def _in_section(self, variable: int) -> int | None:
         for section in self._sections:
@@ -157,9 +152,10 @@ class Btf:
     def _find(self, path: str) -> tuple[int, int] | None:
         first, *fields = path.split(".")
         number = self._types.get((first, _STRUCT))
-        if number is None:
-            return None
-        offset = 0
+        return None if number is None else self._follow(fields, 0, number)
+
+    def _follow(self, fields: list[str], offset: int, number: int) -> tuple[int, int] | None:
+        """From a type to a field of its fields: where it lies, and its type."""
         for name in fields:
             found = self._member(number, name)
             if found is None:

@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from zombiescope.host import safe_open
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.page_frames import PageFrames
-from zombiescope.kernel.resident_window import PAGES, ResidentWindow, resident_pages
+from zombiescope.kernel.pages import PAGES, PageFrames, ResidentWindow, resident_pages
 
 _FLAGS = os.O_RDONLY | os.O_NOATIME
 _MOST_FILES_LAID = 2000
@@ -280,8 +279,7 @@ def attached(segment: int) -> Iterator[int]:
     """The address. Raises OSError where the segment is gone or refused."""
     address = _libc.shmat(segment, None, _SHM_RDONLY)
     if address is None or address == _FAILED:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise safe_open.last_error()
     try:
         yield int(address)
     finally:

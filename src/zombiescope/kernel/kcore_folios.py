@@ -7,7 +7,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from zombiescope.kernel.kcore import KernelMemory, Layout, UnreadableError
 from zombiescope.kernel.raw import PinFlag, RawPin
@@ -15,31 +14,22 @@ from zombiescope.kernel.raw import PinFlag, RawPin
 _MOST_FOLDERS = 512
 
 
-class FileName(NamedTuple):
-    inode: int
-    device: int
-    rdevice: int
-    nlink: int
-    flags: int
-    names: bytes
-    fstype: bytes
-
-
 class FileNames:
-    """Remembers inodes by address for one walk: many zombies are pinned by the same library."""
+    """A pin of a file, without pages and without a cgroup yet. Remembers inodes by address for one walk: many zombies are pinned by
+    the same library."""
 
     def __init__(self, memory: KernelMemory, layout: Layout) -> None:
         self._memory = memory
         self._at = layout.at
-        self._known: dict[int, FileName] = {}
+        self._known: dict[int, RawPin] = {}
 
-    def of(self, inode: int) -> FileName:
+    def of(self, inode: int) -> RawPin:
         found = self._known.get(inode)
         if found is None:
             found = self._known[inode] = self._read(inode)
         return found
 
-    def _read(self, inode: int) -> FileName:
+    def _read(self, inode: int) -> RawPin:
         memory, at = self._memory, self._at
         sb = memory.pointer(inode + at["inode.sb"])
         fstype = memory.text(memory.pointer(memory.pointer(sb + at["sb.type"]) + at["type.name"]), 16)
@@ -47,14 +37,14 @@ class FileNames:
         names, flags = (
             (b"", 0) if not alias else self._climb(alias - at["dentry.alias"], memory.pointer(sb + at["sb.root"]))
         )
-        return FileName(
-            memory.pointer(inode + at["inode.number"]),
-            memory.number(sb + at["sb.device"]),
-            memory.number(inode + at["inode.rdevice"]),
-            memory.number(inode + at["inode.links"]),
-            flags,
-            names,
-            fstype,
+        return RawPin(
+            inode=memory.pointer(inode + at["inode.number"]),
+            device=memory.number(sb + at["sb.device"]),
+            rdevice=memory.number(inode + at["inode.rdevice"]),
+            nlink=memory.number(inode + at["inode.links"]),
+            flags=flags,
+            names=names,
+            fstype=fstype,
         )
 
     def _climb(self, dentry: int, top: int) -> tuple[bytes, int]:
@@ -195,23 +185,9 @@ class Folios:
 
     def _pin(self, css: int, mapping: int, nature: int) -> RawPin:
         if not nature & PinFlag.INODE:
-            return RawPin(css, mapping, 0, 0, 0, 0, nature, 0, 0, 0, 0, b"", b"")
+            return RawPin(css, mapping, flags=nature)
         file = self._files.of(self._memory.pointer(mapping + self._layout.at["mapping.host"]))
-        return RawPin(
-            css,
-            mapping,
-            file.inode,
-            file.device,
-            file.rdevice,
-            file.nlink,
-            nature | file.flags,
-            0,
-            0,
-            0,
-            0,
-            file.names,
-            file.fstype,
-        )
+        return file._replace(css=css, mapping=mapping, flags=nature | file.flags)
 
     def _page_count(self, page: int, flags: int) -> int:
         layout, memory = self._layout, self._memory

@@ -78,10 +78,9 @@ def _take_structure(
         for link in _links(memory, wb + layout.at[name], _MOST_INODES):
             inode = link - layout.at["inode.io"]
             file = files.of(inode)
-            pin = (file.inode, file.device, file.rdevice, file.nlink, flags | file.flags)
-            found[css, file.device, file.inode] = RawPin(css, inode, *pin, 0, 0, 0, 0, file.names, file.fstype)
+            found[css, file.device, file.inode] = file._replace(css=css, mapping=inode, flags=flags | file.flags)
     if len(found) == before:
-        found[css, 0, 0] = RawPin(css, wb, 0, 0, 0, 0, int(PinFlag.WRITEBACK), 0, 0, 0, 0, b"", b"")
+        found[css, 0, 0] = RawPin(css, wb, flags=int(PinFlag.WRITEBACK))
 
 
 _MOST_MEMCGS = 1 << 20
@@ -187,7 +186,8 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
     kn = memory.pointer(cgroup + at["cgroup.kn"])
     parent = memory.pointer(css + at["css.parent"])
     dead = bool(flags & CSS_DYING)
-    held = tree.folios.of(memcg, css, _limit_after(tree.folios.looked_at)) if dead else Holdings()
+    limit = next(limit for most, limit in _DEPTHS if tree.folios.looked_at < most)
+    held = tree.folios.of(memcg, css, limit) if dead else Holdings()
     return RawMemcg(
         css=css,
         parent=parent,
@@ -214,10 +214,6 @@ def _read(tree: _Tree, css: int, flags: int) -> RawMemcg:
         name=memory.text(memory.pointer(kn + at["kn.name"])) if parent else b"",
         pins=tuple(held.pins.values()),
     )
-
-
-def _limit_after(looked_at: int) -> int:
-    return next(limit for most, limit in _DEPTHS if looked_at < most)
 
 
 def _references(tree: _Tree, css: int) -> int:

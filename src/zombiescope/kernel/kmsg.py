@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zombiescope.host.page_size import PAGE_BYTES
-from zombiescope.kernel.perf_events import open_event, read_ring
+from zombiescope.host.safe_open import last_error
+from zombiescope.kernel.perf_events import COMM, SAMPLE_ID_ALL, TID, TIME, attributes, open_event, read_ring
 
 PLACE = b"/dev/kmsg"
 _MOST_RECORD_BYTES = 16384
@@ -108,10 +109,8 @@ def parse_record(raw: bytes, dating: Dating) -> KmsgRecord | None:
     return KmsgRecord(sequence, dating.on_wall(micros / 1e6), priority >> 3 == 0, text)
 
 
-_SOFTWARE, _DUMMY = 1, 9
-_ATTR_BYTES = 112
-_TID, _TIME = 2, 4
-_EXCLUDE_KERNEL, _COMM, _SAMPLE_ID_ALL = 1 << 5, 1 << 9, 1 << 18
+_DUMMY = 9
+_EXCLUDE_KERNEL = 1 << 5
 _RECORD_COMM = 3
 _SET_NAME, _GET_NAME, _NAME_BYTES = 15, 16, 16
 _TRIES = 5
@@ -121,11 +120,9 @@ _MOST_NS = 3600 * 10**9
 
 def monotonic_lead_ns() -> int | None:
     """Positive where the log's clock is behind. None where the kernel does not let us look."""
-    raw = bytearray(_ATTR_BYTES)
-    flags = _EXCLUDE_KERNEL | _COMM | _SAMPLE_ID_ALL
-    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _DUMMY, 0, _TID | _TIME, 0, flags)
+    asked = attributes(_DUMMY, 0, TID | TIME, _EXCLUDE_KERNEL | COMM | SAMPLE_ID_ALL)
     try:
-        descriptor = open_event(bytes(raw), cpu=-1, process=0)
+        descriptor = open_event(asked, cpu=-1, process=0)
     except OSError:
         return None
     try:
@@ -206,17 +203,12 @@ def read_all() -> bytes:
     library = ctypes.CDLL(None, use_errno=True)
     size = library.klogctl(_SIZE_BUFFER, None, 0)
     if size < 0:
-        _raise()
+        raise last_error()
     buffer = ctypes.create_string_buffer(min(size, _MOST_BYTES))
     length = library.klogctl(_READ_ALL, buffer, len(buffer))
     if length < 0:
-        _raise()
+        raise last_error()
     return buffer.raw[:length]
-
-
-def _raise() -> None:
-    code = ctypes.get_errno()
-    raise OSError(code, os.strerror(code))
 
 
 def fresh_lines(text: bytes, last: bytes) -> list[bytes]:

@@ -11,6 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from zombiescope.host.safe_open import last_error
+from zombiescope.host.safe_paths import descriptor_of
+
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
@@ -148,13 +151,9 @@ def run_inside(link: bytes, kind: int, work: Callable[[], None]) -> None:
 
 
 def _enter(link: bytes, kind: int) -> None:
-    descriptor = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with descriptor_of(link, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
         if _libc.setns(descriptor, kind) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-    finally:
-        os.close(descriptor)
+            raise last_error()
 
 
 class MountTable:

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_open import last_error
 
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _SOFTWARE, _CPU_CLOCK = 1, 0
-_IP, _TID, _TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1 << 21
-_DISABLED, _MMAP, _COMM, _FREQUENCY, _TASK, _SAMPLE_ID_ALL = 1, 1 << 8, 1 << 9, 1 << 10, 1 << 13, 1 << 18
+_IP, TID, TIME, _CALLCHAIN, _CPU, _PERIOD, _CGROUP_ID = 1, 2, 4, 32, 128, 256, 1 << 21
+_DISABLED, _MMAP, COMM, _FREQUENCY, _TASK, SAMPLE_ID_ALL = 1, 1 << 8, 1 << 9, 1 << 10, 1 << 13, 1 << 18
 _MMAP2, _COMM_EXEC, _USE_CLOCKID, _KSYMBOL, _CGROUP, _BUILD_ID = 1 << 23, 1 << 24, 1 << 25, 1 << 29, 1 << 32, 1 << 34
 _EXCLUDE_USER, _EXCLUDE_IDLE, _EXCLUDE_USER_CHAIN = 1 << 4, 1 << 7, 1 << 22
 _CLOCK_MONOTONIC = 1
@@ -37,30 +38,28 @@ _UNKNOWN_FLAG = (errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Optional parts, the newest first to be given up."""
+    """Optional parts."""
 
     build_ids: bool = True
     cgroups: bool = True
     kernel_symbols: bool = True
 
-    def less(self) -> Wish | None:
-        if self.build_ids:
-            return Wish(build_ids=False, cgroups=self.cgroups, kernel_symbols=self.kernel_symbols)
-        if self.cgroups:
-            return Wish(build_ids=False, cgroups=False, kernel_symbols=self.kernel_symbols)
-        return Wish(build_ids=False, cgroups=False, kernel_symbols=False) if self.kernel_symbols else None
+
+_WISHES = (
+    Wish(),
+    Wish(build_ids=False),
+    Wish(build_ids=False, cgroups=False),
+    Wish(build_ids=False, cgroups=False, kernel_symbols=False),
+)
+"""The newest part is the first to be given up."""
 
 
 def attr(rate_hz: int, wish: Wish) -> bytes:
-    flags = _DISABLED | _MMAP | _COMM | _FREQUENCY | _TASK | _SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
+    flags = _DISABLED | _MMAP | COMM | _FREQUENCY | _TASK | SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
     flags |= (_BUILD_ID if wish.build_ids else 0) | (_CGROUP if wish.cgroups else 0)
     flags |= _KSYMBOL if wish.kernel_symbols else 0
-    wanted = _IP | _TID | _TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
-    raw = bytearray(_ATTR_BYTES)
-    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, rate_hz, wanted, 0, flags)
-    struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
-    struct.pack_into("<H", raw, 108, _DEEPEST)
-    return bytes(raw)
+    wanted = _IP | TID | TIME | _CALLCHAIN | _CPU | _PERIOD | (_CGROUP_ID if wish.cgroups else 0)
+    return attributes(_CPU_CLOCK, rate_hz, wanted, flags)
 
 
 def kernel_only(rate_hz: int, wish: Wish) -> bytes:
@@ -68,18 +67,22 @@ def kernel_only(rate_hz: int, wish: Wish) -> bytes:
     task is left out by the kernel: an idle machine costs nothing."""
     del wish
     flags = _DISABLED | _EXCLUDE_USER | _EXCLUDE_IDLE | _FREQUENCY | _EXCLUDE_USER_CHAIN | _USE_CLOCKID
-    raw = bytearray(_ATTR_BYTES)
-    wanted = _TID | _TIME | _CALLCHAIN | _CPU
-    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, rate_hz, wanted, 0, flags)
-    struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
-    struct.pack_into("<H", raw, 108, _DEEPEST)
-    return bytes(raw)
+    return attributes(_CPU_CLOCK, rate_hz, TID | TIME | _CALLCHAIN | _CPU, flags)
 
 
 def clock_alone(period_ns: int) -> bytes:
     """The processor clock of one core, for a program of ours to run at; it samples nothing by itself."""
+    return attributes(_CPU_CLOCK, period_ns, 0, _DISABLED)
+
+
+def attributes(event: int, rate_or_period: int, wanted: int, flags: int) -> bytes:
+    """Of an event that the kernel itself makes: `wanted` in each sample, as often as it is told."""
     raw = bytearray(_ATTR_BYTES)
-    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, _CPU_CLOCK, period_ns, 0, 0, _DISABLED)
+    struct.pack_into("<IIQQQQQ", raw, 0, _SOFTWARE, _ATTR_BYTES, event, rate_or_period, wanted, 0, flags)
+    if flags & _USE_CLOCKID:
+        struct.pack_into("<i", raw, 92, _CLOCK_MONOTONIC)
+    if wanted & _CALLCHAIN:
+        struct.pack_into("<H", raw, 108, _DEEPEST)
     return bytes(raw)
 
 
@@ -101,8 +104,7 @@ def open_event(raw: bytes, cpu: int, process: int = -1) -> int:
         )
     )
     if descriptor < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise last_error()
     return descriptor
 
 
@@ -111,9 +113,6 @@ class _Ring:
     descriptor: int
     memory: mmap.mmap
     size: int
-
-    def drain(self) -> bytes:
-        return read_ring(self.memory, self.size)
 
 
 def read_ring(memory: mmap.mmap, size: int) -> bytes:
@@ -160,17 +159,15 @@ class Sampler:
     _rings: list[_Ring] = field(default_factory=list)
 
     def open(self, cpus: list[int]) -> None:
-        wish: Wish | None = Wish()
-        while wish is not None:
+        for wish in _WISHES:
             self.attr = self.ask(self.rate_hz, wish)
             try:
                 self._open_all(cpus)
                 return
             except OSError as error:
                 self.close()
-                if error.errno not in _UNKNOWN_FLAG or wish.less() is None:
+                if error.errno not in _UNKNOWN_FLAG or wish is _WISHES[-1]:
                     raise
-                wish = wish.less()
 
     def _open_all(self, cpus: list[int]) -> None:
         for cpu in cpus:
@@ -186,7 +183,7 @@ class Sampler:
             fcntl.ioctl(ring.descriptor, _ENABLE, 0)
 
     def drain(self) -> list[bytes]:
-        return [content for ring in self._rings if (content := ring.drain())]
+        return [content for ring in self._rings if (content := read_ring(ring.memory, ring.size))]
 
     def close(self) -> None:
         for ring in self._rings:

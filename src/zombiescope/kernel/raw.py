@@ -72,20 +72,20 @@ SHAPE = slice(8, 20)
 
 
 class RawPin(NamedTuple):
-    css: int
-    mapping: int
-    inode: int
-    device: int
-    rdevice: int
-    nlink: int
-    flags: int
-    pages: int
-    folios: int
-    dirty: int
-    mapped: int
-    names: bytes
+    css: int = 0
+    mapping: int = 0
+    inode: int = 0
+    device: int = 0
+    rdevice: int = 0
+    nlink: int = 0
+    flags: int = 0
+    pages: int = 0
+    folios: int = 0
+    dirty: int = 0
+    mapped: int = 0
+    names: bytes = b""
     """Leaf first, each name ended by NUL."""
-    fstype: bytes
+    fstype: bytes = b""
     """Filled up with NUL."""
 
 
@@ -184,7 +184,7 @@ class PinNamer:
                     path = None
         elif flags & _PSEUDO:
             path_in_fs = b"/" + leaf  # as /proc/PID/maps writes it
-            kind = _shared_kind(leaf) if flags & _SWAPBACKED else kind
+            kind = kind_of_nameless(leaf) if flags & _SWAPBACKED else kind
         if fstype == "bdev":
             number = _device(raw.rdevice)
             path_in_fs = self._block_device(number)
@@ -271,7 +271,7 @@ def _merged(pins: tuple[RawPin, ...]) -> list[RawPin]:
     return list(merged.values())
 
 
-def _shared_kind(name: bytes) -> PinKind:
+def kind_of_nameless(name: bytes) -> PinKind:
     """Only the kernel's internal mount has names below no directory, so no user's file passes for one of these."""
     if name.startswith(b"memfd:"):
         return PinKind.MEMFD

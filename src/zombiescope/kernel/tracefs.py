@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private tracefs instance: made by us, named ours, removed when done; one that a killed run left behind is removed first.
-
-Where tracefs is not mounted it is opened by fsopen(2) and fsmount(2), which attach it nowhere: no other process sees a mount.
+"""A private tracefs instance: made by us, named ours, removed when done; one that a killed run left behind is removed first. Where
+tracefs is not mounted it is opened by fsopen(2) and fsmount(2), which attach it nowhere: no other process sees a mount. In such
+an instance, hist triggers that count from raise to run of softirqs, where BPF is refused. They and their synthetic event outlive
+their process, so a child of ours takes them away: when the window ends, when we are killed, and after an hour at the latest; what
+both leave, the next run removes. A trigger stamps every raise: of a softirq raised again only the last is told (*at least*).
 """
 
 from __future__ import annotations
@@ -9,9 +11,14 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import select
+import signal
 from contextlib import suppress
+from typing import Any
 
 from zombiescope.errors import ObservationError
+from zombiescope.facts.softirq import CoreLatency
+from zombiescope.host.safe_paths import descriptor_of
 
 _PLACES = (b"/sys/kernel/tracing", b"/sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
@@ -59,11 +66,13 @@ def read_below(top: int, path: str) -> bytes:
 
 def append_below(top: int, path: str, text: str) -> None:
     """A line to a list that others may have lines in: without O_APPEND the kernel empties it first."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=top)
-    try:
+    with descriptor_of(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=top) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+
+
+def _names_below(top: int, path: str) -> list[str]:
+    with descriptor_of(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=top) as folder:
+        return os.listdir(folder)
 
 
 class Instance:
@@ -71,7 +80,7 @@ class Instance:
         self._top = open_tracefs()
         self.name = f"zombiescope-{os.getpid()}-{start_time(os.getpid())}" + (f"-{purpose}" if purpose else "")
         try:
-            self.leftovers = self._remove_leftovers()
+            self._remove_leftovers()
             with suppress(FileExistsError):
                 os.mkdir(f"instances/{self.name}", dir_fd=self._top)
         except OSError as error:
@@ -85,11 +94,8 @@ class Instance:
 
     def write(self, file: str, text: str) -> None:
         # Not through a text file opened for appending: these files refuse to seek.
-        descriptor = os.open(self._path(file), os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._top)
-        try:
+        with descriptor_of(self._path(file), os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._top) as descriptor:
             os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
 
     def append(self, file: str, text: str, *, shared: bool = False) -> None:
         append_below(self._top, self._path(file, shared=shared), text)
@@ -98,11 +104,7 @@ class Instance:
         return os.open(self._path(file), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._top)
 
     def cpus(self) -> list[str]:
-        descriptor = os.open(self._path("per_cpu"), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._top)
-        try:
-            return sorted(name for name in os.listdir(descriptor) if name.startswith("cpu"))
-        finally:
-            os.close(descriptor)
+        return sorted(name for name in _names_below(self._top, self._path("per_cpu")) if name.startswith("cpu"))
 
     def close(self) -> None:
         with suppress(OSError):
@@ -112,20 +114,13 @@ class Instance:
     def _path(self, file: str, *, shared: bool = False) -> str:
         return file if shared else f"instances/{self.name}/{file}"
 
-    def _remove_leftovers(self) -> int:
+    def _remove_leftovers(self) -> None:
         """Instances of ours whose process is gone."""
-        descriptor = os.open("instances", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._top)
-        try:
-            found = [(name, match) for name in os.listdir(descriptor) if (match := _OURS.fullmatch(name))]
-        finally:
-            os.close(descriptor)
-        removed = 0
-        for name, match in found:
-            if name != self.name and start_time(int(match[1])) != int(match[2]):
+        for name in _names_below(self._top, "instances"):
+            match = _OURS.fullmatch(name)
+            if match and name != self.name and start_time(int(match[1])) != int(match[2]):
                 with suppress(OSError):
                     os.rmdir(f"instances/{name}", dir_fd=self._top)
-                    removed += 1
-        return removed
 
 
 def start_time(process: int) -> int:
@@ -136,3 +131,147 @@ def start_time(process: int) -> int:
         return 0
     with os.fdopen(descriptor, "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
+
+
+_RAISE, _ENTRY = "events/irq/softirq_raise", "events/irq/softirq_entry"
+_FILTER = "if vec==2||vec==3"
+_CPU_KEYS = ("common_cpu", "cpu")
+"""The key of the core, and what it was called before 5.14 and its stable relatives."""
+_MOST_SECONDS = 3900.0
+_NAME = re.compile(r"zombiescope_([0-9]+)_([0-9]+)")
+_BUCKET = re.compile(rb"\{ c: +([0-9]+), lat: ~ 2\^([0-9]+) +\} hitcount: +([0-9]+)")
+_LONGEST = re.compile(rb"\{ (?:common_)?cpu: +([0-9]+), vec: +[0-9]+ \} hitcount: +[0-9]+\s+max: +([0-9]+)")
+_DROPPED = re.compile(rb"(?m)^ +Dropped: ([0-9]+)")
+_WHAT = "cannot count softirqs by hist triggers"
+_MOST_POWER = 31
+
+
+class SoftirqHist:
+    """Counts from when it is made. Raises TracefsError where the kernel has no such triggers or refuses them."""
+
+    def __init__(self) -> None:
+        remove_leftovers()
+        self._instance = Instance("hist")
+        self._event = f"zombiescope_{os.getpid()}_{start_time(os.getpid())}"
+        self._guard: tuple[int, int] | None = None
+        try:
+            self._instance.read(f"{_ENTRY}/hist")
+            self._guard = _begin_guard(self._instance.name, self._event)
+            self._begin()
+        except OSError as error:
+            self.close()
+            why = f"{(error.strerror or str(error)).lower()}: this kernel has none, or not all that it takes"
+            raise TracefsError(_WHAT, why, "a kernel with CONFIG_HIST_TRIGGERS, as root") from error
+
+    def read(self) -> dict[str, Any]:
+        """As BPF tells it; when the longest began is not known."""
+        text = self._instance.read(f"events/synthetic/{self._event}/hist")
+        buckets, dropped = buckets_by_core(text)
+        longest = longest_by_core(self._instance.read(f"{_ENTRY}/hist"))
+        nothing = [[], 0.0, None, False]
+        cores = {
+            str(core): {
+                kind: [buckets.get(core, []), longest.get(core, 0.0), None, False] if kind == "network" else nothing
+                for kind in CoreLatency._fields[1:]
+            }
+            for core in sorted({*buckets, *longest})
+        }
+        return {"cores": cores, "missed": dropped, "by": "hist"}
+
+    def close(self) -> None:
+        """Waits until everything is taken away."""
+        if self._guard is not None:
+            child, pipe = self._guard
+            self._guard = None
+            os.close(pipe)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+        self._instance.close()
+
+    def _begin(self) -> None:
+        self._instance.append("synthetic_events", f"{self._event} u64 lat; unsigned int c", shared=True)
+        for number, cpu in enumerate(_CPU_KEYS):
+            try:
+                self._instance.write(f"{_RAISE}/trigger", f"hist:keys={cpu},vec:ts0=common_timestamp.usecs {_FILTER}")
+            except OSError:
+                if number + 1 == len(_CPU_KEYS):
+                    raise
+                continue
+            self._instance.write(
+                f"{_ENTRY}/trigger",
+                f"hist:keys={cpu},vec:lat=common_timestamp.usecs-$ts0,c={cpu}"
+                f":onmatch(irq.softirq_raise).trace({self._event},$lat,$c):onmax($lat).save(vec) {_FILTER}",
+            )
+            break
+        self._instance.write(f"events/synthetic/{self._event}/trigger", "hist:keys=c,lat.log2")
+
+
+def buckets_by_core(text: bytes) -> tuple[dict[int, list[int]], int]:
+    """In our powers (the kernel's 2^n holds what is more than 2^(n-1) microseconds and at most 2^n), and how many it dropped."""
+    dropped = _DROPPED.search(text)
+    found: dict[int, list[int]] = {}
+    for core, power, count in _BUCKET.findall(text):
+        row = found.setdefault(int(core), [])
+        place = min(int(power), _MOST_POWER)
+        row.extend([0] * (place + 1 - len(row)))
+        row[place] += int(count)
+    return found, int(dropped[1]) if dropped else 0
+
+
+def longest_by_core(text: bytes) -> dict[int, float]:
+    """In seconds, of both softirqs of the network."""
+    longest: dict[int, float] = {}
+    for core, micros in _LONGEST.findall(text):
+        longest[int(core)] = max(longest.get(int(core), 0.0), int(micros) / 1e6)
+    return longest
+
+
+def remove_leftovers() -> None:
+    """Of runs that were killed together with the child that should have cleaned up."""
+    top = open_tracefs()
+    try:
+        with suppress(OSError):
+            text = read_below(top, "synthetic_events").decode(errors="replace")
+            owners = {(match[1], match[2]) for match in map(_NAME.match, text.split("\n")) if match}
+            gone = [pair for pair in owners if start_time(int(pair[0])) != int(pair[1])]
+            for process, begun in gone:
+                _remove(top, f"zombiescope-{process}-{begun}-hist", f"zombiescope_{process}_{begun}")
+    finally:
+        os.close(top)
+
+
+def _begin_guard(instance: str, event: str) -> tuple[int, int]:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child:
+        os.close(reading)
+        return child, writing
+    try:
+        os.close(writing)
+        _guard(reading, instance, event)
+    finally:
+        os._exit(0)
+
+
+def _guard(reading: int, instance: str, event: str) -> None:
+    """In the child: waits for the end of its parent, whatever that was, and takes everything away."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    top = open_tracefs()
+    select.select([reading], [], [], _MOST_SECONDS)
+    _remove(top, instance, event)
+
+
+def _remove(top: int, instance: str, event: str) -> None:
+    """Those that read a variable before the one that has it; then the instance, then the event, which is of the whole machine."""
+    for place in (f"events/synthetic/{event}", _ENTRY, _RAISE):
+        with suppress(OSError):
+            path = f"instances/{instance}/{place}/trigger"
+            for line in read_below(top, path).decode(errors="replace").split("\n"):
+                if line and not line.startswith("#"):
+                    append_below(top, path, f"!{line.removesuffix(' [active]')}")
+    with suppress(OSError):
+        os.rmdir(f"instances/{instance}", dir_fd=top)
+    with suppress(OSError):
+        append_below(top, "synthetic_events", f"!{event}")

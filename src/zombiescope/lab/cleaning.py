@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from zombiescope.errors import ActionFailedError, ObservationError
 from zombiescope.facts.gap import Gap
-from zombiescope.host.every_cpu import every_cpu
-from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.page_size import PAGE_BYTES, every_cpu
 from zombiescope.lab import hierarchy as controller
 from zombiescope.lab import places
 from zombiescope.lab import processes as units

@@ -27,9 +27,17 @@ from zombiescope.host.images.choose import image_budget, open_image
 from zombiescope.host.live import LiveHost, TreeHost
 from zombiescope.host.safe_open import read_named, read_shipped
 from zombiescope.pipeline.opening import open_host
-from zombiescope.probes.readers.containers import read_container_ids, read_containers, read_schedules
+from zombiescope.probes.readers.containers import (
+    PODS,
+    parsed_link,
+    read_container_ids,
+    read_containers,
+    read_containers_of,
+    read_links,
+    read_pod_folders,
+    read_schedules,
+)
 from zombiescope.probes.readers.node import read_identity
-from zombiescope.probes.readers.pods import PODS, parsed_link, read_containers_of, read_links, read_pod_folders
 from zombiescope.probes.readers.unit_files import READS, UNREAD, read_other_init, read_unit_files, with_quadlets
 from zombiescope.probes.readers.workloads import read_manifests, read_workloads
 from zombiescope.probes.unit_layout import IGNORED

@@ -48,12 +48,10 @@ from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
-from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces, read_deleted_tasks
-from zombiescope.probes.readers.memcg_residual import read_residuals
+from zombiescope.probes.readers.holders import read_cgroup_namespaces, read_deleted_tasks, read_socket_pins
+from zombiescope.probes.readers.memcg_residual import read_residuals, read_writeback_trace
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.page_census import read_page_pins
-from zombiescope.probes.readers.socket_pins import read_socket_pins
-from zombiescope.probes.readers.writeback_trace import read_writeback_trace
 from zombiescope.probes.readers.zombie_walk import read_zombie_holders, read_zombie_serials, read_zombie_walk
 
 
@@ -183,7 +181,7 @@ def _with_file_holders(host: Host, walk: Walk) -> tuple[Walk, tuple[Gap, ...]]:
     wanted = files_in_question(walk.zombies)
     if not wanted:
         return walk, ()
-    from zombiescope.probes.readers.files_in_use import read_shared_memory_holders  # noqa: PLC0415
+    from zombiescope.probes.readers.holders import read_shared_memory_holders  # noqa: PLC0415
 
     found = read_shared_memory_holders(host, wanted)
     if isinstance(found, Gap):

@@ -24,7 +24,7 @@ from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.autopsy import NAME, Gathered, gather, keep, recall
 from zombiescope.pipeline.carrying import NOTHING, Carried, Carrying, Words, carry, makers_in_history
 from zombiescope.pipeline.doctor import Examined, examine
-from zombiescope.probes.readers.levers import read_levers
+from zombiescope.probes.readers.node import read_levers
 from zombiescope.probes.readers.systemd_state import read_restart_times
 
 _RESTARTS_SECONDS = 3600.0

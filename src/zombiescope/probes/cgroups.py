@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live cgroups: their directories (the children of one, and which of them has which inode; any may be gone a moment later), the
-rows of /proc/cgroups with the number of cgroups of each hierarchy, zombies included, and in which one a process is."""
+rows of /proc/cgroups with the number of cgroups of each hierarchy, zombies included, where hierarchies are mounted, and in which
+cgroup a process is."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import number, quoted, refusal
+from zombiescope.host.access import Host, read_or_nothing
+from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
 
 _TYPES, _SYMBOLS = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms"
 _MOST_BYTES = 128 << 20
@@ -32,14 +33,10 @@ def is_told_to_hand_on(host: Host) -> bool | None:
 
 def _look(host: Host) -> bool:
     """Type information first: it is a plain file, and the table of symbols is written anew for each reader."""
-    try:
-        return b"\0" + _FUNCTION + b"\0" in host.read(_TYPES, _MOST_BYTES)
-    except OSError:
-        pass
-    try:
-        return b" " + _FUNCTION + b"\n" in host.read(_SYMBOLS, _MOST_BYTES)
-    except OSError:
-        return False
+    types = read_or_nothing(host, _TYPES, _MOST_BYTES)
+    if types:
+        return b"\0" + _FUNCTION + b"\0" in types
+    return b" " + _FUNCTION + b"\n" in read_or_nothing(host, _SYMBOLS, _MOST_BYTES)
 
 
 class ControllerRow(NamedTuple):
@@ -125,13 +122,49 @@ def children_seen(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
         return []
 
 
-def paths_by_inode(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+def inodes_of(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Of those that are still there, and where a recording kept it."""
     for path in paths:
         try:
             inode = host.inode(hierarchy.place(path))
         except OSError:
             continue
         if inode is not None:
-            found[inode] = path
-    return found
+            yield path, inode
+
+
+def paths_by_inode(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> dict[int, bytes]:
+    return {inode: path for path, inode in inodes_of(host, hierarchy, paths)}
+
+
+class CgroupMount(NamedTuple):
+    root: bytes
+    point: bytes
+    is_v2: bool
+    options: frozenset[bytes]
+
+
+def read_cgroup_mounts(host: Host, fact: str) -> list[CgroupMount] | Gap:
+    """In order of mounting; none where no cgroup file system is mounted."""
+    failure: Gap | None = None
+    # Mount points are those of the reading process on this host; on a host mounted elsewhere they are those of its init.
+    order = (b"/proc/self/mountinfo", b"/proc/1/mountinfo")
+    for path in order if host.label == "this host" else reversed(order):
+        try:
+            text = host.read(path)
+        except OSError as error:
+            failure = failure or refusal(fact, path, error)
+            continue
+        return [mount for mount in map(_parse_mount, text.split(b"\n")) if mount]
+    return failure or Gap(fact, "no mount table could be read")
+
+
+def _parse_mount(line: bytes) -> CgroupMount | None:
+    before, separator, after = line.partition(b" - ")
+    left, right = before.split(b" "), after.split(b" ")
+    if not separator or len(left) < 6 or len(right) < 3 or right[0] not in (b"cgroup", b"cgroup2"):
+        return None
+    root, point = unoctal(left[3]), unoctal(left[4])
+    if not point.startswith(b"/") or b"\0" in point:
+        return None
+    return CgroupMount(root, point, right[0] == b"cgroup2", frozenset(right[2].split(b",")))

@@ -19,14 +19,13 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import PinnedFile, Proof
 from zombiescope.facts.zombies import HeldBy, Pin, PinKind
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, Figures, FoundFile, measure
 from zombiescope.kernel.mount_paths import Mount, MountTable, device_of, files_below, link_name, open_files, path_in
-from zombiescope.kernel.resident_window import PAGES, ResidentWindow
-from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed
-from zombiescope.probes.processes import who_is
+from zombiescope.kernel.pages import PAGES, ResidentWindow
+from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, who_is
 
 SHARED = frozenset({"tmpfs", "devtmpfs", "ramfs"})
 LOCAL = frozenset(
@@ -249,10 +248,7 @@ class Jury:
 
     def _counts_to_the_page(self) -> bool:
         if self._is_exact is None:
-            try:
-                self._is_exact = _COUNTS_EXACTLY in self._host.read(_KALLSYMS)
-            except OSError:
-                self._is_exact = False
+            self._is_exact = _COUNTS_EXACTLY in read_or_nothing(self._host, _KALLSYMS)
         return self._is_exact
 
     def _probe(self, parent: bytes, group: list[Hit]) -> list[PinnedFile]:
@@ -301,10 +297,7 @@ class Jury:
         return Figures(own // PAGE_BYTES, (total - own) // PAGE_BYTES)
 
     def _stat(self, parent: bytes) -> dict[bytes, int]:
-        try:
-            return flat_keyed(self._host.read(self._hierarchy.place(parent, b"memory.stat")))
-        except OSError:
-            return {}
+        return flat_keyed(read_or_nothing(self._host, self._hierarchy.place(parent, b"memory.stat")))
 
 
 def _parts(group: list[Hit]) -> Iterator[list[Hit]]:
@@ -324,7 +317,4 @@ def _parts(group: list[Hit]) -> Iterator[list[Hit]]:
 
 
 def _online_cpus(host: Host) -> int:
-    try:
-        return cpu_list_count(host.read(_CPUS)) or 1
-    except OSError:
-        return 1
+    return cpu_list_count(read_or_nothing(host, _CPUS)) or 1

@@ -155,10 +155,6 @@ def is_runtime(folder: bytes) -> bool:
     return folder.startswith(b"/run/")
 
 
-def is_generated(folder: bytes) -> bool:
-    return folder.startswith(b"/run/systemd/generator")
-
-
 def read_layout(files: Files) -> Layout:
     layout = Layout()
     seen: set[bytes] = set()
@@ -270,7 +266,7 @@ class Enablement:
 
     def word(self, unit: UnitFile, folder: bytes) -> str:
         """`folder` is the one of the search path in which the unit was found."""
-        if is_generated(folder):
+        if folder.startswith(b"/run/systemd/generator"):
             return "generated"
         if folder == b"/run/systemd/transient":
             return "transient"

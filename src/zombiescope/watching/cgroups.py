@@ -30,6 +30,7 @@ from zombiescope.facts.plain import of_outcome, of_plain, to_outcome, to_plain
 from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
+from zombiescope.kernel.ledgers import Ledger
 from zombiescope.probes.cgroups import read_controller_row
 from zombiescope.probes.readers.cgroup_census import (
     ToldLook,
@@ -38,7 +39,7 @@ from zombiescope.probes.readers.cgroup_census import (
     read_live_tree,
     read_told_look,
 )
-from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, Ledger, open_ledger
+from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_memory_bytes, read_node_image, read_shape
 from zombiescope.watching.pods import names_now

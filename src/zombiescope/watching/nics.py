@@ -15,7 +15,7 @@ from zombiescope.facts.metric_names import NIC_RESETS
 from zombiescope.facts.softirq import DeviceCounters, NicCounters
 from zombiescope.host.access import Host
 from zombiescope.probes.readers.kernel_log import LogFollower, open_kernel_log, read_kernel_log
-from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.probes.readers.softirq_wait import read_nic_counters
 from zombiescope.watching.watch import Quiet, Teller
 
 _BY_COUNTER = {

@@ -21,7 +21,7 @@ from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_census import read_live_tree
-from zombiescope.probes.readers.pods import (
+from zombiescope.probes.readers.containers import (
     PODS,
     ContainerLink,
     PodFolder,

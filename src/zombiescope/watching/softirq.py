@@ -50,8 +50,8 @@ from zombiescope.facts.softirq import (
     WaitTimes,
 )
 from zombiescope.host.access import Host
+from zombiescope.kernel.bpf_poll import PollLatency
 from zombiescope.probes.readers.softirq_wait import (
-    Following,
     LatencyWindow,
     find_ksoftirqd,
     open_poll_latency,
@@ -150,7 +150,7 @@ _MOST_EVENTS_PER_MINUTE = 10
 class PollsWatch:
     """`look` about every five seconds. Raises ObservationError where the kernel refuses."""
 
-    def __init__(self, host: Host, following: Following | None = None) -> None:
+    def __init__(self, host: Host, following: PollLatency | None = None) -> None:
         self._host = host
         self._following = following or open_poll_latency(host)
         self._cost = _USUAL_COST

@@ -15,8 +15,7 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.host.access import Host
 from zombiescope.host.recording import ReplayHost
-from zombiescope.probes.readers.cpu_time import PATH
-from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
+from zombiescope.probes.readers.cpu_time import PATH, RealTimeWatch
 from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 from zombiescope.watching.cgroups import FlowsWatch
 from zombiescope.watching.cores import LOOKS_PER_SECOND, DetailedCoresWatch

@@ -28,20 +28,24 @@ class FileMachine(Writer):
         return Path(os.fsdecode(self.root)) / name
 
     def set_file(self, path: bytes, value: bytes) -> None:
-        self._do("set_file", lambda: self._path(os.fsdecode(path).lstrip("/")).write_bytes(value))
+        with self._step("set_file"):
+            self._path(os.fsdecode(path).lstrip("/")).write_bytes(value)
 
     def remove_segment(self, number: int) -> None:
-        self._do("remove_segment", (self._path("segments") / str(number)).unlink)
+        with self._step("remove_segment"):
+            (self._path("segments") / str(number)).unlink()
 
     def sync(self) -> None:
-        self._do("sync", lambda: None)
+        with self._step("sync"):
+            pass
 
     def settle(self) -> None:
         return
 
     def swap(self, device: bytes, *, on: bool, priority: int = -1) -> None:
         line = b"%s partition 1024 0 %d\n" % (device, priority)
-        self._do("swapon" if on else "swapoff", lambda: self._path("proc/swaps").write_bytes(SWAP_HEAD + line * on))
+        with self._step("swapon" if on else "swapoff"):
+            self._path("proc/swaps").write_bytes(SWAP_HEAD + line * on)
 
     def systemctl(self, *words: str, seconds: float = 150.0) -> Ran:
         unit = self._path("units") / words[-1]
@@ -49,8 +53,10 @@ class FileMachine(Writer):
             state = unit.read_text() if unit.exists() else "inactive"
             load = "loaded" if unit.exists() else "not-found"
             return Ran(0, f"LoadState={load}\nActiveState={state}\nSubState=x\n".encode(), "")
-        work = {"stop": lambda: unit.write_text("inactive"), "start": lambda: unit.write_text("active")}
-        self._do(f"systemctl {words[0]}", work.get(words[0], lambda: 0))
+        state_after = {"stop": "inactive", "start": "active"}.get(words[0])
+        with self._step(f"systemctl {words[0]}"):
+            if state_after:
+                unit.write_text(state_after)
         return Ran(0, b"", "")
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from zombiescope.host.every_cpu import every_cpu
+from zombiescope.host.page_size import every_cpu
 
 
 def test_who_is_kept_to_one_cpu_still_comes_to_all() -> None:

@@ -70,7 +70,7 @@ _OF_64_KIB = """
 import mmap, struct, sys
 mmap.PAGESIZE = 65536  # as on an arm64 kernel that was built so: nothing here asks the kernel for pages
 from zombiescope.kernel.file_pages import pages_of
-from zombiescope.kernel.page_frames import PageFrames, largest_order
+from zombiescope.kernel.pages import PageFrames, largest_order
 from zombiescope.kernel.perf_events import read_ring
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.probes.readers.page_census import frame_ranges

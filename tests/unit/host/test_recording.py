@@ -61,7 +61,7 @@ def test_a_replay_gives_the_same_documents(make: Any, tmp_path: Path) -> None:
     file = str(tmp_path / "x.tar.gz")
     recorder = RecordingHost(make(), Scrubber(keeps_names=True))
     live = _doctor(recorder)
-    bundle.write_bundle(file, HEADER, recorder.answers)
+    bundle.publish(file, bundle.pack(HEADER, recorder.answers), replace=True)
     scanned = _documents(make())
     live["host"]["name"] = scanned[0]["host"]["name"] = "host1"
     assert _doctor(bundle.open_bundle(file.encode())) == live

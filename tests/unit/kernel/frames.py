@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from zombiescope.kernel.page_frames import PageFrames
+from zombiescope.kernel.pages import PageFrames
 
 
 def word_file(folder: Path, name: str, words: Mapping[int, int]) -> int:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.build_bpf import make_blob
 
-from zombiescope.kernel.bpf_object import MAGIC, BlobError, make_blob, parse_blob
+from zombiescope.kernel.bpf_object import MAGIC, BlobError, parse_blob
 
 _BUILT = Path(__file__).parents[3] / "src/zombiescope/kernel/bpf/memcg_walk.blob"
 

@@ -13,7 +13,7 @@ from tests.unit.kernel.frames import OneOwner, is_mapped_in
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, Figures, FilePages, measure, pages_of
 from zombiescope.kernel.mount_paths import device_of, files_below, link_name, open_files
-from zombiescope.kernel.resident_window import ResidentWindow, open_window
+from zombiescope.kernel.pages import ResidentWindow, open_window
 
 OWNER = 77
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.analysis.maker import maker_of
-from zombiescope.kernel.trace_ledger import fold_leaf
+from zombiescope.kernel.ledgers import fold_leaf
 
 WORDS = st.sampled_from(
     [b"app", b"web-", b"run-", b"docker-", b".service", b".scope", b".slice", b"@", b"x", b"-", b"_", b"a", b"f"]

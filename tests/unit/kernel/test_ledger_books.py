@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.facts.lifecycle import Counts, Flow
-from zombiescope.kernel.bpf_ledger import Books, sum_of
+from zombiescope.kernel.ledgers import Books, sum_of
 
 COUNTS = st.builds(Counts, *(st.integers(0, 5),) * 3)
 

@@ -8,7 +8,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.trace_ledger import Event, EventFormat, Field, PageReader, parse_event_format
+from zombiescope.kernel.ledgers import Event, EventFormat, Field, PageReader, parse_event_format
 
 HEADER_PAGE = b"""\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;

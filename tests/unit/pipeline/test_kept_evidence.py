@@ -34,7 +34,7 @@ from zombiescope.facts.page_pins import (
     SocketCandidates,
 )
 from zombiescope.facts.zombies import HeldBy, Pages, Pin, PinKind, References, Tier, Walk, Zombie
-from zombiescope.host.bundle import open_bundle, write_bundle
+from zombiescope.host.bundle import open_bundle, pack, publish
 from zombiescope.host.known_names import KnownNames
 from zombiescope.host.recorder import RecordingHost
 from zombiescope.host.recording import Header
@@ -75,7 +75,7 @@ def _replayed(outcome: dict[str, Any], folder: Path) -> bytes:
     recorder = RecordingHost(ScriptedHost(v1_machine({})), Scrubber(keeps_names=True))
     examine(recorder, 1)
     recorder.keep_outcome(NAME, outcome)
-    write_bundle(path, Header("0", "this host"), recorder.answers)
+    publish(path, pack(Header("0", "this host"), recorder.answers), replace=True)
     return path.encode()
 
 

@@ -12,7 +12,7 @@ from zombiescope.facts.page_pins import Proof
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FoundFile
-from zombiescope.kernel.resident_window import ResidentWindow, open_window
+from zombiescope.kernel.pages import ResidentWindow, open_window
 from zombiescope.probes.page_search import Hit, Jury
 
 STAT = V1_MOUNT + b"/a/memory.stat"

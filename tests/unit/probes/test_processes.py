@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
-from zombiescope.probes.processes import ProcessState, parse_stat, read_processes
+from zombiescope.probes.kernel_text import ProcessState, parse_stat, read_processes
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.pods import PodsSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.pods import own_pod
+from zombiescope.probes.readers.containers import own_pod
 from zombiescope.watching import pods as watching
 from zombiescope.watching.pods import PodLogs, PodsTeller, PodsWatch, names_now
 

@@ -71,7 +71,7 @@ def judged(watch: PollsWatch) -> Finding:
 
 def begun() -> tuple[Script, PollsWatch]:
     script = Script()
-    watch = PollsWatch(ScriptedHost({}), script)
+    watch = PollsWatch(ScriptedHost({}), script)  # type: ignore[arg-type]
     watch.look()
     return script, watch
 

@@ -23,11 +23,12 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import EventTier
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.bpf_walk import walk_memcgs
+from zombiescope.kernel.bpf_windows import SoftirqLatency
 from zombiescope.kernel.btf import BtfError
 from zombiescope.kernel.kcore_walk import walk_kcore
-from zombiescope.kernel.page_frames import open_page_frames
+from zombiescope.kernel.pages import open_page_frames
 from zombiescope.kernel.perf_events import Wish, kernel_only, open_event
-from zombiescope.kernel.softirq_latency import SoftirqHist, SoftirqLatency
+from zombiescope.kernel.tracefs import SoftirqHist
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 

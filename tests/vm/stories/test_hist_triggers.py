@@ -20,8 +20,7 @@ from zombiescope.diagnosis.rules import starved_softirq
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import SoftirqSeen
 from zombiescope.host.live import LiveHost
-from zombiescope.kernel.softirq_latency import SoftirqHist
-from zombiescope.kernel.tracefs import open_tracefs
+from zombiescope.kernel.tracefs import SoftirqHist, open_tracefs
 from zombiescope.watching.softirq import DetailedSoftirqWatch
 
 pytestmark = pytest.mark.cells.with_args(lambda cell: cell.name == "6.1-v2-mini")

@@ -5,7 +5,6 @@ registry, or in the store of Docker or podman) is made one by skopeo, where inst
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import stat
 import subprocess
@@ -16,11 +15,18 @@ from dataclasses import dataclass
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
-from zombiescope.host.bounds import Budget, bounded, input_bytes
-from zombiescope.host.images.archive import blob_path, lay, oci_layers, read_archive, read_layer
-from zombiescope.host.images.disks import Disk, Layout, disk_of, layout_of, read_ext4
+from zombiescope.host.bounds import Budget, bounded, input_bytes, limit_child
+from zombiescope.host.images.archive import (
+    DOCUMENT_LIMIT,
+    MemoryTree,
+    blob_path,
+    lay,
+    oci_layers,
+    read_archive,
+    read_layer,
+)
+from zombiescope.host.images.disks import Disk, Layout, disk_of, layout_of, read_ext4, roomy_folder
 from zombiescope.host.images.guestfs import is_installed, read_with_guestfs
-from zombiescope.host.images.memory import MemoryTree
 from zombiescope.host.images.streams import UNPACKING_ERRORS, Allowance, FileSource, is_packed, opened
 from zombiescope.host.images.tar import BLOCK, TarError
 from zombiescope.host.safe_open import open_regular
@@ -43,7 +49,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
     if program is None:
         hint = "install skopeo, or `docker save` it into a file and give that"
         raise ObservationError(what, "skopeo, which pulls it, is not installed", hint)
-    with tempfile.TemporaryDirectory(prefix="zombiescope-", dir=_roomy()) as folder:
+    with tempfile.TemporaryDirectory(prefix="zombiescope-", dir=roomy_folder()) as folder:
         file = os.fsencode(folder) + b"/image.tar"
         command = [
             os.fsencode(program),
@@ -62,7 +68,7 @@ def pulled(reference: bytes) -> Iterator[bytes]:
                 timeout=_SECONDS,
                 check=False,
                 env={**os.environ, "TMPDIR": folder},
-                preexec_fn=_limited,
+                preexec_fn=lambda: limit_child(MOST_BYTES),
             )
         except subprocess.TimeoutExpired as error:
             raise ObservationError(what, "skopeo did not end within an hour", "is the registry reachable?") from error
@@ -73,20 +79,6 @@ def pulled(reference: bytes) -> Iterator[bytes]:
         yield file
 
 
-def _roomy() -> str | None:
-    """Where disks are: the usual folder is often memory."""
-    given = os.environ.get("TMPDIR")
-    return given or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None)  # noqa: S108
-
-
-def _limited() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-_DOCUMENT_LIMIT = 4 << 20
 Progress = Callable[[int, int], None]
 
 
@@ -205,7 +197,7 @@ def _read_layout(path: bytes, tree: MemoryTree, progress: Progress) -> str:
 
 def _document(path: bytes) -> bytes:
     with os.fdopen(open_regular(path)[0], "rb") as file:
-        data = file.read(_DOCUMENT_LIMIT + 1)
-    if len(data) > _DOCUMENT_LIMIT:
+        data = file.read(DOCUMENT_LIMIT + 1)
+    if len(data) > DOCUMENT_LIMIT:
         raise TarError("a description of more than 4 MiB")
     return data

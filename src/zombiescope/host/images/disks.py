@@ -21,7 +21,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.bounds import limit_child
 from zombiescope.host.files import READ_LIMIT_BYTES, Entry, Kind
-from zombiescope.host.images.memory import MemoryTree
+from zombiescope.host.images.archive import MemoryTree
 
 _LINE = re.compile(rb"/(\d+)/(\d{6})/\d+/\d+/([^/]*)/(\d*)/")
 _KINDS = {0o100000: Kind.FILE, 0o040000: Kind.FOLDER, 0o120000: Kind.LINK}
@@ -66,9 +66,7 @@ def partitions(head: bytes) -> list[int]:
 
 
 def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
-    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
-    if program is None:
-        raise ObservationError("cannot read a raw ext4 image", "debugfs is not installed", "install e2fsprogs")
+    program = find_debugfs("cannot read a raw ext4 image")
     device = os.path.abspath(image) + (f"?offset={offset}".encode() if offset else b"")
     reader = _Debugfs(os.fsencode(program), device)
     folders = [_Item(b"", _ROOT_INODE, 0o040755, 0)]
@@ -83,6 +81,19 @@ def read_ext4(image: bytes, offset: int, tree: MemoryTree) -> None:
             return
         if not folders:
             return
+
+
+def find_debugfs(what: str) -> str:
+    program = shutil.which("debugfs") or shutil.which("debugfs", path="/usr/sbin:/sbin")
+    if program is None:
+        raise ObservationError(what, "debugfs is not installed", "install e2fsprogs")
+    return program
+
+
+def roomy_folder() -> str | None:
+    """Where disks are: the usual one, which is None, is often memory."""
+    is_roomy = not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK)  # noqa: S108 (a folder of our own in it)
+    return "/var/tmp" if is_roomy else None  # noqa: S108
 
 
 class _Debugfs:
@@ -159,7 +170,7 @@ class _Debugfs:
                     stderr=errors,
                     timeout=300,
                     check=False,
-                    preexec_fn=_limited,
+                    preexec_fn=lambda: limit_child(_MOST_SAID, _DEBUGFS_SECONDS, _DEBUGFS_BYTES),
                 )
             except subprocess.TimeoutExpired as error:
                 why = "debugfs did not end within 5 minutes"
@@ -167,10 +178,6 @@ class _Debugfs:
             out.seek(0)
             errors.seek(0)
             return out.read(_MOST_SAID), errors.read(_MOST_COMPLAINTS).strip().splitlines()
-
-
-def _limited() -> None:
-    limit_child(_DEBUGFS_BYTES, _DEBUGFS_SECONDS, _MOST_SAID)
 
 
 def _items(folder: bytes, answer: bytes) -> Iterator[_Item]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import IO, Protocol
 
 from zombiescope.host.images.tar import Member, Source, TarError
+from zombiescope.host.zstd import ZstdLibrary, ZstdUnpacker
 
 _CHUNK = 1 << 18
 _TOLD_EVERY = 1 << 20
@@ -201,8 +202,6 @@ def _zstd() -> Callable[[], Unpacker]:
         return importlib.import_module("compression.zstd").ZstdDecompressor  # type: ignore[no-any-return]
     except ImportError:
         pass
-    from zombiescope.host.zstd import ZstdLibrary, ZstdUnpacker  # noqa: PLC0415 (few images need it)
-
     try:
         library = ZstdLibrary()
     except (OSError, AttributeError) as error:

@@ -8,17 +8,15 @@ On v2 cgroups without the memory controller are counted too: nothing in the even
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.lifecycle import Counts, Dead, EventTier, Flow, Lifecycle
+from zombiescope.facts.lifecycle import Counts, EventTier, Flow, Lifecycle
 from zombiescope.host.access import Host
-from zombiescope.kernel.bpf_ledger import BpfLedger
-from zombiescope.kernel.trace_ledger import TraceLedger
-from zombiescope.probes.cgroups import ControllerRow, read_controller_row
+from zombiescope.kernel.ledgers import BpfLedger, Ledger, TraceLedger
+from zombiescope.probes.cgroups import ControllerRow, inodes_of, read_controller_row
 from zombiescope.probes.kernel_text import refusal
 
 _LOOK_SECONDS = 0.25
@@ -87,15 +85,7 @@ def read_cgroup_births(
 
 
 def _look(host: Host, hierarchy: Hierarchy) -> dict[bytes, int]:
-    found: dict[bytes, int] = {}
-    for path in host.directories(hierarchy.place(b"/")).paths:
-        try:
-            inode = host.inode(hierarchy.place(path))
-        except OSError:
-            continue
-        if inode is not None:
-            found[path] = inode
-    return found
+    return dict(inodes_of(host, hierarchy, host.directories(hierarchy.place(b"/")).paths))
 
 
 _LOWER_BOUND = Gap(
@@ -109,13 +99,14 @@ _NO_RELEASES = Gap(
 )
 
 
-class PollingLedger:
+class PollingLedger(Ledger):
     tier = EventTier.POLLING
 
     def __init__(self, host: Host, hierarchy: Hierarchy, why: tuple[Gap, ...]) -> None:
         self._host, self._hierarchy = host, hierarchy
         self.refused = why
         self._gaps = (*why, _LOWER_BOUND, _UNCOUNTED, _NO_RELEASES)
+        self._known: dict[bytes, int] = {}
         self._known = self._look()
         self._total = Counts()
 
@@ -129,61 +120,14 @@ class PollingLedger:
         self._total = self._total.plus(Counts(len(born), len(died), 0))
         return Lifecycle(EventTier.POLLING, at, self._total, flows, Counts(), None, gaps=self._gaps)
 
-    def moved(self) -> None:
-        """Not without a look."""
-
-    def catch_up(self) -> float:
-        return float("inf")
-
-    def dead(self) -> Iterator[Dead]:
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _look(self) -> dict[bytes, int | None]:
-        found: dict[bytes, int | None] = {}
+    def _look(self) -> dict[bytes, int]:
         try:
-            paths = self._host.directories(self._hierarchy.mount_point).paths
+            return _look(self._host, self._hierarchy)
         except OSError:
-            return self._known if hasattr(self, "_known") else found
-        for path in paths:
-            try:
-                found[path] = self._host.inode(self._hierarchy.place(path))
-            except OSError:
-                continue
-        return found
+            return self._known
 
 
 ALL_TIERS = tuple(EventTier)
-
-
-class Ledger(Protocol):
-    @property
-    def tier(self) -> EventTier: ...
-
-    @property
-    def refused(self) -> tuple[Gap, ...]:
-        """Why it is not a better tier."""
-        ...
-
-    def read(self) -> Lifecycle:
-        """What happened since the reading before."""
-        ...
-
-    def moved(self) -> tuple[int, int] | None:
-        """Births and deaths at this very moment, where knowing costs nothing."""
-        ...
-
-    def catch_up(self) -> float:
-        """Between two readings: empties what could overflow. Seconds until that should be done again; infinite where never."""
-        ...
-
-    def dead(self) -> Iterator[Dead]:
-        """Who died since the ledger began and is not released; nobody where the tier keeps no names."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def open_ledger(host: Host, hierarchy: Hierarchy, tiers: Sequence[EventTier] = ALL_TIERS) -> Ledger | Gap:

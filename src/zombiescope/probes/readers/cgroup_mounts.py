@@ -7,29 +7,20 @@ MEMCG_V1 hide it), says nothing by itself: then `memory` in a cgroup2 mount's cg
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.probes.cgroups import ControllerRow, read_controller_row
-from zombiescope.probes.kernel_text import refusal, unoctal
+from zombiescope.probes.cgroups import CgroupMount, ControllerRow, read_cgroup_mounts, read_controller_row
+from zombiescope.probes.kernel_text import refusal
 
 FACT = "memcg.hierarchy"
 _ROOT_INODE = 1
 _CONFINED = "a security module such as SELinux refuses it: run outside of the domain that it confines (ausearch -m avc)"
 
 
-class _Mount(NamedTuple):
-    root: bytes
-    point: bytes
-    is_v2: bool
-    options: frozenset[bytes]
-
-
 def read_memory_hierarchy(host: Host) -> Hierarchy | Gap:
-    mounts = _read_mounts(host)
+    mounts = read_cgroup_mounts(host, FACT)
     if isinstance(mounts, Gap):
         return mounts
     row = read_controller_row(host)
@@ -56,32 +47,7 @@ def read_memory_hierarchy(host: Host) -> Hierarchy | Gap:
     return Gap(FACT, "no mounted cgroup hierarchy has the memory controller", "boot a kernel with memory cgroups")
 
 
-def _read_mounts(host: Host) -> list[_Mount] | Gap:
-    failure: Gap | None = None
-    # Mount points are those of the reading process on this host; on a host mounted elsewhere they are those of its init.
-    order = (b"/proc/self/mountinfo", b"/proc/1/mountinfo")
-    for path in order if host.label == "this host" else reversed(order):
-        try:
-            text = host.read(path)
-        except OSError as error:
-            failure = failure or refusal(FACT, path, error)
-            continue
-        return [mount for mount in map(_parse_mount, text.split(b"\n")) if mount]
-    return failure or Gap(FACT, "no mount table could be read")
-
-
-def _parse_mount(line: bytes) -> _Mount | None:
-    before, separator, after = line.partition(b" - ")
-    left, right = before.split(b" "), after.split(b" ")
-    if not separator or len(left) < 6 or len(right) < 3 or right[0] not in (b"cgroup", b"cgroup2"):
-        return None
-    root, point = unoctal(left[3]), unoctal(left[4])
-    if not point.startswith(b"/") or b"\0" in point:
-        return None
-    return _Mount(root, point, right[0] == b"cgroup2", frozenset(right[2].split(b",")))
-
-
-def _offers_memory(host: Host, mount: _Mount) -> bool | Gap:
+def _offers_memory(host: Host, mount: CgroupMount) -> bool | Gap:
     """A gap where nobody lets us see it: a security module, or a folder over the mount."""
     path = mount.point.rstrip(b"/") + b"/cgroup.controllers"
     try:
@@ -92,14 +58,14 @@ def _offers_memory(host: Host, mount: _Mount) -> bool | Gap:
         return refusal(FACT, path, error)
 
 
-def _whole_or_partial(host: Host, version: HierarchyVersion, mounts: list[_Mount], is_hybrid: bool) -> Hierarchy:
+def _whole_or_partial(host: Host, version: HierarchyVersion, mounts: list[CgroupMount], is_hybrid: bool) -> Hierarchy:
     """The mount that shows most: one of the whole hierarchy if there is any."""
     views = [(_why_partial(host, mount), mount) for mount in mounts]
     why, mount = next((view for view in views if not view[0]), views[0])
     return Hierarchy(version, mount.point, is_hybrid, why)
 
 
-def _why_partial(host: Host, mount: _Mount) -> str:
+def _why_partial(host: Host, mount: CgroupMount) -> str:
     if mount.root != b"/":
         return (
             f"{shown(mount.point)} shows only {shown(mount.root)} of the hierarchy (a bind mount or a cgroup namespace)"

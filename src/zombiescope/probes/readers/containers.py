@@ -1,17 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers that Docker restarted in place, by its own files; and what else starts programs beside systemd."""
+"""Pods and their containers as kubelet's log folders tell of them, without asking anybody; containers that Docker restarted in
+place, by its own files; and what else starts programs beside systemd.
+
+`/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`: N counts the starts of a container in place. `/var/log/containers` has a link for
+each container, `POD_NAMESPACE_CONTAINER-ID.log`: one listing tells which were started since the last. Both go with the pod.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from zombiescope.facts.names import shown, shown_text
+from zombiescope.facts.pods import Container
 from zombiescope.facts.units import RestartingContainer, Schedule
+from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.files import Files
+
+PODS = b"/var/log/pods"
+LINKS = b"/var/log/containers"
+_UID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})"
+_FOLDER = re.compile(rb"([^_]+)_(.+)_([0-9A-Za-z-]+)", re.DOTALL)
+_LINK = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log", re.DOTALL)
+_LOG = re.compile(rb"([0-9]{1,8})\.log")
+_MOUNTED = re.compile(rb"/pods/" + _UID + rb"/")
+_CGROUP = re.compile(rb"pod" + _UID)
+_OF_KUBELET = (b"/etc/hosts", b"/dev/termination-log")
+
+
+class PodFolder(NamedTuple):
+    folder: bytes
+    uid: str
+    namespace: str
+    name: str
+
+
+class ContainerLink(NamedTuple):
+    pod: str
+    namespace: str
+    container: str
+    id: str
+
+
+def read_pod_folders(files: Files) -> list[PodFolder]:
+    """Empty on a node without a kubelet."""
+    return list(parsed_folders(files.list(PODS)))
+
+
+def parsed_folders(names: Iterable[bytes]) -> Iterator[PodFolder]:
+    for name in names:
+        found = _FOLDER.fullmatch(name)
+        if found:
+            yield PodFolder(name, found[3].decode("ascii"), shown(found[1]), shown(found[2]))
+
+
+def read_links(files: Files) -> list[bytes]:
+    return files.list(LINKS)
+
+
+def parsed_link(name: bytes) -> ContainerLink | None:
+    found = _LINK.fullmatch(name)
+    return ContainerLink(shown(found[1]), shown(found[2]), shown(found[3]), found[4].decode("ascii")) if found else None
+
+
+def read_containers_of(files: Files, pod: PodFolder) -> list[Container]:
+    return [read_container(files, pod, name) for name in files.list(PODS + b"/" + pod.folder)]
+
+
+def read_container(files: Files, pod: PodFolder, name: bytes) -> Container:
+    """A folder changes when a log is made in it: that is when the container was started last."""
+    folder = PODS + b"/" + pod.folder + b"/" + name
+    counts = sorted(int(found[1]) for log in files.list(folder) if (found := _LOG.fullmatch(log)))
+    restarts = counts[-1] if counts else 0
+    entry = files.entry(folder)
+    started = entry.modified_at if entry and counts else None
+    pause = None
+    if started is not None and len(counts) > 1:
+        before = files.entry(folder + b"/%d.log" % counts[-2])
+        if before is not None and before.modified_at is not None:
+            pause = max(started - before.modified_at, 0.0)
+    return Container(shown(name), restarts, started, pause)
+
+
+def read_started(files: Files, link: bytes, before: Container | None) -> Container | None:
+    """By the link of a container that was started a moment ago: it leads to its log, and was made with it. `before`: its last
+    life. None where it leads elsewhere."""
+    entry = files.entry(LINKS + b"/" + link)
+    parsed = parsed_link(link)
+    log = _LOG.fullmatch(entry.target.rpartition(b"/")[2]) if entry else None
+    if entry is None or parsed is None or log is None:
+        return None
+    at, earlier = entry.modified_at, before.restarted_at if before else None
+    pause = max(at - earlier, 0.0) if at is not None and earlier is not None else None
+    return Container(parsed.container, int(log[1]), at, pause)
+
+
+_KUBELETS = (b"kubelet", b"k3s", b"k3s-server", b"k3s-agent", b"kubelite", b"rke2", b"k0s")
+_NAMED = re.compile(rb"--(?:hostname-override|node-name)[=\0]([A-Za-z0-9.-]+)\0")
+
+
+def read_node_name(host: Host) -> str:
+    """As kubelet was told to call this node; empty where it was told nothing, or cannot be seen."""
+    for process in filter(bytes.isdigit, names_or_nothing(host, b"/proc")):
+        if read_or_nothing(host, b"/proc/" + process + b"/comm").strip() in _KUBELETS:
+            found = _NAMED.search(read_or_nothing(host, b"/proc/" + process + b"/cmdline"))
+            if found:
+                return found[1].decode("ascii")
+    return ""
+
+
+def own_pod(mountinfo: bytes, cgroup: bytes) -> str:
+    """The uid of the pod that we run in: by what kubelet mounted into it, else by our cgroup; empty outside of one."""
+    for line in mountinfo.splitlines():
+        words = line.split(b" ")
+        found = _MOUNTED.search(words[3]) if len(words) > 4 and words[4] in _OF_KUBELET else None
+        if found:
+            return found[1].decode("ascii")
+    inside = _CGROUP.search(cgroup.replace(b"_", b"-"))
+    return inside[1].decode("ascii") if inside else ""
+
 
 _DOCKER = b"/var/lib/docker/containers"
 
@@ -61,13 +172,12 @@ def _time(said: object) -> float | None:
     return moment.timestamp() if moment.year > 1970 and moment.tzinfo else None
 
 
-_CONTAINER_LOGS = b"/var/log/containers"
 _ID = re.compile(rb"-([0-9a-f]{64})\.log")
 
 
 def read_container_ids(files: Files) -> frozenset[str]:
     """Of containers that kubelet keeps a log of: `/var/log/containers/POD_NS_NAME-ID.log`."""
-    return frozenset(found[1].decode() for name in files.list(_CONTAINER_LOGS) if (found := _ID.search(name)))
+    return frozenset(found[1].decode() for name in files.list(LINKS) if (found := _ID.search(name)))
 
 
 _TABLES = (b"/etc/crontab", b"/etc/anacrontab")

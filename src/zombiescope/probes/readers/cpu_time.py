@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/proc/stat: what every core did since boot. A core that is offline has no line; one that comes back has it again.
+"""/proc/stat: what every core did since boot. A core that is offline has no line; one that comes back has it again. Quick on
+purpose: the agent reads it every second, on machines with hundreds of cores. Who was held back by a quota; and real-time tasks,
+with the time they took between two looks at their stat.
 
-Quick on purpose: the agent reads it every second, on machines with hundreds of cores.
+The latter looks are taken beside a recording, which keeps the outcome only: a busy host has thousands of tasks.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from zombiescope.facts.cores import CoreLook, CoreTicks
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import Throttle
-from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal, unoctal
+from zombiescope.facts.units import RealTimeSeen, RealTimeTask
+from zombiescope.host.access import Host, beside_recording, names_or_nothing, read_or_nothing
+from zombiescope.probes.cgroups import read_cgroup_mounts
+from zombiescope.probes.kernel_text import flat_keyed, quoted, refusal
 
 THROTTLING_FACT = "pressure.throttled"
 _MOST_GROUPS = 4000
@@ -31,10 +38,7 @@ def read_throttling(host: Host) -> dict[bytes, Throttle] | Gap:
         place = mount + (path if path != b"/" else b"")
         if _has_no_quota(host, place):
             continue
-        try:
-            values = flat_keyed(host.read(place + b"/cpu.stat"))
-        except OSError:
-            continue
+        values = flat_keyed(read_or_nothing(host, place + b"/cpu.stat"))
         periods = values.get(b"nr_periods", 0)
         if periods:
             waited = values.get(_NANOSECONDS, 0) / 1e9 or values.get(_MICROSECONDS, 0) / 1e6
@@ -53,37 +57,21 @@ def _has_no_quota(host: Host, place: bytes) -> bool:
 
 
 def _cpu_mount(host: Host) -> bytes | Gap:
-    gap: Gap | None = None
-    order = (b"/proc/self/mountinfo", b"/proc/1/mountinfo")
-    for table in order if host.label == "this host" else reversed(order):
-        try:
-            lines = host.read(table).split(b"\n")
-        except OSError as error:
-            gap = gap or refusal(THROTTLING_FACT, table, error)
-            continue
-        return _choose(host, lines)
-    return gap or Gap(THROTTLING_FACT, "no mount table could be read")
-
-
-def _choose(host: Host, lines: list[bytes]) -> bytes | Gap:
-    unified: bytes | None = None
-    for line in lines:
-        before, separator, after = line.partition(b" - ")
-        left, right = before.split(b" "), after.split(b" ")
-        if not separator or len(left) < 6 or len(right) < 3:
-            continue
-        point = unoctal(left[4])
-        if right[0] == b"cgroup" and b"cpu" in right[2].split(b","):
-            return point
-        if right[0] == b"cgroup2":
-            unified = point
-    if unified is None:
+    mounts = read_cgroup_mounts(host, THROTTLING_FACT)
+    if isinstance(mounts, Gap):
+        return mounts
+    for mount in mounts:
+        if not mount.is_v2 and b"cpu" in mount.options:
+            return mount.point
+    unified = [mount.point for mount in mounts if mount.is_v2]
+    if not unified:
         return Gap(THROTTLING_FACT, "no cgroup hierarchy with the cpu controller is mounted in this view")
+    path = unified[-1] + b"/cgroup.controllers"
     try:
-        controllers = host.read(unified + b"/cgroup.controllers").split()
+        controllers = host.read(path).split()
     except OSError as error:
-        return refusal(THROTTLING_FACT, unified + b"/cgroup.controllers", error)
-    return unified if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
+        return refusal(THROTTLING_FACT, path, error)
+    return unified[-1] if b"cpu" in controllers else Gap(THROTTLING_FACT, "the unified hierarchy has no cpu controller")
 
 
 PATH = b"/proc/stat"
@@ -150,3 +138,104 @@ def _ticks(name: bytes, *counters: bytes) -> tuple[int, CoreTicks] | None:
     iowait, irq, softirq, steal = (*rest, 0, 0, 0, 0)[:4]
     ticks = (user, nice, system, idle, iowait, irq, softirq, steal)
     return (core, ticks) if core >= 0 and min(ticks) >= 0 and max(ticks) < _LARGEST else None
+
+
+REAL_TIME_FACT = "real_time_tasks"
+_POLICIES = {1: "fifo", 2: "rr", 6: "deadline"}
+_USER_HZ = 100
+_LEAST_TICKS = 2
+# Fields of stat after the closing bracket of the name, counted from the state.
+_UTIME, _STIME, _THREADS, _CORE, _PRIORITY, _POLICY = 11, 12, 17, 36, 37, 38
+
+
+class _Task(NamedTuple):
+    ticks: int
+    policy: int
+    priority: int
+    core: int
+
+
+class RealTimeWatch:
+    """The first look is taken when it is made, the second by `seen`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._at = host.monotonic()
+        self._before = _look(beside_recording(host)) if host.is_live else {}
+
+    def look(self) -> None:
+        """Two looks tell the whole time between them."""
+
+    def seen(self) -> RealTimeSeen | Gap:
+        outcome = self._host.experiment("real-time-tasks", self._outcome)
+        if outcome is None:
+            return Gap(
+                REAL_TIME_FACT, "nothing runs in a folder, and a recording from before this version did not keep it"
+            )
+        if "refused" in outcome:
+            return Gap(REAL_TIME_FACT, str(outcome["refused"]))
+        tasks = tuple(self._task(row) for row in outcome["tasks"])
+        return RealTimeSeen(self._host.wall_clock(), float(outcome["seconds"]), tasks)
+
+    def close(self) -> None:
+        """Holds nothing open."""
+
+    def _outcome(self) -> dict[str, Any]:
+        if isinstance(self._before, Gap):
+            return {"refused": self._before.reason}
+        after = _look(beside_recording(self._host))
+        if isinstance(after, Gap):
+            return {"refused": after.reason}
+        rows: list[list[Any]] = []
+        for (pid, tid), task in after.items():
+            then = self._before.get((pid, tid))
+            ran = task.ticks - (then.ticks if then else 0)
+            if ran >= _LEAST_TICKS and task.policy in _POLICIES:
+                rows.append([tid, _POLICIES[task.policy], task.priority, ran / _USER_HZ, task.core])
+        rows.sort(key=lambda row: -float(row[3]))
+        return {"seconds": self._host.monotonic() - self._at, "tasks": rows[:20]}
+
+    def _task(self, row: list[Any]) -> RealTimeTask:
+        pid, policy, priority, seconds, core = row
+        return RealTimeTask(int(pid), self._name(int(pid)), str(policy), int(priority), float(seconds), int(core))
+
+    def _name(self, pid: int) -> str:
+        return shown(read_or_nothing(self._host, b"/proc/%d/comm" % pid).rstrip(b"\n"))
+
+
+def _look(host: Host) -> dict[tuple[int, int], _Task] | Gap:
+    try:
+        names = host.subdirectories(b"/proc")
+    except OSError as error:
+        return refusal(REAL_TIME_FACT, b"/proc", error)
+    found: dict[tuple[int, int], _Task] = {}
+    for name in names:
+        if not name.isdigit():
+            continue
+        place = b"/proc/" + name
+        main = _read(host, place + b"/stat")
+        if main is None:
+            continue
+        task, threads = main
+        found[int(name), int(name)] = task
+        if threads > 1:
+            for tid in _threads(host, place):
+                one = _read(host, place + b"/task/" + tid + b"/stat")
+                if one is not None:
+                    found[int(name), int(tid)] = one[0]
+    return found
+
+
+def _threads(host: Host, place: bytes) -> list[bytes]:
+    return [name for name in names_or_nothing(host, place + b"/task") if name.isdigit()]
+
+
+def _read(host: Host, path: bytes) -> tuple[_Task, int] | None:
+    """A name may hold blanks and brackets: fields are counted from the last bracket. None: it is gone, or no such text."""
+    try:
+        fields = host.read(path).rpartition(b")")[2].split()
+        numbers = {field: int(fields[field]) for field in (_UTIME, _STIME, _THREADS, _CORE, _PRIORITY, _POLICY)}
+    except (OSError, IndexError, ValueError):
+        return None
+    ticks = numbers[_UTIME] + numbers[_STIME]
+    return _Task(ticks, numbers[_POLICY], numbers[_PRIORITY], numbers[_CORE]), numbers[_THREADS]

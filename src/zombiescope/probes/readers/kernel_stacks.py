@@ -55,11 +55,7 @@ class KernelStacks:
 
     def why_nameless(self) -> Gap | None:
         """Why no function could be named; None where they can."""
-        try:
-            text = self._host.read(_KALLSYMS, _KALLSYMS_LIMIT)
-        except OSError as error:
-            return refusal(FACT, _KALLSYMS, error)
-        named = name_addresses(text, set())
+        named = self._functions(set())
         return named if isinstance(named, Gap) else None
 
     def named(self, times: Iterable[tuple[int, float, float]], clock_offset: float) -> KernelSamples | Gap:
@@ -70,7 +66,8 @@ class KernelStacks:
             for sample in self._samples
             if any(core == sample.core and begin <= sample.at + clock_offset <= end for core, begin, end in wanted)
         ]
-        names = self._functions({frame for sample in chosen for frame in sample.frames})
+        frames = {frame for sample in chosen for frame in sample.frames}
+        names = self._functions(frames) if frames else {}
         if isinstance(names, Gap):
             return names
         return KernelSamples(
@@ -92,8 +89,6 @@ class KernelStacks:
             return f"thread {thread}"
 
     def _functions(self, addresses: set[int]) -> dict[int, str] | Gap:
-        if not addresses:
-            return {}
         try:
             text = self._host.read(_KALLSYMS, _KALLSYMS_LIMIT)
         except OSError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that dead cgroups still hold, by kind, below each live directory: what memory.stat counts there and no live one owns.
+"""Bytes that dead cgroups still hold, by kind, below each live directory: what memory.stat counts there and no live one owns; and
+of files, what is not on disk yet: the tell-tale of writeback structures, which no file shows.
 
 v1 prints local and hierarchical figures: residual = total - own - the totals of the live children. v2 prints only hierarchical
 ones, so a directory's own charge cannot be told apart, except where it has none because it hands memory on to its children.
-Statistics are flushed late and the tree is not read in one instant, so a residual is the least of three samples.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from zombiescope.facts.cgroups import HandedOn, Hierarchy, HierarchyVersion, LiveTree, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
-from zombiescope.host.access import Host
-from zombiescope.probes.cgroups import GONE, children_of, hands_pages_on, is_told_to_hand_on
-from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
+from zombiescope.host.access import Host, read_or_nothing
+from zombiescope.probes.cgroups import GONE, children_of, children_seen, hands_pages_on, is_told_to_hand_on
+from zombiescope.probes.kernel_text import flat_keyed, number, refusal
 
 SAMPLES = 3
+"""Statistics are flushed late and the tree is not read in one instant: a residual is the least of them."""
 SECONDS_BETWEEN_SAMPLES = 1.0
 _FACT = "parents[].bytes"
 _HANDED_ON = "handed_on"
@@ -97,10 +99,7 @@ def _own_of_parents(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) 
 
 def _adds_up(host: Host, hierarchy: Hierarchy) -> bool:
     """Up to 5.10 a v1 hierarchy did so only when told, which systemd does at boot; later ones always do."""
-    try:
-        return host.read(hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
-    except OSError:
-        return True
+    return read_or_nothing(host, hierarchy.place(b"/", b"memory.use_hierarchy")).strip() != b"0"
 
 
 def _without_pages_handed_on(host: Host, uses: dict[bytes, MemoryUse]) -> dict[bytes, MemoryUse]:
@@ -197,7 +196,9 @@ class _V1(_Reader):
         values = self._values(path)
         if values is None:
             return None
-        own, total = _v1_use(values, b""), _v1_use(values, b"total_")
+        own, total = (
+            _use_of(values, prefix, (b"cache", b"rss"), values.get(prefix + b"swap")) for prefix in (b"", b"total_")
+        )
         if own is None or total is None:
             return _GARBLED
         self._below[path] = _minus(total, own)
@@ -230,51 +231,30 @@ class _V2(_Reader):
         """A cgroup that enables memory for its children has no process of its own, the root excepted."""
         if path == b"/":
             return False
-        try:
-            return b"memory" in self._host.read(self._hierarchy.place(path, b"cgroup.subtree_control")).split()
-        except OSError:
-            return False
+        return b"memory" in read_or_nothing(self._host, self._hierarchy.place(path, b"cgroup.subtree_control")).split()
 
     def _total(self, path: bytes) -> _Use | None:
         values = self._values(path)
         if values is None:
             return None
-        use = _v2_use(values, self._swap(path))
+        use = _use_of(values, b"", (b"file", b"anon"), self._swap(path))
         return _GARBLED if use is None else use
 
     def _swap(self, path: bytes) -> int | None:
-        try:
-            return number(self._host.read(self._hierarchy.place(path, b"memory.swap.current")))
-        except OSError:
-            return None
+        return number(read_or_nothing(self._host, self._hierarchy.place(path, b"memory.swap.current")))
 
 
-def _v1_use(values: dict[bytes, bytes], prefix: bytes) -> _Use | None:
+def _use_of(
+    values: dict[bytes, bytes], prefix: bytes, names: tuple[bytes, bytes], swap: bytes | int | None
+) -> _Use | None:
+    """`names`: what the file calls cache and anonymous memory. Kinds are counted one after the other, so cache less shmem may be a
+    little below zero; the others are what was read."""
     try:
-        shmem = int(values[prefix + b"shmem"])
-        use = (
-            int(values[prefix + b"cache"]) - shmem,
-            shmem,
-            int(values[prefix + b"rss"]),
-            int(values[prefix + b"unevictable"]),
-        )
-        swap = values.get(prefix + b"swap")
-        return _plausible(use if swap is None else (*use, int(swap)))
+        cache, anon, shmem, unevictable = (int(values[prefix + name]) for name in (*names, b"shmem", b"unevictable"))
+        use: _Use = (cache - shmem, shmem, anon, unevictable)
+        use = use if swap is None else (*use, int(swap))
     except (KeyError, ValueError):
         return None
-
-
-def _v2_use(values: dict[bytes, bytes], swap: int | None) -> _Use | None:
-    try:
-        shmem = int(values[b"shmem"])
-        use = (int(values[b"file"]) - shmem, shmem, int(values[b"anon"]), int(values[b"unevictable"]))
-        return _plausible(use if swap is None else (*use, swap))
-    except (KeyError, ValueError):
-        return None
-
-
-def _plausible(use: _Use) -> _Use | None:
-    """Kinds are counted one after the other, so cache less shmem may be a little below zero; the others are what was read."""
     return use if min(use[1:]) >= 0 and max(use) < _LARGEST and use[0] > -_LARGEST else None
 
 
@@ -291,3 +271,56 @@ def _lower_of(parent: _Parent, again: _Parent | None) -> _Parent | None:
 def _memory_use(use: _Use) -> MemoryUse:
     file, shmem, anon, unevictable, *swap = use
     return MemoryUse(file, shmem, anon, swap[0] if swap else None, unevictable)
+
+
+_DIRTY_FACT = "zombies[].pins"
+_DIRTY_KEYS = {
+    HierarchyVersion.V1: (b"total_dirty", b"total_writeback"),
+    HierarchyVersion.V2: (b"file_dirty", b"file_writeback"),
+}
+
+
+def read_writeback_trace(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> WritebackTrace | Gap:
+    """`parents` are live cgroups with zombies or bytes below them that no live one owns.
+
+    Zombies with nothing dirty and no residual at all may be held by a writeback structure all the same: kernels let go of it only
+    some time after its last file is clean.
+    """
+    found: dict[bytes, DirtyResidual] = {}
+    unread: list[bytes] = []
+    asked = 0
+    for path in parents:
+        asked += 1
+        residual = _dirty_residual(host, hierarchy, path)
+        if residual is None:
+            unread.append(path)
+        elif any(residual):
+            found[path] = residual
+    if asked and len(unread) == asked:
+        return Gap(_DIRTY_FACT, "memory.stat does not say what is dirty", "this kernel may count it nowhere")
+    gaps = (Gap(_DIRTY_FACT, f"memory.stat of {len(unread)} parents does not say what is dirty"),) if unread else ()
+    return WritebackTrace(found, gaps)
+
+
+def _dirty_residual(host: Host, hierarchy: Hierarchy, path: bytes) -> DirtyResidual | None:
+    above = _dirty(host, hierarchy, path)
+    own: tuple[int, int] | None = (0, 0)
+    if hierarchy.version is HierarchyVersion.V1:
+        own = _dirty(host, hierarchy, path, (b"dirty", b"writeback"))
+    if above is None or own is None:
+        return None
+    dirty, writeback = above[0] - own[0], above[1] - own[1]
+    for child in children_seen(host, hierarchy, path) if dirty or writeback else ():
+        below = _dirty(host, hierarchy, child)
+        if below is not None:
+            dirty, writeback = dirty - below[0], writeback - below[1]
+    return DirtyResidual(max(dirty, 0), max(writeback, 0))
+
+
+def _dirty(
+    host: Host, hierarchy: Hierarchy, path: bytes, keys: tuple[bytes, bytes] | None = None
+) -> tuple[int, int] | None:
+    """The hierarchical figures, where not asked for others."""
+    values = flat_keyed(read_or_nothing(host, hierarchy.place(path, b"memory.stat")))
+    dirty, writeback = (values.get(key) for key in keys or _DIRTY_KEYS[hierarchy.version])
+    return None if dirty is None or writeback is None else (dirty, writeback)

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who the machine is and how large its per-CPU structures are: /proc/sys/kernel, /proc/uptime, possible CPUs and nodes."""
+"""Who the machine is and how large its per-CPU structures are: /proc/sys/kernel, /proc/uptime, possible CPUs and nodes; and which
+control files, swap areas, segments and managers it has. Files that can only be written are looked for, not read."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Identity, Shape
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.facts.reaping import Health
-from zombiescope.host.access import Host
+from zombiescope.facts.reaping import Health, Levers, SwapArea
+from zombiescope.host.access import NOT_RECORDED, Host, names_or_nothing, read_or_nothing
 from zombiescope.host.live import cluster_of
-from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal
+from zombiescope.probes.cgroups import hands_pages_on
+from zombiescope.probes.kernel_text import cpu_list_count, flat_keyed, number, refusal, unoctal
 
 _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,3}) ", re.MULTILINE)
 
@@ -29,36 +32,33 @@ def read_machine_health(host: Host) -> Health:
 
 
 def _pressure(host: Host, path: bytes) -> float | None:
-    try:
-        found = _SOME.search(host.read(path))
-    except OSError:
-        return None
+    found = _SOME.search(read_or_nothing(host, path))
     return float(found[1]) if found else None
 
 
 def _refaults(host: Host) -> int | None:
-    try:
-        values = flat_keyed(host.read(b"/proc/vmstat"))
-    except OSError:
-        return None
+    values = flat_keyed(read_or_nothing(host, b"/proc/vmstat"))
     return values.get(b"workingset_refault_file", values.get(b"workingset_refault"))
 
 
-_PATH = b"/proc/meminfo"
-
-
 def read_memory_bytes(host: Host) -> int | Gap:
+    fact = "node.memory_bytes"
+    return _meminfo(host, b"MemTotal", fact) or Gap(fact, "/proc/meminfo has no MemTotal")
+
+
+def _meminfo(host: Host, wanted: bytes, fact: str) -> int | Gap:
+    """In bytes."""
+    path = b"/proc/meminfo"
     try:
-        text = host.read(_PATH)
+        text = host.read(path)
     except OSError as error:
-        return refusal("node.memory_bytes", _PATH, error)
+        return refusal(fact, path, error)
     for line in text.split(b"\n"):
         key, _, value = line.partition(b":")
-        if key == b"MemTotal":
-            kibibytes = number(value.strip().removesuffix(b"kB"))
-            if kibibytes:
-                return kibibytes * 1024
-    return Gap("node.memory_bytes", "/proc/meminfo has no MemTotal")
+        kibibytes = number(value.strip().removesuffix(b"kB")) if key == wanted else None
+        if kibibytes is not None:
+            return kibibytes * 1024
+    return Gap(fact, f"/proc/meminfo has no {wanted.decode()}")
 
 
 def read_reclaimable_cache(host: Host, hierarchy: Hierarchy, path: bytes) -> int | None:
@@ -75,7 +75,7 @@ def read_reclaimable_cache(host: Host, hierarchy: Hierarchy, path: bytes) -> int
 
 
 _CPUS = b"/sys/devices/system/cpu/possible"
-_NODES = b"/sys/devices/system/node/possible"
+_POSSIBLE_NODES = b"/sys/devices/system/node/possible"
 
 
 def read_identity(host: Host) -> Identity:
@@ -93,7 +93,7 @@ def read_identity(host: Host) -> Identity:
 def read_shape(host: Host) -> Shape:
     gaps: list[Gap] = []
     cpus = _count(host, _CPUS, gaps)
-    nodes = _count(host, _NODES, gaps)
+    nodes = _count(host, _POSSIBLE_NODES, gaps)
     if nodes is None and cpus is not None and not _has_nodes(host):
         # A kernel without NUMA has no such folder: one node.
         gaps.pop()
@@ -103,7 +103,7 @@ def read_shape(host: Host) -> Shape:
 
 def _has_nodes(host: Host) -> bool:
     try:
-        host.read(_NODES)
+        host.read(_POSSIBLE_NODES)
     except FileNotFoundError:
         return False
     except OSError:
@@ -145,7 +145,7 @@ def _seconds(text: str | None) -> float | None:
 
 _CLOUD = b"/run/cloud-init/instance-data.json"
 _RELEASES = (b"/etc/os-release", b"/usr/lib/os-release")
-_CLOUD_NAMES = ("ami-id", "ami_id", "image_id", "image-id", "image")
+_CLOUD_NAMES = ("ami-id", "ami_id", "image_id", "image-id", "image", "imageId")
 _ZONE_NAMES = ("availability_zone", "availability-zone", "availabilityZone", "zone")
 _DOCUMENTS = (("ds", "meta_data"), ("ds", "dynamic", "instance-identity", "document"))
 _LONGEST = 100
@@ -153,16 +153,12 @@ _LONGEST = 100
 
 def read_node_image(host: Host) -> str:
     """Empty where nothing tells."""
-    return (_from_cloud(host) or _from_release(host))[:_LONGEST]
+    return (_told_by_cloud(host, _DOCUMENTS, _CLOUD_NAMES) or _from_release(host))[:_LONGEST]
 
 
 def read_node_zone(host: Host) -> str:
     """Empty where nothing tells."""
     return _told_by_cloud(host, (("v1",), *_DOCUMENTS), _ZONE_NAMES)[:_LONGEST]
-
-
-def _from_cloud(host: Host) -> str:
-    return _told_by_cloud(host, _DOCUMENTS, (*_CLOUD_NAMES, "imageId"))
 
 
 def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple[str, ...]) -> str:
@@ -184,13 +180,98 @@ def _told_by_cloud(host: Host, places: tuple[tuple[str, ...], ...], names: tuple
 
 def _from_release(host: Host) -> str:
     for path in _RELEASES:
-        try:
-            text = host.read(path)
-        except OSError:
-            continue
-        said = dict(line.split(b"=", 1) for line in text.splitlines() if b"=" in line)
+        lines = read_or_nothing(host, path).splitlines()
+        said = dict(line.split(b"=", 1) for line in lines if b"=" in line)
         for names in ((b"IMAGE_ID", b"IMAGE_VERSION"), (b"ID", b"VERSION_ID")):
             words = [shown(said.get(name, b"").strip(b"\"' \t\r")) for name in names]
             if words[0]:
                 return " ".join(word for word in words if word)
     return ""
+
+
+_CONTROL_FILES = (b"memory.reclaim", b"memory.high", b"memory.force_empty")
+_NODES = b"/sys/devices/system/node"
+_VENDOR_REAPER = b"/sys/kernel/mm/memcg_reaper/reap"
+_SYSTEMD = b"/run/systemd/system"
+_MOST_PARENTS = 1000
+_UNTOLD = Gap(
+    "levers.control_files",
+    "the recording does not tell which reclaim files there are, so nothing is planned that would need them or do without",
+    "zombiescope plan on the host, or record it again with this version",
+)
+
+
+def read_levers(host: Host, hierarchy: Hierarchy, parents: Iterable[bytes]) -> Levers:
+    asked = list(parents)[:_MOST_PARENTS]
+    places = [hierarchy.place(parent, name) for parent in asked for name in _CONTROL_FILES]
+    untold = frozenset(parent for parent in asked if _is_untold(host, hierarchy, parent))
+    swaps, swap_gaps = _swaps(host)
+    available = _meminfo(host, b"MemAvailable", "levers.available_bytes")
+    return Levers(
+        hierarchy=hierarchy,
+        control_files=frozenset(place for place in places if _is_there(host, place)),
+        untold=untold,
+        node_reclaim=_node_files(host),
+        vendor_reaper=_VENDOR_REAPER if _is_there(host, _VENDOR_REAPER) else None,
+        swaps=swaps,
+        available_bytes=None if isinstance(available, Gap) else available,
+        hands_pages_on=hands_pages_on(host),
+        has_systemd=_is_there(host, _SYSTEMD),
+        segments=_segments(host),
+        gaps=(*swap_gaps, *([available] if isinstance(available, Gap) else []), *([_UNTOLD] if untold else [])),
+    )
+
+
+def _is_untold(host: Host, hierarchy: Hierarchy, parent: bytes) -> bool:
+    """Nobody asked when the recording was made: for none of the files, or of the nodes for the root of v1."""
+    if hierarchy.version is HierarchyVersion.V1 and parent == b"/":
+        return _was_not_asked(host.subdirectories, _NODES)
+    return all(_was_not_asked(host.inode, hierarchy.place(parent, name)) for name in _CONTROL_FILES)
+
+
+def _was_not_asked(question: Callable[[bytes], object], path: bytes) -> bool:
+    try:
+        question(path)
+    except OSError as error:
+        return error.strerror == NOT_RECORDED
+    return False
+
+
+def _is_there(host: Host, path: bytes) -> bool:
+    try:
+        host.inode(path)
+    except OSError:
+        return False
+    return True
+
+
+def _node_files(host: Host) -> tuple[bytes, ...]:
+    names = names_or_nothing(host, _NODES)
+    nodes = sorted(name for name in names if name.startswith(b"node") and name[4:].isdigit())
+    return tuple(place for name in nodes if _is_there(host, place := b"%s/%s/reclaim" % (_NODES, name)))
+
+
+def _swaps(host: Host) -> tuple[tuple[SwapArea, ...], tuple[Gap, ...]]:
+    path = b"/proc/swaps"
+    try:
+        text = host.read(path)
+    except OSError as error:
+        return (), (refusal("levers.swaps", path, error),)
+    areas = []
+    for line in text.split(b"\n")[1:]:
+        words = line.split()
+        used = number(words[3]) if len(words) >= 5 else None
+        if used is not None:
+            areas.append(SwapArea(unoctal(words[0]), used * 1024))
+    return tuple(areas), ()
+
+
+def _segments(host: Host) -> dict[int, int]:
+    """Of our own IPC namespace: `key shmid perms size cpid lpid nattch …`."""
+    found = {}
+    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
+        words = line.split()
+        shmid, attached = (number(words[1]), number(words[6])) if len(words) > 6 else (None, None)
+        if shmid is not None and attached is not None:
+            found[shmid] = attached
+    return found

@@ -16,17 +16,16 @@ from zombiescope.facts.cgroups import Hierarchy, MemoryUse, Residuals
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import PageCensus, PagePins, ParentPages
 from zombiescope.facts.zombies import PinKind
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, read_or_nothing
 from zombiescope.host.live import LiveHost
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.file_pages import Candidate, FilePages, FoundFile, attached, nameless_device
 from zombiescope.kernel.mount_paths import IPC, run_inside
-from zombiescope.kernel.page_frames import FrameCount, FrameKind, count_frames, open_page_frames
-from zombiescope.kernel.resident_window import open_window
+from zombiescope.kernel.pages import FrameCount, FrameKind, count_frames, open_page_frames, open_window
+from zombiescope.kernel.raw import kind_of_nameless
 from zombiescope.probes.cgroups import hands_pages_on, paths_by_inode
-from zombiescope.probes.kernel_text import number, refusal
+from zombiescope.probes.kernel_text import number, read_processes, refusal
 from zombiescope.probes.page_search import SHARED, Candidates, Hit, Jury
-from zombiescope.probes.processes import read_processes
 
 MOST_PIN_SECONDS = 30.0
 FACT = "zombies[].pins"
@@ -116,7 +115,7 @@ class _Look:
     def _kind(self, found: FoundFile) -> PinKind:
         if found.device != self._nameless:
             return PinKind.TMPFS if found.candidate.fstype in SHARED else PinKind.PAGE_CACHE
-        return nameless_kind(found.candidate.path_in_fs or b"")
+        return kind_of_nameless(found.candidate.path_in_fs or b"")
 
     def _all_segments(self, processes: list[int]) -> list[Hit]:
         hits: list[Hit] = []
@@ -149,14 +148,6 @@ class _Look:
             yield from self._hits([found])
 
 
-def nameless_kind(name: bytes) -> PinKind:
-    if name.startswith(b"memfd:"):
-        return PinKind.MEMFD
-    if name == b"dev/zero":
-        return PinKind.SHARED_ANON
-    return PinKind.SYSV_SHM if name.startswith(b"SYSV") else PinKind.OTHER
-
-
 class Segment(NamedTuple):
     key: int
     id: int
@@ -184,12 +175,8 @@ def _falls_short(hits: Iterable[Hit], wanted: Mapping[bytes, MemoryUse]) -> bool
 
 def detached_segments(host: Host) -> list[Segment]:
     """/proc/sysvipc/shm of the IPC namespace we are in: resident and attached by nobody."""
-    try:
-        lines = host.read(b"/proc/sysvipc/shm").split(b"\n")
-    except OSError:
-        return []
     found = []
-    for line in lines[1:]:
+    for line in read_or_nothing(host, b"/proc/sysvipc/shm").split(b"\n")[1:]:
         fields = line.split()
         if len(fields) < 16 or number(fields[6]) != 0 or not number(fields[14]):
             continue
@@ -221,15 +208,10 @@ def read_page_census(
     progress: Callable[[float], None] = lambda _: None,
 ) -> PageCensus | Gap:
     """`live` is every live cgroup; `progress` is told the share that is done."""
-    if not isinstance(host, LiveHost):
-        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
-    try:
-        ranges = frame_ranges(host.read(b"/proc/iomem"))
-    except OSError as error:
-        return refusal(_FACT, b"/proc/iomem", error)
-    total = sum(end - first for first, end in ranges)
-    if total <= 1:
-        return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
+    ranges = _read_ranges(host)
+    if isinstance(ranges, Gap):
+        return ranges
+    total = _frames_in(ranges)
     stop = host.monotonic() + seconds
 
     def go_on(done: int) -> bool:
@@ -237,7 +219,7 @@ def read_page_census(
         return host.monotonic() < stop
 
     try:
-        with open_page_frames(host.root) as frames:
+        with open_page_frames(getattr(host, "root", b"")) as frames:
             count = count_frames(frames, ranges, go_on)
     except ObservationError as error:
         return Gap(_FACT, error.why, error.hint)
@@ -249,19 +231,33 @@ def read_page_census(
 
 def try_page_frames(host: Host) -> Gap | None:
     """Why the pages of this machine cannot be read; None where they can."""
-    if not isinstance(host, LiveHost):
-        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    ranges = _read_ranges(host)
+    if isinstance(ranges, Gap):
+        return ranges
     try:
-        ranges = frame_ranges(host.read(b"/proc/iomem"))
-        if sum(end - first for first, end in ranges) <= 1:
-            return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
-        with open_page_frames(host.root) as frames:
+        with open_page_frames(getattr(host, "root", b"")) as frames:
             frames.chunk(ranges[0][0], 1)
     except ObservationError as error:
         return Gap(_FACT, error.why, error.hint)
     except OSError as error:
         return refusal(_FACT, b"/proc/kpagecgroup", error)
     return None
+
+
+def _read_ranges(host: Host) -> list[tuple[int, int]] | Gap:
+    if not isinstance(host, LiveHost):
+        return Gap(_FACT, "a recording holds files, not the machine's pages", "run zombiescope on the host itself")
+    try:
+        ranges = frame_ranges(host.read(b"/proc/iomem"))
+    except OSError as error:
+        return refusal(_FACT, b"/proc/iomem", error)
+    if _frames_in(ranges) <= 1:
+        return Gap(_FACT, "/proc/iomem does not say where the memory is", "run as root")
+    return ranges
+
+
+def _frames_in(ranges: Iterable[tuple[int, int]]) -> int:
+    return sum(end - first for first, end in ranges)
 
 
 def frame_ranges(iomem: bytes) -> list[tuple[int, int]]:

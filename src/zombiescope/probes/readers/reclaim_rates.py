@@ -21,10 +21,10 @@ from zombiescope.facts.reclaim import (
     ReclaimSeen,
     Stalls,
 )
-from zombiescope.host.access import Host, beside_recording
-from zombiescope.kernel.bpf_reclaim import ReclaimPasses
-from zombiescope.probes.kernel_text import number, refusal, stall_totals
-from zombiescope.probes.processes import parse_stat, read_processes
+from zombiescope.host.access import Host, beside_recording, read_or_nothing
+from zombiescope.kernel.bpf_windows import ReclaimPasses
+from zombiescope.probes.cgroups import inodes_of
+from zombiescope.probes.kernel_text import number, read_processes, refusal, stall_totals, state_of
 
 _LIMITS = (b"memory.max", b"memory.high", b"memory.limit_in_bytes")
 _UNLIMITED_BYTES = 1 << 62
@@ -53,11 +53,7 @@ def _paths(host: Host, hierarchy: Hierarchy, wanted: set[int]) -> dict[int, byte
         paths = host.directories(hierarchy.place(b"/")).paths
     except OSError:
         return found
-    for path in paths:
-        try:
-            inode = host.inode(hierarchy.place(path))
-        except OSError:
-            continue
+    for path, inode in inodes_of(host, hierarchy, paths):
         if inode in wanted:
             found[inode] = path
             if len(found) == len(wanted):
@@ -78,10 +74,7 @@ def _is_limited(host: Host, hierarchy: Hierarchy, path: bytes, known: dict[bytes
 
 
 def _limit(host: Host, file: bytes) -> bool:
-    try:
-        text = host.read(file).strip()
-    except OSError:
-        return False
+    text = read_or_nothing(host, file).strip()
     return text.isdigit() and int(text) < _UNLIMITED_BYTES
 
 
@@ -170,7 +163,6 @@ _PICKED = re.compile(rb"(?m)^(" + "|".join(_WANTED).encode() + rb") ([0-9]{1,20}
 _PRESSURES = ("memory", "cpu", "io")
 _KSWAPD = re.compile(rb"kswapd[0-9]{1,4}")
 _TICKS_PER_SECOND = 100
-_USER, _SYSTEM = 11, 12
 
 
 def find_kswapd(host: Host) -> tuple[int, ...]:
@@ -178,10 +170,7 @@ def find_kswapd(host: Host) -> tuple[int, ...]:
     processes = read_processes(host, FACT)
     found: list[int] = []
     for process in () if isinstance(processes, Gap) else processes:
-        try:
-            state = parse_stat(host.read(b"/proc/%d/stat" % process))
-        except OSError:
-            continue
+        state = state_of(host, process)
         if state and state.parent == 2 and _KSWAPD.fullmatch(state.name):
             found.append(process)
         elif found and state and state.parent not in (0, 2):
@@ -222,13 +211,9 @@ def _stalls(host: Host) -> dict[str, float] | Gap:
 def _kswapd_seconds(host: Host, kswapd: tuple[int, ...]) -> float | None:
     total = None
     for process in kswapd:
-        try:
-            fields = host.read(b"/proc/%d/stat" % process).rpartition(b")")[2].split()
-        except OSError:
-            continue
-        ticks = [number(fields[i]) if len(fields) > i else None for i in (_USER, _SYSTEM)]
-        if ticks[0] is not None and ticks[1] is not None:
-            total = (total or 0.0) + (ticks[0] + ticks[1]) / _TICKS_PER_SECOND
+        state = state_of(host, process)
+        if state and state.cpu_ticks:
+            total = (total or 0.0) + sum(state.cpu_ticks) / _TICKS_PER_SECOND
     return total
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each core's ksoftirqd waited for it (/proc/PID/schedstat), and what network softirqs left undone (softnet_stat)."""
+"""How long each core's ksoftirqd waited for it (/proc/PID/schedstat), and what network softirqs left undone (softnet_stat); what
+network cards were counted to suffer: transmit timeouts by queue (sysfs, any driver) and the driver's own counters of resets and
+starvation (ethtool). Devices are those of the network namespace we run in."""
 
 from __future__ import annotations
 
@@ -7,47 +9,41 @@ import json
 import re
 import select
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from zombiescope.errors import ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.facts.softirq import CoreLatency, KsoftirqdTime, PollLook, SoftirqLook, WaitTimes
-from zombiescope.host.access import Host
+from zombiescope.facts.names import shown
+from zombiescope.facts.softirq import (
+    RESET_COUNTERS,
+    CoreLatency,
+    DeviceCounters,
+    KsoftirqdTime,
+    SoftirqLook,
+    WaitTimes,
+)
+from zombiescope.host.access import Host, names_or_nothing, read_or_nothing
 from zombiescope.host.children import ShortLived
 from zombiescope.kernel.bpf_object import BpfRefusedError
 from zombiescope.kernel.bpf_poll import Places, PollLatency, places_in
-from zombiescope.kernel.softirq_latency import SoftirqHist, SoftirqLatency
-from zombiescope.probes.kernel_text import cpu_list_count, number, refusal
-from zombiescope.probes.processes import parse_stat, read_processes
+from zombiescope.kernel.bpf_windows import SoftirqLatency
+from zombiescope.kernel.network import read_driver_counters
+from zombiescope.kernel.tracefs import SoftirqHist
+from zombiescope.probes.kernel_text import cpu_list_count, number, read_processes, refusal, state_of
 
 _TYPES = b"/sys/kernel/btf/vmlinux"
 _MOST_TYPES = 64 << 20
-_ONLINE_CPUS, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
+_ONLINE, _POSSIBLE = b"/sys/devices/system/cpu/online", b"/sys/devices/system/cpu/possible"
 _FIRST = re.compile(rb"[-,]")
 _MOST_SECONDS = 60.0
 _FIRST_COUNTS_SECONDS = 0.05
 _WHAT = "cannot follow the network's softirqs"
 
 
-class Following(Protocol):
-    """What a watch needs of it."""
-
-    @property
-    def is_stamping(self) -> bool: ...
-    def read(self) -> PollLook: ...
-    def stamp(self) -> None: ...
-    def rest(self) -> None: ...
-    def stamp_for(self, seconds: float) -> float | None: ...
-    def close(self) -> None: ...
-
-
 def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
     """`has_clock`: asks for a clock of its own, else it goes by the kernel's ticks. Raises ObservationError where it is refused."""
-    try:
-        cores = cpu_list_count(host.read(_POSSIBLE))
-    except OSError:
-        cores = None
+    cores = cpu_list_count(read_or_nothing(host, _POSSIBLE))
     if not cores:
         raise ObservationError(
             _WHAT, f"{_POSSIBLE.decode()} does not say how many cores there are", "zombiescope self-check"
@@ -61,10 +57,7 @@ def open_poll_latency(host: Host, *, has_clock: bool = True) -> PollLatency:
 
 
 def _first_online(host: Host) -> int:
-    try:
-        return number(_FIRST.split(host.read(_ONLINE_CPUS).strip())[0]) or 0
-    except OSError:
-        return 0
+    return number(_FIRST.split(read_or_nothing(host, _ONLINE).strip())[0]) or 0
 
 
 def _places(host: Host) -> Places:
@@ -162,7 +155,6 @@ def _recorded_times(plain: Any) -> WaitTimes:
 
 FACT = "softirq.waited_seconds"
 _SOFTNET = b"/proc/net/softnet_stat"
-_ONLINE = b"/sys/devices/system/cpu/online"
 _NAME = re.compile(rb"ksoftirqd/([0-9]{1,5})")
 _HEX = re.compile(rb"[0-9a-fA-F]{1,16}")
 _DROPPED, _SQUEEZED = 1, 2
@@ -173,16 +165,10 @@ def find_ksoftirqd(host: Host) -> dict[int, int] | Gap:
     processes = read_processes(host, FACT)
     if isinstance(processes, Gap):
         return processes
-    try:
-        wanted = cpu_list_count(host.read(_ONLINE)) or 0
-    except OSError:
-        wanted = 0
+    wanted = cpu_list_count(read_or_nothing(host, _ONLINE)) or 0
     found: dict[int, int] = {}
     for process in processes:
-        try:
-            state = parse_stat(host.read(b"/proc/%d/stat" % process))
-        except OSError:
-            continue
+        state = state_of(host, process)
         match = _NAME.fullmatch(state.name) if state else None
         if match:
             found[int(match[1])] = process
@@ -215,11 +201,70 @@ def _times(host: Host, ksoftirqd: dict[int, int] | Gap) -> dict[int, KsoftirqdTi
 
 def _softnet(host: Host) -> tuple[int | None, int | None]:
     """Of all cores: dropped, squeezed."""
-    try:
-        rows = [line.split() for line in host.read(_SOFTNET).splitlines()]
-    except OSError:
-        return None, None
+    rows = [line.split() for line in read_or_nothing(host, _SOFTNET).splitlines()]
     good = [row for row in rows if len(row) > _SQUEEZED and all(_HEX.fullmatch(field) for field in row[:3])]
     if not good:
         return None, None
     return sum(int(row[_DROPPED], 16) for row in good), sum(int(row[_SQUEEZED], 16) for row in good)
+
+
+NIC_FACT = "nic_counters"
+_DEVICES = b"/proc/net/dev"
+_MOST_DEVICES = 64
+_MOST_QUEUES = 1024
+_MOST = 1 << 64
+
+
+def read_nic_counters(host: Host) -> tuple[DeviceCounters, ...] | Gap:
+    try:
+        names = _device_names(host.read(_DEVICES))
+    except OSError as error:
+        return refusal(NIC_FACT, _DEVICES, error)
+    if not names:
+        return Gap(
+            NIC_FACT, "this network namespace has no device but the loopback", "run it in the host's network namespace"
+        )
+    counted = host.experiment("nic_counters", lambda: _counted(names))
+    return tuple(
+        DeviceCounters(shown(name), _timeouts(host, name), _known((counted or {}).get(shown(name)))) for name in names
+    )
+
+
+def _device_names(table: bytes) -> list[bytes]:
+    found = [line.partition(b":")[0].strip() for line in table.split(b"\n") if b":" in line]
+    return [name for name in found if name and name != b"lo" and b"/" not in name][:_MOST_DEVICES]
+
+
+def _timeouts(host: Host, name: bytes) -> int | None:
+    """Of all its queues; None where no queue tells."""
+    folder = b"/sys/class/net/" + name + b"/queues"
+    total = None
+    for queue in names_or_nothing(host, folder)[:_MOST_QUEUES]:
+        if not queue.startswith(b"tx-"):
+            continue
+        value = number(read_or_nothing(host, folder + b"/" + queue + b"/tx_timeout"))
+        if value is not None:
+            total = (total or 0) + value
+    return total
+
+
+def _counted(names: list[bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            counters = read_driver_counters(shown(name))
+        except OSError:
+            continue
+        found[shown(name)] = {what: counters[what] for what in RESET_COUNTERS if what in counters}
+    return found
+
+
+def _known(counters: object) -> dict[str, int]:
+    """A recording comes from a stranger."""
+    if not isinstance(counters, dict):
+        return {}
+    return {
+        what: value
+        for what, value in counters.items()
+        if what in RESET_COUNTERS and type(value) is int and 0 <= value < _MOST
+    }

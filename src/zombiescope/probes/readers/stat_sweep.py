@@ -14,8 +14,7 @@ from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion, Sweep
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host
-from zombiescope.probes.kernel_text import number
-from zombiescope.probes.processes import parse_stat, read_processes
+from zombiescope.probes.kernel_text import read_processes, state_of
 
 _ALL_PODS = (b"/kubepods", b"/kubepods.slice", b"/kubelet.slice/kubelet-kubepods.slice", b"/kubelet/kubepods")
 MOST_CGROUPS = 200
@@ -119,7 +118,6 @@ _NAMES = frozenset((
     b"amazon-cloudwat", b"amazon-ecs-agen", b"netdata", b"collectd", b"newrelic-infra", b"dynatrace", b"kube-state-metr",
 ))  # fmt: skip
 """As the kernel cuts them: fifteen bytes."""
-_USER, _SYSTEM = 11, 12
 
 
 class SweeperTime(NamedTuple):
@@ -138,15 +136,7 @@ def read_sweeper_times(host: Host, processes: Iterable[int]) -> Mapping[int, Swe
     """Of those among these that sweep and are still there."""
     found: dict[int, SweeperTime] = {}
     for process in processes:
-        try:
-            text = host.read(b"/proc/%d/stat" % process)
-        except OSError:
-            continue
-        state = parse_stat(text)
-        if state is None or state.name not in _NAMES:
-            continue
-        fields = text.rpartition(b")")[2].split()
-        ticks = [number(fields[i]) if len(fields) > i else None for i in (_USER, _SYSTEM)]
-        if ticks[0] is not None and ticks[1] is not None:
-            found[process] = SweeperTime(shown(state.name), ticks[0], ticks[1])
+        state = state_of(host, process)
+        if state and state.name in _NAMES and state.cpu_ticks:
+            found[process] = SweeperTime(shown(state.name), *state.cpu_ticks)
     return found

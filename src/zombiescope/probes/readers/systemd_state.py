@@ -13,7 +13,7 @@ from typing import Any
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import LiveUnit, UnitRestart
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, beside_recording, names_or_nothing
 from zombiescope.host.children import RESTART_SCHEDULED, ask_program
 from zombiescope.host.live import LiveHost
 
@@ -128,7 +128,7 @@ def read_restart_times(host: Host, since: float) -> tuple[UnitRestart, ...] | Ga
 
 
 def _restarts_kept(host: Host, since: float) -> dict[str, Any]:
-    if not any(_folders(host, place) for place in _PLACES):
+    if not any(names_or_nothing(host, place) for place in _PLACES):
         return {"refused": "no journal is kept here"}  # journalctl itself says nothing of it
     ran = ask_program(
         "journalctl", "--quiet", f"--since=@{max(since, 0.0):.0f}", "--reverse", f"--lines={_MOST}", "--output=json",
@@ -140,13 +140,6 @@ def _restarts_kept(host: Host, since: float) -> dict[str, Any]:
         return {"refused": ran.complaint.splitlines()[0] if ran.complaint else "there is no journal"}
     found = [entry for line in ran.output.splitlines() if (entry := _entry(line)) is not None]
     return {"restarts": found}
-
-
-def _folders(host: Host, place: bytes) -> list[bytes]:
-    try:
-        return host.subdirectories(place)
-    except OSError:
-        return []
 
 
 def _entry(line: bytes) -> list[Any] | None:

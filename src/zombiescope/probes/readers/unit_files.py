@@ -111,7 +111,7 @@ class _Loader:
             place.name, shown(path), "", tuple(settings), tuple(drop_ins), preset=self._preset(place.name),
             from_vendor=self._is_vendor(place, path), problems=tuple(problems[:20]),
         )  # fmt: skip
-        return _with_word(unit, self._enablement.word(unit, place.folder))
+        return dataclasses.replace(unit, enabled=self._enablement.word(unit, place.folder))
 
     def _is_vendor(self, place: Place, path: bytes) -> bool:
         try:
@@ -135,7 +135,7 @@ class _Loader:
             entry = self._files.entry(path)
             if entry is None or entry.kind is not Kind.LINK:
                 return False
-            path = entry.target if entry.target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + entry.target
+            path = entry.leads_to(path)
             if path == b"/dev/null":
                 return True
         return False
@@ -174,20 +174,6 @@ def _may_stand_for(name: str, target: str) -> bool:
     if name.rpartition(".")[2] != target.rpartition(".")[2] or at != other_at or not stem or not other:
         return False
     return instance == other_instance or (bool(instance) and not other_instance)
-
-
-def _with_word(unit: UnitFile, word: str) -> UnitFile:
-    return UnitFile(
-        unit.name,
-        unit.path,
-        word,
-        unit.settings,
-        unit.drop_ins,
-        unit.alias_of,
-        unit.preset,
-        unit.from_vendor,
-        unit.problems,
-    )
 
 
 def _settings(files: Files, path: bytes, data: bytes) -> tuple[list[Setting], list[str]]:
@@ -260,7 +246,7 @@ def read_other_init(files: Files) -> str:
         if entry is None or entry.kind is not Kind.LINK:
             break
         is_link = True
-        path = entry.target if entry.target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + entry.target
+        path = entry.leads_to(path)
     name = path.rpartition(b"/")[2]
     if is_link:
         return "" if name == b"systemd" else shown(name)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that a tree declares beside systemd's units: supervisord's programs, containers of Docker and podman, static pods."""
+"""Workloads that a tree declares beside systemd's units: supervisord's programs, containers of Docker and podman, static pods; and
+those of Kubernetes manifests and compose files: what each container is, who restarts it, how often.
+
+JSON is read by itself; YAML by PyYAML's safe loader, where that is installed (`zombiescope[manifests]`). Merged keys are counted: a
+few hundred bytes of them can stand for gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,6 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, shown_text
 from zombiescope.facts.units import Declared, Starter, Workload
 from zombiescope.host.files import Files, Kind
-from zombiescope.probes.manifest_text import NO_YAML, ManifestError, parse_manifest, variables_of
 
 _SUPERVISORD = (b"/etc/supervisor/supervisord.conf", b"/etc/supervisord.conf", b"/etc/supervisor.conf")
 _SUPERVISORD_FOLDERS = ((b"/etc/supervisor/conf.d", b".conf"), (b"/etc/supervisord.d", b".ini"))
@@ -28,6 +32,7 @@ _PAM = (b"/etc/pam.d/cron", b"/etc/pam.d/crond")
 _YAML = (b".yaml", b".yml", b".json")
 _MOST_FILES = 2_000
 _DEPTH = 4
+"""Of folders in folders, and of lists in lists."""
 FACT = "workloads"
 _HINT = "pip install 'zombiescope[manifests]', or give manifests as JSON"
 
@@ -129,13 +134,10 @@ def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
         about, host = (_json(files, folder + b"/" + file, gaps) for file in (b"config.v2.json", b"hostconfig.json"))
         if not isinstance(about, dict):
             continue
-        config, state = about.get("Config"), about.get("State")
-        config, state = config if isinstance(config, dict) else {}, state if isinstance(state, dict) else {}
-        policy = host.get("RestartPolicy") if isinstance(host, dict) else None
-        policy = policy if isinstance(policy, dict) else {}
+        config, state = _dict(about.get("Config")), _dict(about.get("State"))
+        policy = _dict(_dict(host).get("RestartPolicy"))
         retries, word = policy.get("MaximumRetryCount"), str(policy.get("Name") or "no")
-        arguments = about.get("Args")
-        path = [about.get("Path"), *(arguments if isinstance(arguments, list) else [])]
+        path = [about.get("Path"), *_list(about.get("Args"))]
         label = shown_text(str(about.get("Name") or "").lstrip("/")) or shown(name[:12])
         yield Workload(
             Starter.DOCKER,
@@ -145,7 +147,7 @@ def _docker(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
             retries if isinstance(retries, int) and retries > 0 else None,
             shown_text(" ".join(str(part) for part in path if part)),
             shown_text(str(config.get("Image") or "")),
-            variables_of(config.get("Env")),
+            _variables(config.get("Env")),
             container_id=shown(name),
             is_stopped=word == "unless-stopped"
             and state.get("Running") is False
@@ -157,12 +159,11 @@ def _podman(files: Files, gaps: list[Gap]) -> Iterator[Workload]:
     """Names and images only: restart policies are in podman's database."""
     if not files.exists(_PODMAN):
         return
-    said = _json(files, _PODMAN, gaps)
-    for row in said if isinstance(said, list) else []:
+    for row in _list(_json(files, _PODMAN, gaps)):
         if not isinstance(row, dict):
             continue
-        names = row.get("names")
-        name = str(names[0]) if isinstance(names, list) and names else str(row.get("id"))[:12]
+        names = _list(row.get("names"))
+        name = str(names[0]) if names else str(row.get("id"))[:12]
         yield Workload(
             Starter.PODMAN,
             f"podman/{shown_text(name)}",
@@ -177,7 +178,7 @@ def _image_name(row: dict[str, Any]) -> str:
         about = json.loads(row.get("metadata") or "{}")
     except (ValueError, TypeError, RecursionError):
         about = {}
-    return str(about.get("image-name") or "") if isinstance(about, dict) else ""
+    return str(_dict(about).get("image-name") or "")
 
 
 def _json(files: Files, path: bytes, gaps: list[Gap]) -> Any:
@@ -209,3 +210,171 @@ def _cron_makes_sessions(files: Files) -> bool:
                 elif any(word.endswith(b"pam_systemd.so") for word in words):
                     return True
     return False
+
+
+MANIFEST_BYTES = 1 << 20
+MOST_WORKLOADS = 2_000
+"""Of one file."""
+_MOST_MERGED = 20_000
+_TEMPLATED = {"DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job"}
+NO_YAML = "PyYAML is not installed"
+
+
+class ManifestError(Exception):
+    """Why a manifest could not be read."""
+
+
+def parse_manifest(data: bytes, path: str) -> list[Workload]:
+    """Every workload that a file declares; raises ManifestError."""
+    found: list[Workload] = []
+    for document in _documents(data):
+        for workload in _workloads(document, path):
+            if len(found) >= MOST_WORKLOADS:
+                raise ManifestError(f"more than {MOST_WORKLOADS:,} workloads")
+            found.append(workload)
+    return found
+
+
+def _documents(data: bytes) -> list[Any]:
+    if len(data) > MANIFEST_BYTES:
+        raise ManifestError(f"more than {MANIFEST_BYTES:,} bytes")
+    if data.lstrip()[:1] in (b"{", b"["):
+        try:
+            return [json.loads(data)]
+        except RecursionError as error:
+            raise ManifestError("nested too deeply") from error
+        except ValueError:
+            pass  # YAML may begin so as well
+    return _yaml_documents(data)
+
+
+def _yaml_documents(data: bytes) -> list[Any]:
+    try:
+        import yaml  # noqa: PLC0415 (an extra, and 20 ms)
+    except ImportError as error:
+        raise ManifestError(NO_YAML) from error
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        merged = 0
+
+        def flatten_mapping(self, node: Any) -> None:
+            super().flatten_mapping(node)
+            type(self).merged += len(node.value)
+            if self.merged > _MOST_MERGED:
+                raise ManifestError("its merged keys stand for too much")
+
+    try:
+        return list(yaml.load_all(data, Loader=Loader))
+    except RecursionError as error:
+        raise ManifestError("nested too deeply") from error
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise ManifestError(f"not YAML: {shown(why.encode('utf-8', 'replace'))}") from error
+
+
+def _workloads(document: Any, path: str, depth: int = 0) -> Iterator[Workload]:
+    kind = document.get("kind") if isinstance(document, dict) else ()
+    if not (kind is None or isinstance(kind, str)):
+        return
+    if kind is None and isinstance(document.get("services"), dict):
+        yield from _compose(document["services"], path)
+    elif kind is not None and kind.endswith("List") and depth < _DEPTH:
+        for item in _list(document.get("items")):
+            yield from _workloads(item, path, depth + 1)
+    elif kind == "Pod":
+        yield from _containers(document, _dict(document.get("spec")), path)
+    elif kind in _TEMPLATED:
+        yield from _containers(document, _pod_of(document), path)
+    elif kind == "CronJob":
+        job = _dict(_dict(document.get("spec")).get("jobTemplate"))
+        yield from _containers(document, _pod_of(job), path)
+
+
+def _pod_of(document: Any) -> dict[Any, Any]:
+    return _dict(_dict(_dict(_dict(document).get("spec")).get("template")).get("spec"))
+
+
+def _containers(document: dict[Any, Any], pod: dict[Any, Any], path: str) -> Iterator[Workload]:
+    kind, spec, about = str(document["kind"]), _dict(document.get("spec")), _dict(document.get("metadata"))
+    owner = "/".join((kind.lower(), _word(about.get("namespace"), "default"), _word(about.get("name"), "?")))
+    policy, retries = _policy(kind, spec, pod)
+    for key in ("containers", "initContainers"):
+        for container in _list(pod.get(key)):
+            if not isinstance(container, dict):
+                continue
+            is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
+            if key == "initContainers" and not is_sidecar:
+                continue  # it ends before the pod begins
+            yield Workload(
+                Starter.KUBELET,
+                f"{owner}/{_word(container.get('name'), '?')}",
+                path,
+                "Always" if is_sidecar else policy,
+                None if is_sidecar else retries,
+                " ".join(_word(word) for word in (*_list(container.get("command")), *_list(container.get("args")))),
+                _word(container.get("image")),
+                _pod_variables(container),
+                is_sidecar=is_sidecar,
+                is_stopped=spec.get("replicas") == 0 or spec.get("suspend") is True,
+            )
+
+
+def _policy(kind: str, spec: dict[Any, Any], pod: dict[Any, Any]) -> tuple[str, int | None]:
+    if kind == "CronJob":
+        return f"schedule {_word(spec.get('schedule'), '?')}", None
+    said = _word(pod.get("restartPolicy"), "Always")
+    if kind != "Job":
+        return said, None
+    limit = spec.get("backoffLimit", 6)
+    return said, limit if isinstance(limit, int) else None
+
+
+def _pod_variables(container: dict[Any, Any]) -> dict[str, bool]:
+    """Those from elsewhere (a secret, a field) count as given: whoever wrote the manifest means them."""
+    return {
+        _word(item.get("name")): bool(item.get("value")) or bool(item.get("valueFrom"))
+        for item in _list(container.get("env"))
+        if isinstance(item, dict)
+    }
+
+
+def _compose(services: dict[Any, Any], path: str) -> Iterator[Workload]:
+    for name, service in services.items():
+        if not isinstance(service, dict):
+            continue
+        said = service.get("restart", "no")
+        policy, _, retries = ("no" if said is False else _word(said)).partition(":")
+        command = service.get("command", "")
+        environment = service.get("environment")
+        yield Workload(
+            Starter.COMPOSE,
+            f"compose/{_word(name)}",
+            path,
+            policy,
+            int(retries) if retries.isdecimal() else None,
+            " ".join(_word(word) for word in command) if isinstance(command, list) else _word(command),
+            _word(service.get("image")),
+            _variables(environment),
+            is_stopped=bool(_list(service.get("profiles"))),
+        )
+
+
+def _variables(said: Any) -> dict[str, bool]:
+    """A table, or `NAME=value` lines, as Docker keeps them."""
+    if isinstance(said, dict):
+        return {_word(name): value not in (None, "") for name, value in said.items()}
+    pairs = (_word(line).partition("=") for line in _list(said))
+    return {name: bool(value) for name, _, value in pairs}
+
+
+def _dict(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _word(value: Any, otherwise: str = "") -> str:
+    """Printable, and no longer than anybody reads."""
+    return otherwise if value is None else shown_text(str(value))[:300]

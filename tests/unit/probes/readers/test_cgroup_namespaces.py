@@ -8,7 +8,7 @@ from tests.build import V2, ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import CgroupNamespace, CgroupNamespaces
-from zombiescope.probes.readers.deleted_tasks import read_cgroup_namespaces
+from zombiescope.probes.readers.holders import read_cgroup_namespaces
 
 FIRST = 0xEFFFFFFB
 PLAIN = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"

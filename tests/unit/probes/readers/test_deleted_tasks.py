@@ -7,7 +7,7 @@ from tests.build import V1, V2, V2_MOUNT, ScriptedHost, Step
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import DeletedTask, DeletedTasks
-from zombiescope.probes.readers.deleted_tasks import read_deleted_tasks
+from zombiescope.probes.readers.holders import read_deleted_tasks
 
 Files = dict[bytes, Step | list[Step]]
 DEAD = b"0::/a/b (deleted)\n"

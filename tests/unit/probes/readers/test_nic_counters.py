@@ -8,7 +8,7 @@ from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.softirq import DeviceCounters, NicCounters
-from zombiescope.probes.readers.nic_counters import read_nic_counters
+from zombiescope.probes.readers.softirq_wait import read_nic_counters
 
 TABLE = b"Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 1 2\neth1:1\n"
 QUEUES = b"/sys/class/net/eth0/queues/"

@@ -11,10 +11,10 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import PagePins
 from zombiescope.facts.zombies import PinKind
 from zombiescope.host.live import LiveHost, TreeHost
+from zombiescope.kernel.raw import kind_of_nameless
 from zombiescope.probes.readers.page_census import (
     detached_segments,
     frame_ranges,
-    nameless_kind,
     read_page_census,
     read_page_pins,
 )
@@ -82,4 +82,4 @@ def test_only_resident_segments_that_nobody_has_attached() -> None:
     ],
 )
 def test_nameless_memory_is_called_by_what_made_it(name: bytes, kind: PinKind) -> None:
-    assert nameless_kind(name) is kind
+    assert kind_of_nameless(name) is kind

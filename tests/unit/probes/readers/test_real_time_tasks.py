@@ -7,7 +7,7 @@ import pytest
 from tests.build import ScriptedHost
 
 from zombiescope.facts.gap import Gap
-from zombiescope.probes.readers.real_time_tasks import RealTimeWatch
+from zombiescope.probes.readers.cpu_time import RealTimeWatch
 
 
 def stat(ticks: int, policy: int, name: bytes = b"spin", threads: int = 1) -> bytes:

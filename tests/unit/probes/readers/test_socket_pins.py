@@ -8,7 +8,7 @@ from tests.build import V1, V1_MOUNT, V2, ScriptedHost, Step
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import SocketCandidates
-from zombiescope.probes.readers.socket_pins import read_socket_pins
+from zombiescope.probes.readers.holders import read_socket_pins
 
 TCP = b"/memory.kmem.tcp.usage_in_bytes"
 

@@ -7,7 +7,7 @@ from tests.build import V1, V1_MOUNT, V2, V2_MOUNT, ScriptedHost
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import DirtyResidual, WritebackTrace
-from zombiescope.probes.readers.writeback_trace import read_writeback_trace
+from zombiescope.probes.readers.memcg_residual import read_writeback_trace
 
 
 def v1_stat(dirty: int, writeback: int, total_dirty: int, total_writeback: int) -> bytes:

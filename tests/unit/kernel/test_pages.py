@@ -7,7 +7,7 @@ import pytest
 from tests.unit.kernel.frames import page_frames
 
 from zombiescope.errors import ObservationError
-from zombiescope.kernel.page_frames import HEAD, TAIL, FrameKind, count_frames, kind_of, open_page_frames
+from zombiescope.kernel.pages import HEAD, TAIL, FrameKind, count_frames, kind_of, open_page_frames
 
 LRU, ANON, SWAPBACKED, UNEVICTABLE, THP = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 22
 

@@ -8,7 +8,7 @@ import errno
 from tests.build import V2, V2_MOUNT, ScriptedHost
 
 from zombiescope.host.access import NOT_RECORDED
-from zombiescope.probes.readers.levers import read_levers
+from zombiescope.probes.readers.node import read_levers
 
 
 class Unasked(ScriptedHost):

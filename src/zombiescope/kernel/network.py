@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Internet sockets with the id of the v2 cgroup they were made in, dead or alive, asked of the kernel by sock_diag(7).
+"""What the kernel tells of its network, over sockets: internet sockets with the id of the v2 cgroup they were made in, dead or
+alive, by sock_diag(7); and the counters a driver keeps, by the ethtool ioctls.
 
-The id comes with every answer (kernels from 5.8). Each network namespace is asked from inside.
+The id comes with every answer (kernels from 5.8). Each network namespace is asked from inside. Reads only.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import socket
 import struct
@@ -42,13 +45,13 @@ def sockets_of(namespace: bytes) -> list[DiagSocket]:
     def ask_for_all() -> None:
         for family in (socket.AF_INET, socket.AF_INET6):
             for protocol in _PROTOCOLS:
-                found.extend(_ask(family, protocol))
+                found.extend(_sockets(family, protocol))
 
     run_inside(namespace, NETWORK, ask_for_all)
     return found
 
 
-def _ask(family: int, protocol: int) -> Iterator[DiagSocket]:
+def _sockets(family: int, protocol: int) -> Iterator[DiagSocket]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as netlink:
         netlink.settimeout(5)
         body = _ASKED.pack(family, protocol, 0, 0, _ALL_STATES)
@@ -98,3 +101,43 @@ def _address(family: int, raw: bytes, port: int) -> str:
     if family == socket.AF_INET:
         return f"{socket.inet_ntop(family, raw[:4])}:{number}"
     return f"[{socket.inet_ntop(family, raw)}]:{number}"
+
+
+_SIOCETHTOOL = 0x8946
+_GSTRINGS, _GSTATS, _GSSET_INFO = 0x1B, 0x1D, 0x37
+_STATS_SET = 1
+_NAME_BYTES = 32
+_MOST_COUNTERS = 65536
+
+
+def read_driver_counters(device: str) -> dict[str, int]:
+    """Every counter of one interface of our network namespace; raises OSError where the driver has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as door:
+        count = _count(door, device)
+        if not count:
+            return {}
+        names = _ask(door, device, struct.pack("<III", _GSTRINGS, _STATS_SET, count), count * _NAME_BYTES)
+        values = _ask(door, device, struct.pack("<II", _GSTATS, count), count * 8)
+    (named,) = struct.unpack_from("<I", names, 8)
+    (valued,) = struct.unpack_from("<I", values, 4)
+    found: dict[str, int] = {}
+    for i in range(min(count, named, valued)):
+        name = names[12 + i * _NAME_BYTES :][:_NAME_BYTES].partition(b"\0")[0]
+        (value,) = struct.unpack_from("<Q", values, 8 + i * 8)
+        found[name.decode("ascii", "replace").strip()] = value
+    return found
+
+
+def _count(door: socket.socket, device: str) -> int:
+    answer = _ask(door, device, struct.pack("<IIQ", _GSSET_INFO, 0, 1 << _STATS_SET), 8)
+    (mask,) = struct.unpack_from("<Q", answer, 8)
+    (count,) = struct.unpack_from("<I", answer, 16)
+    return min(count, _MOST_COUNTERS) if mask else 0
+
+
+def _ask(door: socket.socket, device: str, question: bytes, room: int) -> bytes:
+    """`room` bytes of answer behind the question."""
+    buffer = ctypes.create_string_buffer(question, len(question) + room + 8)
+    request = struct.pack("<16sQ8x", device.encode()[:15], ctypes.addressof(buffer))
+    fcntl.ioctl(door.fileno(), _SIOCETHTOOL, request)
+    return bytes(buffer)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.socket_diag import DiagSocket, messages, parse_answer
+from zombiescope.kernel.network import DiagSocket, messages, parse_answer
 
 TCP = socket.IPPROTO_TCP
 

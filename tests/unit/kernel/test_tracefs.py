@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zombiescope.kernel.softirq_latency import buckets_by_core, longest_by_core
+from zombiescope.kernel.tracefs import buckets_by_core, longest_by_core
 
 WAITS = b"""# event histogram
 #
