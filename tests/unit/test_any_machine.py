@@ -20,7 +20,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.host.live import TreeHost
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.scan import scan
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text

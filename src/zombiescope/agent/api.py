@@ -204,7 +204,7 @@ class Api:
         )
 
     def _doctor(self) -> dict[str, Any]:
-        from zombiescope.presenters.doctor_json import render_doctor  # noqa: PLC0415
+        from zombiescope.presenters.doctor_report import render_doctor  # noqa: PLC0415
 
         judged = self._state.judge()
         return render_doctor(judged.case, judged.diagnosis)

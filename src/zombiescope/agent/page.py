@@ -20,11 +20,10 @@ from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.document import render_host
-from zombiescope.web.http import Response, packed
+from zombiescope.presenters.document import render_gaps, render_host
+from zombiescope.web.http import Response, etag_of, packed
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, etag_of
-from zombiescope.web.site import VIEWS
+from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
 from zombiescope.web.standing import Remembered, memory_of, question
 
 Json = dict[str, Any]
@@ -74,7 +73,7 @@ class AgentPage:
                     "made_at": moment.snapshot.taken_at,
                 }
             },
-            "gaps": [{"fact": name, "reason": gap.reason, "hint": gap.hint} for name, gap in state.failing().items()],
+            "gaps": render_gaps(gap.about(name) for name, gap in state.failing().items()),
         }
 
     def now(self) -> Kept | Apart | None:

@@ -18,8 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown, shown_text
 from zombiescope.facts.units import Schedule
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import Cell, Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose, unknown_block
+from zombiescope.presenters.layout import Block, Cell, Column, Command, Fitting, Prose, unknown_block
 from zombiescope.presenters.scan_text import STYLES
 
 _NAMED = 5

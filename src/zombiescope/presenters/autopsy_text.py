@@ -19,9 +19,8 @@ from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.zombies import Pin, Tier, Walk
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
-from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
-from zombiescope.presenters.plain_words import tried_words, words_of
+from zombiescope.presenters.figures import count, duration, size, tried_words, words_of
+from zombiescope.presenters.layout import Block, Cell, Column, Command, Fitting, Prose, again, unknown_block
 
 _ROWS = 10
 _PINS = 3

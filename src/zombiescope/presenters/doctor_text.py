@@ -21,12 +21,10 @@ from zombiescope.diagnosis.reclaim_work import DECIDES
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text, zombies_said
-from zombiescope.presenters.doctor_json import last_gaps
-from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
+from zombiescope.presenters.doctor_report import Report, amount, frees, last_gaps, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.figures import Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose, again, listed, unknown_block
-from zombiescope.presenters.plain_words import fact_label
+from zombiescope.presenters.figures import fact_label
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose, again, listed, unknown_block
 from zombiescope.presenters.scan_text import STYLES, handed_on_lines
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 

@@ -68,10 +68,12 @@ def document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
         "taken_at": rfc3339(seen.taken_at),
         "host": render_host(identity),
         **body,
-        "gaps": [
-            {"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in one_per_field([*identity.gaps, *gaps])
-        ],
+        "gaps": render_gaps(one_per_field([*identity.gaps, *gaps])),
     }
+
+
+def render_gaps(gaps: Iterable[Gap]) -> list[Json]:
+    return [gap._asdict() for gap in gaps]
 
 
 def render_host(identity: Identity) -> Json:

@@ -15,12 +15,10 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.commands import HERE, Asked, apply_command
-from zombiescope.presenters.doctor_json import case_gaps, last_gaps, render_finding
-from zombiescope.presenters.doctor_report import frees, told_first, value_of
+from zombiescope.presenters.doctor_report import case_gaps, frees, last_gaps, render_finding, told_first, value_of
 from zombiescope.presenters.document import Json, document, one_per_field
-from zombiescope.presenters.figures import UNKNOWN, count, duration, size
-from zombiescope.presenters.plain_words import fact_label, gap_subject
+from zombiescope.presenters.figures import UNKNOWN, count, duration, fact_label, gap_subject, size
+from zombiescope.presenters.plan import HERE, Asked, apply_command
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _UNDO = {

@@ -16,9 +16,9 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
-from zombiescope.presenters.layout import Block, Command, Prose
-from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
+from zombiescope.presenters.figures import UNKNOWN, duration
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose
+from zombiescope.presenters.plan import plan_gaps, render_plan, render_step
 from zombiescope.remedies.plan import Plan, Step, Undo
 
 _UNTOLD = "it could not be measured on this host"

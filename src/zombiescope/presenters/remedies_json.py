@@ -9,11 +9,9 @@ from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.audit_json import render_audit
-from zombiescope.presenters.commands import HERE, Asked, apply_command
 from zombiescope.presenters.document import Dated, Json, document
 from zombiescope.presenters.now_json import render_shown_finding, render_unknowns, told_frees, undo_words
-from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.plan_text import apart_lines, headline
+from zombiescope.presenters.plan import HERE, Asked, apart_lines, apply_command, headline, plan_gaps, render_plan
 from zombiescope.remedies.plan import Plan, Step
 
 _ONE_BY_ONE = 50

@@ -14,9 +14,9 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.names import shown_text
 from zombiescope.host.access import Host
 from zombiescope.pipeline import fleet as many
-from zombiescope.presenters.fleet_page import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
+from zombiescope.presenters.fleet_json import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, laid_out
+from zombiescope.web.site import Kept, Pace, Shelf, laid_out
 
 Json = dict[str, Any]
 DOCUMENTS = ("fleet", "cohorts")

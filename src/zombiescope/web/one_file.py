@@ -15,8 +15,7 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from zombiescope.web.http import Response, packed
-from zombiescope.web.shelf import etag_of
+from zombiescope.web.http import Response, etag_of, packed
 
 STATIC = files("zombiescope.web").joinpath("static")
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

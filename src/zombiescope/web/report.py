@@ -10,10 +10,9 @@ from zombiescope import __version__
 from zombiescope.analysis.day import Day
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_report import Report, render_doctor_markdown
+from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_follows, render_timeline
 from zombiescope.presenters.document import render_host
 from zombiescope.presenters.now_json import Now, render_now
-from zombiescope.presenters.tree_json import render_follows, render_timeline
 from zombiescope.web.one_file import one_file
 
 Json = dict[str, Any]

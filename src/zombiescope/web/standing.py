@@ -22,8 +22,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
 from zombiescope.web.server import APART_MEMORY, Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, failed, laid_out
-from zombiescope.web.site import VIEWS
+from zombiescope.web.site import VIEWS, Kept, Pace, Shelf, failed, laid_out
 
 Json = dict[str, Any]
 Question = Callable[[Mapping[str, str]], Json]

@@ -25,7 +25,7 @@ from zombiescope.diagnosis.limits import Limits
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.prometheus_rules import render_rules
 

@@ -17,9 +17,8 @@ from zombiescope.diagnosis.engine import diagnose, glance
 from zombiescope.diagnosis.gate import judge_counts, judge_gate
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import render_cores_text
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.cores import render_cores, render_cores_text
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.gate_json import render_nagios, render_npd, render_text

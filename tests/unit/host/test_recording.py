@@ -26,7 +26,7 @@ from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.record import record
 from zombiescope.pipeline.scan import scan
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.scan_json import render_scan
 
 DEAD = Use(file=8192, shmem=4096)

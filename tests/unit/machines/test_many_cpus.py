@@ -20,9 +20,8 @@ from zombiescope.facts.metric_names import MOST_SERIES
 from zombiescope.host.recording import ReplayHost
 from zombiescope.pipeline.cores import watch_cores
 from zombiescope.pipeline.doctor import examine
-from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import render_cores_text
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.cores import render_cores, render_cores_text
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.watching.catalogue import PROBES
 

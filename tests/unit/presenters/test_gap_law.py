@@ -17,7 +17,7 @@ from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.facts.cgroups import Identity, MemoryUse, Residuals, Shape, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text

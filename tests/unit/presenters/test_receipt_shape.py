@@ -14,7 +14,7 @@ from zombiescope.execution.journal import restore_line, undo_line, verify_line
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.pipeline.verify import Verified
-from zombiescope.presenters.actions_text import render_actions_text
+from zombiescope.presenters.actions import render_actions_text
 from zombiescope.presenters.receipt_text import (
     render_receipt_text,
     render_undo_dry_run,

@@ -10,7 +10,7 @@ from tests.unit.facts.test_names import HOSTILE
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Snapshot, Sweep
 from zombiescope.facts.names import shown, unshown
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import render_doctor
 from zombiescope.presenters.doctor_text import render_doctor_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text

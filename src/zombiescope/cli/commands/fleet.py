@@ -236,7 +236,7 @@ def serve(
     port on loopback; where they must not look, use --listen unix:PATH or --page-token-file FILE.
     """
     from zombiescope.cli.serving import serve_page  # noqa: PLC0415 (--help does not pay for them)
-    from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks  # noqa: PLC0415
+    from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks  # noqa: PLC0415
     from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes  # noqa: PLC0415
     from zombiescope.web.site import Site  # noqa: PLC0415
 

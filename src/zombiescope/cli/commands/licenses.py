@@ -56,8 +56,11 @@ def _without_text(part: Component) -> str:
 
 
 def _listed(parts: list[Component]) -> list[RenderableType]:
-    from zombiescope.presenters.figures import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
-    from zombiescope.presenters.layout import Command  # noqa: PLC0415
+    from zombiescope.presenters.layout import (  # noqa: PLC0415 (drawing is loaded only when it is needed)
+        Column,
+        Command,
+        Fitting,
+    )
 
     columns = [Column(name, is_number=False) for name in ("part", "version")]
     columns.append(Column("licence", is_number=False, least_width=12))

@@ -28,8 +28,7 @@ from zombiescope.web.captures import MEMORY
 from zombiescope.web.guards import read_token
 from zombiescope.web.page import PageServer
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import NOTHING, Kept, Shelf
-from zombiescope.web.site import Site
+from zombiescope.web.site import NOTHING, Kept, Shelf, Site
 
 Json = dict[str, Any]
 _CAPTURES = "captures/"
