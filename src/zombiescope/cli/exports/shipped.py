@@ -14,14 +14,14 @@ from zombiescope.config import thresholds_for
 from zombiescope.errors import UsageError
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.audit import shipped_text
-from zombiescope.presenters.fleet_rules import (
+from zombiescope.presenters.grafana_dashboard import render_dashboard, render_fleet_dashboard
+from zombiescope.presenters.prometheus_rules import (
+    RUNBOOK,
     USUAL_LABELS,
-    render_fleet_dashboard,
     render_fleet_rules,
+    render_rules,
     render_stream_aggregation,
 )
-from zombiescope.presenters.grafana_dashboard import render_dashboard
-from zombiescope.presenters.prometheus_rules import RUNBOOK, render_rules
 from zombiescope.presenters.systemd_unit import (
     render_reaper_unit,
     render_recorder_unit,
