@@ -24,7 +24,7 @@ from zombiescope.pipeline.scan import growth_of
 from zombiescope.presenters.cores import render_cores
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.now_json import Now, render_now
-from zombiescope.presenters.plan import Asked
+from zombiescope.presenters.plan_json import Asked
 from zombiescope.presenters.remedies_json import render_remedies, render_services
 from zombiescope.presenters.zombies_json import Seen, render_stories, render_tree, render_zombies, told_how
 from zombiescope.probes.readers.cgroup_census import read_live_tree

@@ -20,7 +20,7 @@ from zombiescope.facts.reclaim import PressurePoint, PressureSeen, Stalls
 from zombiescope.facts.remedies import Remedy
 from zombiescope.presenters.document import Json, document, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration, size
-from zombiescope.presenters.plan import plan_gaps, render_plan
+from zombiescope.presenters.plan_json import plan_gaps, render_plan
 from zombiescope.presenters.scan_json import handed_on_gaps, render_handed_on, scan_gaps
 from zombiescope.remedies.plan import Plan, Step
 

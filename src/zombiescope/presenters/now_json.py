@@ -18,7 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_report import case_gaps, frees, last_gaps, render_finding, told_first, value_of
 from zombiescope.presenters.document import Json, document, one_per_field
 from zombiescope.presenters.figures import UNKNOWN, count, duration, fact_label, gap_subject, size
-from zombiescope.presenters.plan import HERE, Asked, apply_command
+from zombiescope.presenters.plan_json import HERE, Asked, apply_command
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
 _UNDO = {

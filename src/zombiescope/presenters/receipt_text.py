@@ -18,7 +18,7 @@ from zombiescope.facts.reclaim import Vitals
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration
 from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose
-from zombiescope.presenters.plan import plan_gaps, render_plan, render_step
+from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
 from zombiescope.remedies.plan import Plan, Step, Undo
 
 _UNTOLD = "it could not be measured on this host"

@@ -11,7 +11,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.presenters.audit_json import render_audit
 from zombiescope.presenters.document import Dated, Json, document
 from zombiescope.presenters.now_json import render_shown_finding, render_unknowns, told_frees, undo_words
-from zombiescope.presenters.plan import HERE, Asked, apart_lines, apply_command, headline, plan_gaps, render_plan
+from zombiescope.presenters.plan_json import HERE, Asked, apply_command, plan_gaps, render_plan
+from zombiescope.presenters.plan_text import apart_lines, headline
 from zombiescope.remedies.plan import Plan, Step
 
 _ONE_BY_ONE = 50

@@ -13,12 +13,13 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol
 
 from zombiescope.errors import ZombiescopeError
 from zombiescope.host.children import ShortLived
 from zombiescope.web.http import Request, Response, etag_of, packed
-from zombiescope.web.one_file import answer_static
 from zombiescope.web.server import Apart, apart
 
 Json = dict[str, Any]
@@ -26,6 +27,9 @@ VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 HEAVY = ("zombies", "tree", "services", "remedies", "window")
 _API = "/api/v1/"
 _JSON = "application/json; charset=utf-8"
+_STATIC = files("zombiescope.web").joinpath("static")
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_PREFIX = "/static/"
 
 
 class Source(Protocol):
@@ -131,6 +135,28 @@ class Site:
             }
         pulse = self._source.pulse()
         return {**pulse, "documents": {**heavy, **pulse.get("documents", {})}}
+
+
+def answer_static(path: str, root: Traversable = _STATIC) -> Response | None:
+    """None: there is no such file."""
+    name = "index.html" if path == "/" else path.removeprefix(_PREFIX) if path.startswith(_PREFIX) else ""
+    kind = _KINDS.get(name.rpartition(".")[2])
+    found = _file(root, name) if kind else None
+    if found is None:
+        return None
+    content = found.read_bytes()
+    return Response(200, f"{kind}; charset=utf-8", packed(content), etag=etag_of(content), is_packed=True)
+
+
+def _file(root: Traversable, name: str) -> Traversable | None:
+    """Only names that a folder lists: no dots, no escapes, no links to elsewhere."""
+    place = root
+    for part in name.split("/"):
+        found = next((entry for entry in place.iterdir() if entry.name == part), None) if place.is_dir() else None
+        if found is None:
+            return None
+        place = found
+    return place if place.is_file() else None
 
 
 def _save() -> Response:

@@ -6,23 +6,22 @@ from __future__ import annotations
 import selectors
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.plain import to_plain
-from zombiescope.facts.units import ServicesSeen
-from zombiescope.facts.zombies import Remains
-from zombiescope.pipeline.page_look import Subject, documents, look, stories
 from zombiescope.presenters.document import render_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
 from zombiescope.web.server import APART_MEMORY, Apart
 from zombiescope.web.site import VIEWS, Kept, Pace, Shelf, failed, laid_out
+
+if TYPE_CHECKING:
+    from zombiescope.pipeline.page_look import Subject
 
 Json = dict[str, Any]
 Question = Callable[[Mapping[str, str]], Json]
@@ -172,7 +171,12 @@ def _about(subject: Subject) -> Json:
 
 
 def look_and_lay_out(subject: Subject) -> bytes:
-    """In a child."""
+    """In a child, which alone loads what a look needs: an agent answers questions and never looks so closely itself."""
+    from zombiescope.facts.plain import to_plain  # noqa: PLC0415
+    from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
+    from zombiescope.facts.zombies import Remains  # noqa: PLC0415
+    from zombiescope.pipeline.page_look import documents, look, stories  # noqa: PLC0415
+
     try:
         looked = look(subject)
     except ZombiescopeError as error:

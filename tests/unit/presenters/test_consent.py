@@ -9,7 +9,7 @@ import pytest
 
 from zombiescope.cli.commands.apply import _ask
 from zombiescope.cli.progress import Stage
-from zombiescope.presenters.plan import consent_lines
+from zombiescope.presenters.plan_text import consent_lines
 from zombiescope.remedies.plan import DeleteFiles, Expected, NamedFile, Risk, Step, Undo
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.remedies.situations import V1, autopsy, body, diagnosis, levers, pin
 
 from zombiescope.facts.zombies import PinKind
-from zombiescope.presenters.plan import render_plan_text
+from zombiescope.presenters.plan_text import render_plan_text
 from zombiescope.remedies.plan import DropCaches, Expected, Plan, Reclaim, ReclaimWay, SwapIn
 from zombiescope.remedies.planner import propose
 

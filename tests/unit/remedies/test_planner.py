@@ -16,7 +16,8 @@ from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.reaping import Levers, SwapArea
 from zombiescope.facts.zombies import HeldBy, PinKind
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.plan import Asked, headline, next_command, plan_gaps, render_plan, render_plan_text
+from zombiescope.presenters.plan_json import Asked, plan_gaps, render_plan
+from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
 from zombiescope.remedies.plan import (
     AskHuman,
     DeleteFiles,

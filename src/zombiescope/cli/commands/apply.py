@@ -102,7 +102,7 @@ def _dry_run(order: Order, *, as_json: bool) -> Answer:
         from zombiescope.presenters.receipt_text import render_dry_run  # noqa: PLC0415
 
         return JsonAnswer(render_dry_run(planned.plan, planned, planned.gaps))
-    from zombiescope.presenters.plan import render_plan_text  # noqa: PLC0415
+    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
     asked, before = asked_of(order.scope, order.root), "dry run, nothing was changed: "
     return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked, before))
@@ -149,7 +149,7 @@ def _ask(step: Step, stage: Stage) -> bool:
     """A person at a terminal is asked; a program must have said so before. A terminal that went away is no consent."""
     if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    from zombiescope.presenters.plan import consent_lines  # noqa: PLC0415
+    from zombiescope.presenters.plan_text import consent_lines  # noqa: PLC0415
 
     try:
         with stage.silent():

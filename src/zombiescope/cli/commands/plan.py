@@ -62,9 +62,9 @@ def plan(
         planned = make_plan(root, scope, seconds, progress, config=config, sources=sources)
     exit_code = ObservationError.exit_code if planned.saw_nothing else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.plan import render_plan_document  # noqa: PLC0415
+        from zombiescope.presenters.plan_json import render_plan_document  # noqa: PLC0415
 
         return JsonAnswer(render_plan_document(planned.plan, planned, planned.gaps), exit_code)
-    from zombiescope.presenters.plan import render_plan_text  # noqa: PLC0415
+    from zombiescope.presenters.plan_text import render_plan_text  # noqa: PLC0415
 
     return TextAnswer(render_plan_text(planned.plan, planned.gaps, asked_of(scope, root)), exit_code)
