@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from zombiescope.execution.freeing import Freeing, Surroundings
 from zombiescope.execution.moves import Hands
@@ -27,19 +27,12 @@ from zombiescope.remedies.plan import (
     SwapIn,
     Undo,
 )
+from zombiescope.remedies.receipts import StepReceipt
 
 _SETTLE_LOOKS = 300
 _SETTLE_SECONDS = 0.1
 _STILL_LOOKS = 20
 """So often in a row the same number: the kernel frees in the background, and on a busy machine that pauses."""
-
-
-class StepReceipt(NamedTuple):
-    step: Step
-    status: str
-    """`done`, `skipped` or `for-people`."""
-    zombies_freed: int | None = None
-    note: str = ""
 
 
 class Executor:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.errors import ActionUndoneError
-from zombiescope.execution.executor import Executor, StepReceipt
+from zombiescope.execution.executor import Executor
 from zombiescope.execution.freeing import Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
@@ -37,6 +37,7 @@ from zombiescope.pipeline.verify import remembers
 from zombiescope.probes.readers.node import read_identity, read_machine_health
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
+from zombiescope.remedies.receipts import StepReceipt
 from zombiescope.watching.recovery import RecoveryWatch, Treated, watch_vitals
 
 _DAY = 86400

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -14,7 +14,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.layout import Block, Command
-from zombiescope.presenters.receipt_text import Kept
+from zombiescope.remedies.receipts import PastAction, PastStep
 
 _REASONS = {
     "actions[].begun_at": "its journal has no beginning, or cannot be read",
@@ -23,49 +23,7 @@ _REASONS = {
     "actions[].verify": "nobody has checked whether it held, or no check could be kept",
     "actions[].steps[].zombies_freed": "the step frees no zombie by itself, was not done, or the zombies could not be counted",
 }
-
-
 _UNMEASURED = "it could not be measured when it was checked"
-
-
-class PastStep(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def freed(self) -> int | None: ...
-    @property
-    def note(self) -> str: ...
-
-
-class PastAction(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def begun_at(self) -> float | None: ...
-    @property
-    def ended_at(self) -> float | None: ...
-    @property
-    def root(self) -> str: ...
-    @property
-    def steps(self) -> Sequence[PastStep]: ...
-    @property
-    def undo(self) -> str: ...
-    @property
-    def undo_line(self) -> str: ...
-    @property
-    def kept(self) -> Sequence[Kept]: ...
-    @property
-    def restore_line(self) -> str: ...
-    @property
-    def journal(self) -> str: ...
-    @property
-    def gap(self) -> str: ...
-    @property
-    def checks(self) -> Sequence[Json]: ...
 
 
 def render_actions(state: str, total: int, actions: Sequence[PastAction], seen: Dated) -> Json:
@@ -101,7 +59,7 @@ def _action(action: PastAction) -> Json:
     }
 
 
-def _check(check: Json) -> Json:
+def _check(check: Mapping[str, Any]) -> Json:
     """The newest, with its rows."""
     return {**{name: value for name, value in check.items() if name != "action"}, "at": rfc3339(check["at"])}
 

@@ -20,7 +20,7 @@ from zombiescope.cli.main import main
 from zombiescope.diagnosis.outcome import Held, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import vitals_of
-from zombiescope.pipeline.verify import Verified
+from zombiescope.remedies.receipts import Verified
 
 Capture = pytest.CaptureFixture[str]
 

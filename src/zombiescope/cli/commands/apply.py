@@ -26,8 +26,8 @@ from zombiescope.facts.names import shown
 
 if TYPE_CHECKING:
     from zombiescope.pipeline.act import Applied, Order
-    from zombiescope.pipeline.verify import Verified
     from zombiescope.remedies.plan import Step
+    from zombiescope.remedies.receipts import Verified
 
 EPILOG = """\b
 Examples:

@@ -15,7 +15,8 @@ from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, Usage
 from zombiescope.facts.names import shown
 
 if TYPE_CHECKING:
-    from zombiescope.pipeline.verify import Asked, Verified
+    from zombiescope.pipeline.verify import Asked
+    from zombiescope.remedies.receipts import Verified
 
 EPILOG = """\b
 Examples:
