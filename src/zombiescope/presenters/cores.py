@@ -122,8 +122,7 @@ class Row:
     def __init__(self, rows: Sequence[tuple[str, Sequence[CoreWindow], str]], seen: CoresSeen) -> None:
         self._rows, self._seen = rows, seen
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         names = max(len(name) for name, _, _ in self._rows)
         tails = max(len(tail) for _, _, tail in self._rows)
         is_below = options.max_width - names - tails - 4 < _LEAST_COLUMNS

@@ -246,11 +246,6 @@ def pressure_gaps(seen: PressureSeen | Gap) -> list[Gap]:
     return found
 
 
-def render_doctor(case: Case, diagnosis: Diagnosis) -> Json:
-    """Without a plan and a past: what the agent serves."""
-    return render_report(Report(case, diagnosis))
-
-
 def render_report(report: Report) -> Json:
     case, diagnosis, plan = report.case, report.diagnosis, report.plan
     body: Json = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from zombiescope.facts.names import shown_text
 from zombiescope.facts.remedies import remedy_of
 
 UNKNOWN = "?"
@@ -25,6 +26,11 @@ def size(value: int | None) -> str:
     while amount >= 1000 and (following := next(units, None)):
         amount, unit = amount / 1024, following
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.3g} {unit}"
+
+
+def clean(text: str) -> str:
+    """One printable line, whatever a name or a file of somebody's held."""
+    return text if text.isprintable() else shown_text(text)
 
 
 def duration(seconds: float | None) -> str:

@@ -15,8 +15,9 @@ from zombiescope.diagnosis.loops import OF_CONTAINERS
 from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, shown_text
+from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.presenters.figures import clean
 from zombiescope.presenters.layout import Block, Command, Prose
 
 NPD_CHARACTERS = 80
@@ -178,11 +179,6 @@ def _short(reason: Reason) -> str:
     if reason.verdict in (GateVerdict.WARNING, GateVerdict.CRITICAL) and reason.rule in _PERFORMANCE:
         limit = f" (limit {_figure(reason.threshold)})"
     return clean(reason.summary) + limit
-
-
-def clean(text: str) -> str:
-    """One printable line, whatever a name held."""
-    return text if text.isprintable() else shown_text(text)
 
 
 def _figure(value: float | None) -> str:

@@ -93,8 +93,7 @@ class Prose:
     def __str__(self) -> str:
         return self.text.plain
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         if options.no_wrap:
             yield self.text
             return
@@ -112,8 +111,7 @@ class Command:
     def __str__(self) -> str:
         return f"{self.why}: {self.command}"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield from command_lines(self, options.max_width, is_one=bool(options.no_wrap))
 
 
@@ -166,8 +164,7 @@ class Block:
         first, *rest = map(str, self.lines)
         return "\n".join([f"{self.label:<{self.width}}{first}", *(f"{'':<{self.width}}{line}" for line in rest)])
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         label = Text().append(set_cell_size(self.label, self.width), style=self.style)  # the line beside it has its own
         for line in self._beside(options):
             yield _rstripped(label + line)
@@ -251,8 +248,7 @@ class Fitting:
         self._is_headed = is_headed
         self._about = about % len(columns)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         widths = self._widths(options.max_width - self._indent - _GAP * (len(self._columns) - 1))
         yield from self._lines(options.max_width) if widths is None else self._table(widths)
 

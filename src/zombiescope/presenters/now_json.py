@@ -21,7 +21,7 @@ from zombiescope.presenters.figures import UNKNOWN, count, duration, fact_label,
 from zombiescope.presenters.plan_json import HERE, Asked, apply_command
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
-_UNDO = {
+UNDO_WORDS = {
     "exact": "exact: everything comes back as it was",
     "restart": "by starting it again",
     "none": "none: it cannot be undone",
@@ -130,7 +130,7 @@ def render_first(diagnosis: Diagnosis, plan: Plan | Gap, asked: Asked = HERE) ->
         "frees": told_frees(step),
         "risk": step.risk,
         "undo": step.undo,
-        "undo_words": _UNDO[step.undo],
+        "undo_words": UNDO_WORDS[step.undo],
         "steps": len(plan.steps if step.is_for_people else plan.own_steps),
         "look_first": look_first,
         "do_it": do_it,
@@ -143,10 +143,6 @@ def told_frees(step: Step) -> str:
     held = step.expected.bytes_freed if step.expected else None
     words = frees(step)
     return f"{words}, {size(held)}" if words and held is not None else words or "nothing by itself"
-
-
-def undo_words(undo: str) -> str:
-    return _UNDO[undo]
 
 
 def _unjudged(diagnosis: Diagnosis) -> list[Json]:

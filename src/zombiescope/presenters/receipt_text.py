@@ -13,7 +13,7 @@ from rich.text import Text
 from zombiescope.analysis.comparing import Measure, Row, ShareChange
 from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import zombies_said
+from zombiescope.facts.names import counted, zombies_said
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration
@@ -269,11 +269,12 @@ def render_undo_text(action: str, taken: Sequence[Taken], kept: Sequence[Kept], 
         head = Text(f"nothing had to be taken back of {action}: what it did needs no undo", style="green")
     elif lost:
         head = Text(
-            f"not everything was taken back: {clean:,} of {_changes(len(taken))} of {action}; ", style="bold red"
+            f"not everything was taken back: {clean:,} of {counted(len(taken), 'change')} of {action}; ",
+            style="bold red",
         )
         head.append(f"{lost:,} cannot be undone")
     else:
-        head = Text(f"taken back: {_changes(len(taken))} of {action}", style="green")
+        head = Text(f"taken back: {counted(len(taken), 'change')} of {action}", style="green")
     return [head, *_outcomes(taken), Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
 
 
@@ -307,9 +308,11 @@ def render_undo_dry_run(
         first = Text(f"nothing is left to take back of {action}", style="green")
         return [first, Text(), Command("to look at the host", "zombiescope scan")]
     would = (
-        f"{_changes(number)} of {action} would be taken back" if number else f"nothing of {action} would be taken back"
+        f"{counted(number, 'change')} of {action} would be taken back"
+        if number
+        else f"nothing of {action} would be taken back"
     )
-    never = f"; {_changes(len(lost))} cannot be undone" if lost else ""
+    never = f"; {counted(len(lost), 'change')} cannot be undone" if lost else ""
     head = f"dry run: nothing was changed; {would}{never}"
     parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo)]
     parts += [*(Text(f"  cannot be undone: {line}") for line in lost), Text()]
@@ -335,7 +338,3 @@ def _kept_lines(kept: Sequence[Kept]) -> list[Text]:
 
 def _next(kept: Sequence[Kept], restore: str, to_do: str) -> Command:
     return Command("to put them back", restore) if kept else Command("to look at the host", to_do)
-
-
-def _changes(number: int) -> str:
-    return "1 change" if number == 1 else f"{number:,} changes"

@@ -73,12 +73,10 @@ class ManyNodes:
     def now(self) -> Kept | Apart | None:
         return None
 
-    def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
-        del path
+    def asked(self, _: str) -> Callable[[Mapping[str, str]], Json] | None:
         return None
 
-    def memory(self, path: str) -> int:
-        del path
+    def memory(self, _: str) -> int:
         return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.errors import ZombiescopeError
+from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.document import render_host
@@ -53,11 +53,9 @@ def _of_time(of: Remembered, path: str) -> Question | None:
         return lambda _: {"schema": f"zombiescope.{path}/1", **_EMPTY}
 
     def answer(query: Mapping[str, str]) -> Json:
-        from zombiescope.errors import ObservationError  # noqa: PLC0415 (in a child)
-
         assert of.state is not None
         try:
-            found = _asked(path)(of.state, query) if path != "series" else _series(of.state, of.thresholds)
+            found = _asked(path, of.thresholds)(of.state, query)
             if path == "events":
                 kept = captures.marks(of.captures, found["from"], found["to"])
                 lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
@@ -70,25 +68,16 @@ def _of_time(of: Remembered, path: str) -> Question | None:
     return answer
 
 
-def _asked(path: str) -> Callable[[bytes, Mapping[str, str]], Json]:
+def _asked(path: str, thresholds: Thresholds) -> Callable[[bytes, Mapping[str, str]], Json]:
     """Each question loads what it needs alone: a zoom is answered sooner than the others could be loaded."""
-    if path == "range":
-        from zombiescope.pipeline.page_time import range_of  # noqa: PLC0415
+    if path in ("range", "cores", "series"):
+        from zombiescope.pipeline import page_time  # noqa: PLC0415
 
-        return range_of
-    if path == "cores":
-        from zombiescope.pipeline.page_time import cores  # noqa: PLC0415
-
-        return cores
+        series = lambda state, _: page_time.series(state, thresholds)  # noqa: E731 (one of three like it)
+        return {"range": page_time.range_of, "cores": page_time.cores, "series": series}[path]
     from zombiescope.pipeline import page_events  # noqa: PLC0415
 
     return {"events": page_events.events, "compare": page_events.compare, "follows": page_events.follows}[path]
-
-
-def _series(state: bytes, thresholds: Thresholds) -> Json:
-    from zombiescope.pipeline.page_time import series  # noqa: PLC0415
-
-    return series(state, thresholds)
 
 
 _NO_HISTORY = {"fact": "series", "reason": "no history is kept", "hint": "zombiescope agent keeps one"}
