@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from zombiescope.facts.cgroups import Identity
+from zombiescope.facts.cgroups import Hierarchy, Identity, Shape
 from zombiescope.facts.gap import Gap
 
 Value = str | int | float | None
@@ -85,6 +85,12 @@ def render_host(identity: Identity) -> Json:
         "uptime_seconds": identity.uptime_seconds,
     }
     return {**host, "cluster": identity.cluster} if identity.cluster else host
+
+
+def render_page_host(identity: Identity, hierarchy: Hierarchy | Gap, shape: Shape) -> Json:
+    """The host in the pulse of a page: with what its title says."""
+    version = hierarchy.version if isinstance(hierarchy, Hierarchy) else None
+    return {**render_host(identity), "hierarchy": version, "cpus": shape.possible_cpus}
 
 
 def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:

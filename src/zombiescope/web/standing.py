@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.errors import ObservationError, ZombiescopeError
-from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.document import render_host
+from zombiescope.presenters.document import render_page_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
@@ -140,17 +139,12 @@ class Standing:
 
 def _about(subject: Subject) -> Json:
     host = subject.host
-    identity, shape, hierarchy = read_identity(host), read_shape(host), read_memory_hierarchy(host)
     return {
         "schema": "zombiescope.page/1",
         "mode": "host" if host.is_live else "recording",
         "version": __version__,
         "label": host.label,
-        "host": {
-            **render_host(identity),
-            "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
-            "cpus": shape.possible_cpus,
-        },
+        "host": render_page_host(read_identity(host), read_memory_hierarchy(host), read_shape(host)),
         "is_live": host.is_live,
         "poll_seconds": _POLL_SECONDS if host.is_live else None,
         "views": list(VIEWS),

@@ -23,8 +23,6 @@ from zombiescope.presenters.prometheus_rules import (
     render_stream_aggregation,
 )
 from zombiescope.presenters.systemd_unit import (
-    render_reaper_unit,
-    render_recorder_unit,
     render_slice,
     render_stop_hook,
     render_unit,
@@ -104,7 +102,7 @@ def unit(*, program: str) -> Answer:
 )
 def profile_unit(*, program: str) -> Answer:
     """A systemd unit for `zombiescope profile record --service`; off until you enable it."""
-    return PlainAnswer(render_recorder_unit(program).rstrip("\n"))
+    return PlainAnswer(render_unit(program, "recorder").rstrip("\n"))
 
 
 @click.command(epilog=examples("zombiescope export npd > /etc/node-problem-detector/zombiescope.json"))
@@ -174,7 +172,7 @@ def stop_hook(*, unit: str, sync: bool) -> Answer:
 )
 def reap_unit(*, program: str) -> Answer:
     """A systemd unit for `zombiescope reap --watch`; off until you enable it."""
-    return PlainAnswer(render_reaper_unit(program).rstrip("\n"))
+    return PlainAnswer(render_unit(program, "reaper").rstrip("\n"))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
