@@ -12,7 +12,7 @@ from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import zombies_said
-from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
+from zombiescope.presenters.document import Dated, Json, document, null_gaps, rfc3339
 from zombiescope.presenters.layout import Block, Command
 from zombiescope.remedies.receipts import PastAction, PastStep
 
@@ -29,8 +29,7 @@ _UNMEASURED = "it could not be measured when it was checked"
 def render_actions(state: str, total: int, actions: Sequence[PastAction], seen: Dated) -> Json:
     body: Json = {"state": state, "total": total, "actions": [_action(each) for each in actions]}
     unread = [Gap(f"actions: {each.id}", each.gap) for each in actions if each.gap]
-    missing = (Gap(field, _REASONS.get(field, _UNMEASURED)) for field in null_fields(body))
-    return document("actions/1", seen, body, [*unread, *missing])
+    return document("actions/1", seen, body, [*unread, *null_gaps(body, (), _REASONS, _UNMEASURED)])
 
 
 def freed_by(action: PastAction) -> int | None:

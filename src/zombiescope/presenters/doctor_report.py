@@ -18,10 +18,10 @@ from zombiescope.facts.history import Timeline
 from zombiescope.facts.names import shown, zombies_said
 from zombiescope.facts.reclaim import PressurePoint, PressureSeen, Stalls
 from zombiescope.facts.remedies import Remedy
-from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.document import Json, document, missing, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration, size
 from zombiescope.presenters.plan_json import plan_gaps, render_plan
-from zombiescope.presenters.scan_json import handed_on_gaps, render_handed_on, scan_gaps
+from zombiescope.presenters.scan_json import render_handed_on, scan_gaps
 from zombiescope.remedies.plan import Plan, Step
 
 _COUNTED = ("zombies", "cgroups", "restarts", "resets", "lines", "reports", "pages")
@@ -233,17 +233,13 @@ def pressure_gaps(seen: PressureSeen | Gap) -> list[Gap]:
         return []
     unread = {gap.fact: gap for gap in seen.gaps}
     why = unread.get("pressure", Gap("", _NO_RATE))
-    missing = [name for name in _RATES if any(getattr(point, name) is None for point in seen.points)]
-    found = [why.about(f"pressure.points[].{name}") for name in missing]
+    untold = [name for name in _RATES if any(getattr(point, name) is None for point in seen.points)]
+    found = [why.about(f"pressure.points[].{name}") for name in untold]
     if any(point.kswapd_share is None for point in seen.points):
         found.append(Gap("pressure.points[].kswapd_share", _NO_KSWAPD))
-    if "pressure.stalls" in unread:
-        found.append(unread["pressure.stalls"].about("pressure.points[].stalls"))
-    if isinstance(seen.throttled, Gap):
-        found.append(seen.throttled.about("pressure.throttled"))
-    if isinstance(seen.groups, Gap) and seen.points:
-        found.append(seen.groups)
-    return found
+    found += missing(unread.get("pressure.stalls"), "pressure.points[].stalls")
+    found += missing(seen.throttled, "pressure.throttled")
+    return [*found, seen.groups] if isinstance(seen.groups, Gap) and seen.points else found
 
 
 def render_report(report: Report) -> Json:
@@ -263,7 +259,7 @@ def render_report(report: Report) -> Json:
     }
     gaps = [*last_gaps(case), *case_gaps(case), *pressure_gaps(case.pressure), *report.gaps, *_correlation_gaps(report)]
     gaps += [plan] if isinstance(plan, Gap) else plan_gaps(plan, "plan.")
-    gaps += handed_on_gaps(case.last.snapshot.handed_on)
+    gaps += missing(case.last.snapshot.handed_on, "handed_on")
     return document("doctor/1", case.last.snapshot, body, gaps)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -99,6 +99,17 @@ def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:
     for gap in gaps:
         fields.setdefault(gap.fact, gap)
     return list(fields.values())
+
+
+def missing(fact: object, *fields: str) -> list[Gap]:
+    """A gap for each field that would be there, had the fact been."""
+    return [fact.about(field) for field in fields] if isinstance(fact, Gap) else []
+
+
+def null_gaps(body: Json, told: Iterable[Gap], reasons: Mapping[str, str], otherwise: str) -> list[Gap]:
+    """A gap for each null that has none yet."""
+    known = {gap.fact for gap in told}
+    return [Gap(field, reasons.get(field, otherwise)) for field in null_fields(body) if field not in known]
 
 
 def null_fields(value: object, path: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_report import case_gaps, frees, last_gaps, render_finding, told_first, value_of
-from zombiescope.presenters.document import Json, document, one_per_field
+from zombiescope.presenters.document import Json, document, missing, one_per_field
 from zombiescope.presenters.figures import UNKNOWN, count, duration, fact_label, gap_subject, size
 from zombiescope.presenters.plan_json import HERE, Asked, apply_command
 from zombiescope.remedies.plan import AskHuman, Plan, Step
@@ -64,10 +64,7 @@ def render_now(now: Now) -> Json:
         "last_change": _last_change(now.day),
         "how": now.how,
     }
-    if isinstance(now.plan, Gap):
-        gaps.append(now.plan.about("remedy"))
-    if isinstance(now.day, Gap):
-        gaps.append(now.day.about("numbers[].day"))
+    gaps += [*missing(now.plan, "remedy"), *missing(now.day, "numbers[].day")]
     return document("now/1", case.last.snapshot, body, gaps)
 
 

@@ -15,7 +15,7 @@ from zombiescope.diagnosis.outcome import Held
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, zombies_said
 from zombiescope.facts.reclaim import Vitals
-from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
+from zombiescope.presenters.document import Dated, Json, document, null_gaps, rfc3339
 from zombiescope.presenters.figures import UNKNOWN, duration
 from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose
 from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
@@ -136,9 +136,7 @@ def _vitals(vitals: Vitals | None) -> Json | None:
 def _document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
     """Every null has its gap."""
     known = list(gaps)
-    told = {gap.fact for gap in known}
-    missing = [field for field in null_fields(body) if field not in told]
-    return document(schema, seen, body, [*known, *(Gap(field, _REASONS.get(field, _UNTOLD)) for field in missing)])
+    return document(schema, seen, body, [*known, *null_gaps(body, known, _REASONS, _UNTOLD)])
 
 
 _STYLES = {Held.HELD: "green", Held.NOT_HELD: "bold red", Held.INCONCLUSIVE: "yellow"}

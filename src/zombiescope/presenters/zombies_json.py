@@ -17,7 +17,7 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
 from zombiescope.presenters.autopsy_json import file_of, render_holder, render_totals
-from zombiescope.presenters.document import Json, document, render_column, render_gaps, render_numbers, rfc3339
+from zombiescope.presenters.document import Json, document, missing, render_column, render_gaps, render_numbers, rfc3339
 from zombiescope.presenters.figures import duration, size, tried_words
 
 PIN_WORDS = {
@@ -316,12 +316,11 @@ def render_tree(
         while path != b"/":
             path = parent_of(path)
             nodes.setdefault(path, _Node())
-    gaps = [live.about("nodes[].live")] if isinstance(live, Gap) else []
     if not isinstance(live, Gap):
         for path in live.paths:
             nodes[_nearest(path, nodes)].live += 1
     body: Json = {"at": snapshot.taken_at, "nodes": _rows(nodes, live), "merged": merged}
-    return document("tree/1", snapshot, body, gaps)
+    return document("tree/1", snapshot, body, missing(live, "nodes[].live"))
 
 
 def parent_of(path: bytes) -> bytes:
