@@ -211,6 +211,11 @@ def _unknown(gap: Gap, unit: str) -> _Figure:
     return _Figure(None, unit, UNKNOWN, severity=Severity.UNKNOWN, gap=gap)
 
 
+def _unknown_growth(growth: Growth | Gap, unit: str) -> _Figure:
+    short = Gap("growth", "too little was watched to tell growth from noise")
+    return _unknown(growth if isinstance(growth, Gap) else short, unit)
+
+
 def _severity(now: Now, finding: str) -> str:
     found = next((each for each in now.diagnosis.findings if each.id == finding), None)
     return found.severity if found is not None and found.verdict is Verdict.PRESENT else Severity.OK
@@ -241,8 +246,7 @@ def _growth(now: Now) -> Json:
     growth = now.case.growth
     line = None if isinstance(now.day, Gap) else now.day.growth(now.case.last.snapshot.taken_at)
     if isinstance(growth, Gap) or growth.total is None:
-        gap = growth if isinstance(growth, Gap) else Gap("growth", "too little was watched to tell growth from noise")
-        return _number(now, "growth", "Growth", _unknown(gap, "per hour"), line)
+        return _number(now, "growth", "Growth", _unknown_growth(growth, "per hour"), line)
     per_hour = growth.total.slope.per_second * _HOUR
     rounded = round(per_hour)
     text = f"{rounded:+,}" if rounded else "0"
@@ -265,8 +269,7 @@ def _forecast(now: Now) -> Json:
 
 def _forecast_figure(growth: Growth | Gap) -> _Figure:
     if isinstance(growth, Gap) or growth.total is None:
-        gap = growth if isinstance(growth, Gap) else Gap("growth", "too little was watched to tell growth from noise")
-        return _unknown(gap, "seconds")
+        return _unknown_growth(growth, "seconds")
     if not growth.forecasts:
         return _Figure(None, "seconds", "flat", "", "no limit ahead")
     soonest = growth.forecasts[0]
