@@ -17,7 +17,7 @@ from zombiescope.facts.names import shown
 from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
 from zombiescope.presenters.autopsy_json import file_of, render_holder, render_totals
-from zombiescope.presenters.document import Json, document, missing, render_column, render_gaps, render_numbers, rfc3339
+from zombiescope.presenters.document import Json, document, missing, render_column, render_numbers, rfc3339
 from zombiescope.presenters.figures import duration, size, tried_words
 
 PIN_WORDS = {
@@ -38,8 +38,12 @@ PIN_WORDS = {
 }
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
 _STORIES = 256
-_BORN = Gap("born", "the tier that saw it does not tell when it was born")
-_DIED = Gap("died", "the kernel does not keep it: only an agent that watched it die knows", "zombiescope agent")
+_BORN: Json = {"fact": "born", "reason": "the tier that saw it does not tell when it was born", "hint": ""}
+_DIED: Json = {
+    "fact": "died",
+    "reason": "the kernel does not keep it: only an agent that watched it die knows",
+    "hint": "zombiescope agent",
+}
 
 
 class Seen(NamedTuple):
@@ -216,7 +220,7 @@ def _story(body: Body, page: int, now: float, how: str, siblings: dict[str, int]
         "how": how,
         "command": f"sudo zombiescope plan --zombie {zombie.id}",
         "siblings": max(siblings.get(body.maker, 1) - 1, 0),
-        "gaps": render_gaps(_gaps(zombie)),
+        "gaps": _gaps(zombie),
     }
 
 
@@ -268,7 +272,7 @@ def _holders(pins: tuple[Pin, ...]) -> list[str]:
     return ["nobody was seen to hold it"]
 
 
-def _gaps(zombie: Zombie) -> list[Gap]:
+def _gaps(zombie: Zombie) -> list[Json]:
     born, died = [_BORN] if zombie.born_at is None else [], [_DIED] if zombie.died_at is None else []
     return [*born, *died]
 
