@@ -17,7 +17,7 @@ from tests.fleets.paging import many_nodes
 from tests.fleets.worlds import World, world
 
 from zombiescope.facts.fleet import Fleet, FleetNode
-from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
+from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks
 from zombiescope.web.fleet import DOCUMENTS
 from zombiescope.web.site import Site
 

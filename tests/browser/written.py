@@ -32,8 +32,7 @@ from zombiescope.profiler.asking import Opened, ProfileApi
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.web.captures import colours
 from zombiescope.web.http import Request, Response
-from zombiescope.web.one_file import answer_static
-from zombiescope.web.site import Site, error_response
+from zombiescope.web.site import Site, answer_static, error_response
 
 OTHERS = (
     (HOSTILE, "/kubepods/burstable", 5, "page_cache", 8_800_000),

@@ -20,7 +20,7 @@ from tests.server.running import PROGRAM, ended, fetch, free_port, running_agent
 from tests.server.test_fleet_rules import prometheus
 from tests.vm.machine import STOP
 
-from zombiescope.presenters.fleet_rules import render_fleet_rules
+from zombiescope.presenters.prometheus_rules import render_fleet_rules
 
 MACHINES = {"machine-61": ("6.1-v1", "img-2024"), "machine-612": ("6.12-v2-numa", "img-2024")}
 HOSTS = {"host-a": "img-2025", "host-b": "img-2026"}

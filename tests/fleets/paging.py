@@ -12,7 +12,7 @@ from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import Fleet
 from zombiescope.pipeline.fleet import Gathered, Source
-from zombiescope.presenters.fleet_page import NodeLinks
+from zombiescope.presenters.fleet_json import NodeLinks
 from zombiescope.web.fleet import Asked, ManyNodes
 
 

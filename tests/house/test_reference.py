@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from tools.write_reference import PAGES
 
-from zombiescope.presenters.fleet_rules import fleet_alerts
-from zombiescope.presenters.prometheus_rules import ALERTS, OTHERS_ALERTS
+from zombiescope.presenters.prometheus_rules import ALERTS, OTHERS_ALERTS, fleet_alerts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

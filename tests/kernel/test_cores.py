@@ -24,7 +24,7 @@ from tests.nobody import as_nobody, document_of
 from tests.product import PRODUCT
 
 import zombiescope.cli.commands.cores
-import zombiescope.presenters.cores_json  # noqa: F401 (nobody may not be able to read it later)
+import zombiescope.presenters.cores  # noqa: F401 (nobody may not be able to read it later)
 from zombiescope.cli.main import main
 from zombiescope.facts.cores import CoresSeen, Stretch
 from zombiescope.host.live import LiveHost

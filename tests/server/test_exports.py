@@ -25,7 +25,7 @@ from zombiescope.presenters.prometheus_rules import (
     RECORDS,
     render_rules,
 )
-from zombiescope.presenters.systemd_unit import render_recorder_unit, render_unit
+from zombiescope.presenters.systemd_unit import render_unit
 
 HERE = Path(__file__).parent
 
@@ -107,7 +107,7 @@ def test_a_dashboard_is_whole() -> None:
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_the_recorders_unit_is_hardened_and_has_no_network(tmp_path: Path) -> None:
     unit = tmp_path / "zombiescope-profile.service"
-    unit.write_text(render_recorder_unit("/bin/true"), encoding="utf-8")
+    unit.write_text(render_unit("/bin/true", "recorder"), encoding="utf-8")
     verified = run("systemd-analyze", "verify", str(unit))
     assert "zombiescope-profile.service" not in verified.stderr, verified.stderr
     scored = run("systemd-analyze", "security", "--offline=true", "--threshold=30", str(unit))

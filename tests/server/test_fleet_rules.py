@@ -20,12 +20,11 @@ from tests.server.vmagent import vmagent
 from zombiescope.errors import UsageError
 from zombiescope.facts.fleet import FleetNode
 from zombiescope.facts.metric_names import METRICS, PREFIX
-from zombiescope.presenters.fleet_rules import (
+from zombiescope.presenters.grafana_dashboard import fleet_panels, render_fleet_dashboard
+from zombiescope.presenters.prometheus_rules import (
     cohort_labels,
     fleet_alerts,
-    fleet_panels,
     fleet_records,
-    render_fleet_dashboard,
     render_fleet_rules,
     render_stream_aggregation,
 )

@@ -20,8 +20,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.host.live import TreeHost
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.scan import scan
-from zombiescope.presenters.doctor_json import render_doctor
-from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.doctor_report import Report, render_report
+from zombiescope.presenters.doctor_text import Shown, render_report_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
 
@@ -65,14 +65,14 @@ def documents(root: bytes) -> list[dict[str, Any]]:
     examined = examine(host, 10)
     parts = [
         *render_scan_text(seen.observation, seen.diagnosis, explain=True),
-        *render_doctor_text(examined.case, examined.diagnosis),
+        *render_report_text(Report(examined.case, examined.diagnosis), Shown(explain=True)),
     ]
     console = Console(file=io.StringIO(), width=60, color_system=None)
     for part in parts:
         console.print(part)
     rendered = [
         render_scan(seen.observation, seen.diagnosis),
-        render_doctor(examined.case, examined.diagnosis),
+        render_report(Report(examined.case, examined.diagnosis)),
     ]
     return [json.loads(json.dumps(document, allow_nan=False)) for document in rendered]
 

@@ -204,10 +204,10 @@ class Api:
         )
 
     def _doctor(self) -> dict[str, Any]:
-        from zombiescope.presenters.doctor_json import render_doctor  # noqa: PLC0415
+        from zombiescope.presenters.doctor_report import Report, render_report  # noqa: PLC0415
 
         judged = self._state.judge()
-        return render_doctor(judged.case, judged.diagnosis)
+        return render_report(Report(judged.case, judged.diagnosis))
 
     def _ledger(self) -> dict[str, Any]:
         from zombiescope.presenters.history_json import render_ledger  # noqa: PLC0415

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the cluster how this node is, where that is switched on by name: one condition, and an event when it changes.
+"""Tells the cluster how this node is, where that is switched on by name: a strategic merge of one condition of one node, and an
+event of the core group when it changes. Nothing else, ever.
 
 A short-lived child speaks, so that the agent never loads TLS. Whatever the API server does, the agent goes on: what fails is tried
 again later and later, and is shown as a failing probe.
@@ -14,15 +15,18 @@ import re
 import selectors
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope.config import Config
+from zombiescope.diagnosis.engine import CONDITION as CONDITION_TYPE
 from zombiescope.diagnosis.engine import Condition, ConditionStatus, HeldCondition
 from zombiescope.errors import UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.host.children import ShortLived
-from zombiescope.presenters.cluster_json import condition_patch, node_event, removal_patch
+from zombiescope.presenters.document import rfc3339
 
+COMPONENT = "zombiescope"
+RESOLVED = f"{CONDITION_TYPE}Resolved"
 NAME = "cluster"
 CONDITION, EVENTS = "condition", "events"
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -218,3 +222,43 @@ def _unsay(settings: Settings) -> bytes:
 
     gone = Sending("PATCH", f"/api/v1/nodes/{settings.node}/status", STRATEGIC, lambda _: removal_patch())
     return json.dumps(send(Api(settings.address, settings.account), [gone])._asdict()).encode()
+
+
+def condition_patch(condition: Condition, at: float, *, is_transition: bool) -> dict[str, Any]:
+    """Without a transition the server keeps the time of the last one. Merged by `type`: all other conditions stay."""
+    said = {
+        "type": CONDITION_TYPE,
+        "status": condition.status.value,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastHeartbeatTime": rfc3339(at),
+    }
+    return _patch({**said, "lastTransitionTime": rfc3339(at)} if is_transition else said)
+
+
+def removal_patch() -> dict[str, Any]:
+    return _patch({"type": CONDITION_TYPE, "$patch": "delete"})
+
+
+def _patch(condition: dict[str, Any]) -> dict[str, Any]:
+    return {"status": {"conditions": [condition]}}
+
+
+def node_event(node: str, condition: Condition, at: float) -> dict[str, Any]:
+    """About the node, as kubelet writes its own: found by `kubectl get events --field-selector reason=...`."""
+    is_bad = condition.status is ConditionStatus.TRUE
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{node}.zombiescope.", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": node, "uid": node, "apiVersion": "v1"},
+        "type": "Warning" if is_bad else "Normal",
+        "reason": CONDITION_TYPE if is_bad else RESOLVED,
+        "message": f"{condition.reason}: {condition.message}",
+        "source": {"component": COMPONENT, "host": node},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": node,
+        "firstTimestamp": rfc3339(at),
+        "lastTimestamp": rfc3339(at),
+        "count": 1,
+    }

@@ -13,7 +13,7 @@ from zombiescope.analysis.pod_owner import VERSION, PodBook, later_version
 from zombiescope.config import Config
 from zombiescope.errors import unknown_format
 from zombiescope.facts.gap import Gap
-from zombiescope.history.pod_file import NAME, read_pod_file, write_pod_file
+from zombiescope.history.log import POD_FILE, read_pod_file, write_pod_file
 from zombiescope.history.store import Store
 from zombiescope.watching.cgroups import Follower
 
@@ -78,7 +78,7 @@ class Keeper:
             book.load(plain)
             if (later := later_version(plain)) is not None:
                 why = unknown_format(f"version {later}"[:40], f"version {VERSION}")
-                self._pods_are_later, self._pods_trouble = True, f"{NAME}: {why}"
+                self._pods_are_later, self._pods_trouble = True, f"{POD_FILE}: {why}"
         self._pods_kept = book.version
 
     def keep_pods(self, book: PodBook, now: float, *, at_once: bool = False) -> None:
@@ -99,7 +99,7 @@ class Keeper:
             self._pods_kept = book.version
             self._pods_trouble = None if self._pods_trouble is None else ""
         except OSError as error:
-            self._pods_trouble = f"{NAME}: {(error.strerror or str(error)).lower()}"
+            self._pods_trouble = f"{POD_FILE}: {(error.strerror or str(error)).lower()}"
 
     def close(self) -> None:
         if self._store is not None:

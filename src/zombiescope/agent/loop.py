@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from zombiescope.agent.api import Api, Notifier, close_door, guards_of, open_door, write_textfile
@@ -84,7 +85,7 @@ class Agent:
         self._troubles = Troubles(self.state.report, self.state.forget)
         self._probing = Probing(follower.host, PROBES, self._take_reading, say)
         self.state.watched = (self._probing,)
-        self._teller = Teller(self._told(config), self._selector, self.state.condition, self._cluster_news)
+        self._teller = Teller(self._told(config), self._selector, self.state.condition, partial(self._lasts, CLUSTER))
         self._child: Child | None = None
         self._child_until = 0.0
         self._counted: dict[str, Counts] = {}
@@ -151,8 +152,8 @@ class Agent:
     def _told(self, config: Config) -> Settings | None:
         return settings_of(config, self._follower.identity.name or "")
 
-    def _cluster_news(self, gap: Gap | None) -> None:
-        if news := self._troubles.lasts(CLUSTER, gap):
+    def _lasts(self, name: str, gap: Gap | None) -> None:
+        if news := self._troubles.lasts(name, gap):
             say(news)
 
     def _tell_failures(self, server: Server) -> None:
@@ -184,8 +185,7 @@ class Agent:
         for note in self._keeper.new_notes():
             self._notice("store", note, "store-damaged")
         for name, gap in self._keeper.gaps() if self.config.text("state") else ():
-            if news := self._troubles.lasts(name, gap):
-                say(news)
+            self._lasts(name, gap)
         self._keep_recording()
         self._troubles.let_go(time.monotonic())
         self._write_textfile()
@@ -196,9 +196,7 @@ class Agent:
             return
         self._recorder.look(time.monotonic())
         why = self._recorder.why
-        news = self._troubles.lasts("recorder", Gap("recorder", why, "zombiescope profile ring") if why else None)
-        if news:
-            say(news)
+        self._lasts("recorder", Gap("recorder", why, "zombiescope profile ring") if why else None)
 
     def _catch_up(self) -> None:
         ledger = self._follower.ledger
@@ -235,20 +233,20 @@ class Agent:
         self._present = present
 
     def _walk(self) -> None:
-        if self._child:
-            self._due["walk"] = time.monotonic() + 1
-            return
-        self._due["walk"] = time.monotonic() + self.config.number("walk_interval_seconds")
-        self._tick()
-        self._counted = self.state.accounts.snapshot()
-        self._begin("walk", lambda: walk(self._follower.host))
+        if self._has_turn("walk", "walk_interval_seconds"):
+            self._tick()
+            self._counted = self.state.accounts.snapshot()
+            self._begin("walk", lambda: walk(self._follower.host))
 
     def _look_heavily(self) -> None:
-        if self._child:
-            self._due["heavy"] = time.monotonic() + 1
-            return
-        self._due["heavy"] = time.monotonic() + self.config.number("heavy_interval_seconds")
-        self._begin("heavy", lambda: look_heavily(self._follower.host, self._follower.hierarchy))
+        if self._has_turn("heavy", "heavy_interval_seconds"):
+            self._begin("heavy", lambda: look_heavily(self._follower.host, self._follower.hierarchy))
+
+    def _has_turn(self, name: str, pace: str) -> bool:
+        """One child at a time: who finds it at work comes again in a second."""
+        pause = 1.0 if self._child else self.config.number(pace)
+        self._due[name] = time.monotonic() + pause
+        return self._child is None
 
     def _begin(self, name: str, work: Callable[[], Any]) -> None:
         try:
@@ -287,8 +285,7 @@ class Agent:
         if not path:
             return
         _, body = self._api.exposition.render()
-        why = write_textfile(path, body)
-        if why:
+        if why := write_textfile(path, body):
             self.state.fail("textfile", f"{path}: {why}")
 
     def _hear_signals(self) -> int:
@@ -362,11 +359,6 @@ class Agent:
         self._selector.close()
 
 
-def watchdog_fits(interval: float) -> bool:
-    limit = watchdog_seconds()
-    return limit is None or interval < limit / 2
-
-
 def say(text: str) -> None:
     sys.stderr.write(f"zombiescope agent: {text}\n")
     sys.stderr.flush()
@@ -383,7 +375,8 @@ def serve(
         raise ObservationError(
             f"cannot follow {where}", "it is a folder, and nothing happens in it", "run it on a live host"
         )
-    if not watchdog_fits(config.number("interval_seconds")):
+    limit = watchdog_seconds()
+    if limit is not None and config.number("interval_seconds") >= limit / 2:
         raise UsageError(
             "cannot use interval_seconds", "the service's watchdog is shorter than two looks", "WatchdogSec=120"
         )

@@ -18,13 +18,11 @@ from zombiescope.agent.keep import Keeper
 from zombiescope.agent.state import State
 from zombiescope.config import Config
 from zombiescope.diagnosis.case import Case
-from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.document import render_host
-from zombiescope.web.http import Response, packed
+from zombiescope.presenters.document import render_gaps, render_page_host
+from zombiescope.web.http import Response, etag_of, packed
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, etag_of
-from zombiescope.web.site import VIEWS
+from zombiescope.web.site import VIEWS, Kept, Pace, Shelf
 from zombiescope.web.standing import Remembered, memory_of, question
 
 Json = dict[str, Any]
@@ -48,20 +46,15 @@ class AgentPage:
 
     def pulse(self) -> Json:
         state, now = self._state, self._state.host.wall_clock()
-        moment = state.moment()
-        identity, hierarchy = moment.snapshot.identity, moment.snapshot.hierarchy
+        snapshot = state.moment().snapshot
         kept = self._now if self._is_fresh() else None
         return {
             "schema": "zombiescope.page/1",
             "mode": "agent",
             "version": __version__,
             "label": state.host.label,
-            "host": {
-                **render_host(identity),
-                "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
-                "cpus": moment.snapshot.shape.possible_cpus,
-            },
-            "at": moment.snapshot.taken_at,
+            "host": render_page_host(snapshot.identity, snapshot.hierarchy, snapshot.shape),
+            "at": snapshot.taken_at,
             "now": now,
             "is_live": True,
             "poll_seconds": _POLL_SECONDS,
@@ -70,11 +63,11 @@ class AgentPage:
             "history": {"interval_seconds": self._config().number("interval_seconds")} if self._folder() else None,
             "documents": {
                 "now": {
-                    "version": kept.etag if kept else f"at {moment.snapshot.taken_at}",
-                    "made_at": moment.snapshot.taken_at,
+                    "version": kept.etag if kept else f"at {snapshot.taken_at}",
+                    "made_at": snapshot.taken_at,
                 }
             },
-            "gaps": [{"fact": name, "reason": gap.reason, "hint": gap.hint} for name, gap in state.failing().items()],
+            "gaps": render_gaps(gap.about(name) for name, gap in state.failing().items()),
         }
 
     def now(self) -> Kept | Apart | None:

@@ -17,7 +17,7 @@ from zombiescope.facts.names import shown, unshown
 
 if TYPE_CHECKING:
     from zombiescope.pipeline.plan import Scope
-    from zombiescope.presenters.commands import Asked
+    from zombiescope.presenters.plan_json import Asked
 
 Decorated = Callable[..., Any]
 AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
@@ -151,7 +151,7 @@ def scope_of(maker: str | None, below: str | None, zombie: int | None = None) ->
 def asked_of(scope: Scope, root: bytes | None) -> Asked:
     """What a plan's last line repeats, so that what is done is what was planned."""
     from zombiescope.pipeline.act import is_folder  # noqa: PLC0415 (--help does not pay for it)
-    from zombiescope.presenters.commands import Asked  # noqa: PLC0415
+    from zombiescope.presenters.plan_json import Asked  # noqa: PLC0415
 
     below = None if scope.below is None else shown(scope.below)
     if root is None or is_folder(root):

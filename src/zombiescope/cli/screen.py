@@ -69,8 +69,9 @@ class MakersScreen(App[None]):
         if picture is None:
             return
         self.query_one("#headline", Static).update(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
-        if picture.signs:
-            self.query_one("#signs", Static).update(Text("  ".join(signs_of(picture.signs))))
+        if signs := picture.signs:
+            words = signs_of(signs.cores, signs.sweep, signs.resets)
+            self.query_one("#signs", Static).update(Text("  ".join(words)))
         gaps = "\n".join(f"gap: {gap.fact}: {gap.reason}" for gap in picture.gaps[:3])
         self.query_one("#gaps", Static).update(Text(gaps))
         table = self.query_one(DataTable)

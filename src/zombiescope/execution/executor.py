@@ -39,6 +39,7 @@ from zombiescope.remedies.plan import (
     SwapIn,
     Undo,
 )
+from zombiescope.remedies.receipts import StepReceipt
 
 _BATCH = 256
 _PRESSURE_LIMIT = 20.0
@@ -238,14 +239,6 @@ _SETTLE_LOOKS = 300
 _SETTLE_SECONDS = 0.1
 _STILL_LOOKS = 20
 """So often in a row the same number: the kernel frees in the background, and on a busy machine that pauses."""
-
-
-class StepReceipt(NamedTuple):
-    step: Step
-    status: str
-    """`done`, `skipped` or `for-people`."""
-    zombies_freed: int | None = None
-    note: str = ""
 
 
 class Executor:

@@ -11,8 +11,7 @@ import base64
 import errno
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from zombiescope.execution.executor import LOWERED, swap_priority
 from zombiescope.execution.grip import clear_copies, put_back_aside
@@ -22,6 +21,7 @@ from zombiescope.execution.surprise import SurpriseError
 from zombiescope.facts.names import counted, shown, unshown
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.removal import Found, found_of
+from zombiescope.remedies.receipts import Taken, UndoState
 
 _UP = ("active", "activating", "reloading")
 _OF_FILES = (Write.PLACE_LINK, Write.REMOVE_LINK, Write.PLACE_FILE, Write.MAKE_FOLDER)
@@ -36,18 +36,6 @@ _LET_GO = (Write.REMOVE_SEGMENTS, Write.DROP_FILES, Write.RECLAIM, Write.TRIGGER
 """Nothing of it can be taken back."""
 _PUT_BACK_AT_ONCE = (Write.SET_FILE_FOR_A_MOMENT, Write.SWAP_IN, Write.FLUSH, Write.REWRITE_FILES)
 """Once they are done there is nothing of ours left: what is there now somebody else has set."""
-
-
-class Taken(NamedTuple):
-    """One change taken back, or why not."""
-
-    seq: int
-    what: str
-    outcome: str
-    """`restored`, `nothing-to-do`, `cannot-be-undone` (data went, declared so before), `not-restored`."""
-    why: str = ""
-    is_lost: bool = False
-    """Something of value went."""
 
 
 def pending(entries: list[Entry]) -> list[Entry]:
@@ -68,21 +56,6 @@ def is_in_the_middle(entries: list[Entry], boot_id: str | None) -> bool:
         return False
     is_past = _is_another_boot(entries, boot_id)
     return any(_is_open(entry) and not (is_past and entry["do"] in _OF_A_BOOT) for entry in pending(entries))
-
-
-class UndoState(StrEnum):
-    """What `undo` would do with an action."""
-
-    AT_WORK = "at-work"
-    """It has not ended yet."""
-    IN_THE_MIDDLE = "in-the-middle"
-    """It was cut short: what it changed is neither finished nor put back."""
-    POSSIBLE = "possible"
-    UNDONE = "undone"
-    NOTHING = "nothing"
-    """Nothing of it can be taken back, or it changed nothing."""
-    UNKNOWN = "unknown"
-    """Its journal cannot be read."""
 
 
 def undo_state(entries: list[Entry], boot_id: str | None) -> UndoState:

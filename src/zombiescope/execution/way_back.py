@@ -20,11 +20,12 @@ from zombiescope.errors import (
 from zombiescope.execution.journal import ActionFolder, Entry, Write, read_entries, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, InterruptedActionError, SurpriseError
-from zombiescope.execution.undo import Taken, is_in_the_middle, is_whole, undo_all
+from zombiescope.execution.undo import is_in_the_middle, is_whole, undo_all
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.names import unshown
 from zombiescope.host.removal import Found, found_of
 from zombiescope.host.safe_open import open_regular
+from zombiescope.remedies.receipts import Taken
 
 _BARE = Found("file", b"", 0o600)
 

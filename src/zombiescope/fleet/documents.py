@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.fleet import Fleet, FleetNode
@@ -231,13 +231,12 @@ def _dict(value: object) -> Mapping[str, Any]:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_NUMBER else None
+    return value if _is_number(value) and isinstance(value, int) else None
 
 
 def _real(value: object) -> float | None:
     """JSON may hold 1e999, which is no number of anything."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_NUMBER
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    return float(value) if _is_number(value) else None
 
 
 def _time(value: object) -> float | None:
@@ -282,5 +281,5 @@ def _node_of_row(row: dict[str, Any]) -> FleetNode:
     return FleetNode(str(row["node"]), labels, gaps=gaps, **numbers)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_NUMBER

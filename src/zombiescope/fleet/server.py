@@ -256,13 +256,16 @@ def pull(
     found = _Gathering(server, at, node_label, progress)
     by = f"instance,{node_label}" if node_label else "instance"
     found.number("zombies", ours.ZOMBIES.name, is_first=True)
-    found.number("live", ours.LIVE.name)
-    found.number("counted", ours.COUNTED.name)
-    found.number("growth", f"{ours.GROWTH.name} * 3600")
-    found.number("reached", f"{ours.THRESHOLD.name}")
-    found.number("saturated", f"sum by ({by}) (increase({ours.CORE_SATURATED.name}[1h]))")
-    found.number("resets", f"sum by ({by}) (increase({ours.NIC_RESETS.name}[1d]))")
-    found.number("restarts", f"sum by ({by}) (increase({ours.UNIT_RESTARTS.name}[1h]))")
+    for name, query in (
+        ("live", ours.LIVE.name),
+        ("counted", ours.COUNTED.name),
+        ("growth", f"{ours.GROWTH.name} * 3600"),
+        ("reached", ours.THRESHOLD.name),
+        ("saturated", f"sum by ({by}) (increase({ours.CORE_SATURATED.name}[1h]))"),
+        ("resets", f"sum by ({by}) (increase({ours.NIC_RESETS.name}[1d]))"),
+        ("restarts", f"sum by ({by}) (increase({ours.UNIT_RESTARTS.name}[1h]))"),
+    ):
+        found.number(name, query)
     for node, point in found.ask(ours.FINDING.name):
         found.findings.setdefault(node, {})[point.labels.get("id", "?")] = point.labels.get("severity", "unknown")
     found.number("exported", MEMORY_ROW, is_first=True)

@@ -13,6 +13,7 @@ import os
 import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from zombiescope.errors import ObservationError
@@ -62,12 +63,9 @@ def _read(folder: bytes) -> _Read:
     happenings: dict[int, Happening] = {}
     folded = 0
     if os.path.exists(os.path.join(where, DATABASE)):
-        stored = Chunks(os.path.join(where, DATABASE), read_only=True)
-        try:
+        with closing(Chunks(os.path.join(where, DATABASE), read_only=True)) as stored:
             series, stretches, folded = stored.series(), list(stored.packed()), stored.folded
             happenings = {each.number: each for each in stored.happenings(-math.inf, math.inf)}
-        finally:
-            stored.close()
     fresh = [record for record in records if record.number > folded]
     happenings |= {record.number: record for record in fresh if isinstance(record, Happening)}
     samples = [record for record in fresh if isinstance(record, Sample)]
@@ -84,12 +82,9 @@ def _read(folder: bytes) -> _Read:
 
 def _packed(samples: list[Sample]) -> tuple[list[Packed], dict[int, str]]:
     """This hour, which is not folded yet, as it will be."""
-    chunks = Chunks(_IN_MEMORY)
-    try:
+    with closing(Chunks(_IN_MEMORY)) as chunks:
         chunks.fold(samples, (), samples[-1].number)
         return list(chunks.packed()), chunks.series()
-    finally:
-        chunks.close()
 
 
 def _renumbered(stretch: Packed, numbers: dict[int, int]) -> Packed:
@@ -171,11 +166,8 @@ def lay_down(lines: Iterable[bytes], folder: str) -> int:
         series = {_whole(number): str(name) for number, name in head["series"].items()}
         if len(series) > _MOST_SERIES or len(set(series.values())) != len(series):
             raise ValueError("of too many series, or of one twice")
-        chunks = Chunks(os.path.join(folder, DATABASE))
-        try:
+        with closing(Chunks(os.path.join(folder, DATABASE))) as chunks:
             return chunks.take_packed(series, _entries(numbered))
-        finally:
-            chunks.close()
     except sqlite3.OperationalError:
         raise
     except (*_WRONG, sqlite3.Error) as error:

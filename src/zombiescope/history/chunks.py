@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -326,8 +326,16 @@ class Chunks:
     def close(self) -> None:
         self._database.close()
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._database)
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
 
 
 def _require_known(path: str) -> None:
@@ -348,20 +356,6 @@ def _check_tables(found: set[str]) -> None:
 def _check_lengths(moments: int, columns: dict[str, list[float | None]]) -> None:
     if any(len(column) != moments for column in columns.values()):
         raise ValueError("columns of several lengths")
-
-
-class _Transaction:
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is None:
-            self._database.execute("COMMIT")
-        elif self._database.in_transaction:
-            self._database.execute("ROLLBACK")
 
 
 def stretches(samples: Sequence[Sample]) -> Iterator[list[Sample]]:

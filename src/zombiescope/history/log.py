@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The append log: one record a line, each with its checksum, so that a torn or damaged line is known and the others stand.
+"""What lies beside the database in a state folder: the append log, and the names of pods.
 
+The log has one record a line, each with its checksum, so that a torn or damaged line is known and the others stand:
 `CRC32 of the rest, eight hex digits; space; JSON`. Appended with one write(2): kill -9 loses at most the line being written.
 """
 
@@ -17,7 +18,9 @@ from sys import intern
 from typing import Any
 
 from zombiescope.facts.history import Happening, Sample
+from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.safe_open import open_regular
+from zombiescope.host.whole_file import write_whole_in
 
 Record = Sample | Happening
 _LONGEST_TORN_LINE = 1 << 20
@@ -179,3 +182,24 @@ class AppendLog:
         size = self.size()
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
+
+
+POD_FILE = "pods.json"
+_MOST_POD_BYTES = 4 << 20
+
+
+def read_pod_file(folder: bytes) -> bytes:
+    """Nothing where there is none; raises OSError. What it says are names, and strangers': whoever prints them knows."""
+    try:
+        descriptor, _ = open_regular(os.path.join(folder, POD_FILE.encode()))
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        text = file.read(_MOST_POD_BYTES + 1)
+    return text if len(text) <= _MOST_POD_BYTES else b""
+
+
+def write_pod_file(folder: bytes, text: bytes) -> None:
+    """Raises OSError."""
+    with own_folder(os.fsdecode(folder) + "/.", STATE) as place:
+        write_whole_in(place, POD_FILE, [text])

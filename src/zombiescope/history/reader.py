@@ -7,14 +7,14 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple
 
 from zombiescope.errors import KEPT_BY_NEWER, ObservationError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, Sample
 from zombiescope.facts.names import shown
-from zombiescope.history.chunks import Chunks, UnknownStoreError
+from zombiescope.history.chunks import Chunks, UnknownStoreError, stretches
 from zombiescope.history.log import read_log
 from zombiescope.history.store import DATABASE, LOG
 from zombiescope.history.summaries import pack_summary, unpack_summary
@@ -24,6 +24,10 @@ EVER = 1e12
 _MEMORY_TIMES = 256
 """A number takes two bytes in the store and 100 in memory, with the name of its series."""
 FILES = (LOG, DATABASE)
+_HOUR = 3600.0
+_BROKEN = (sqlite3.Error, OSError, ValueError, TypeError, OverflowError, UnicodeError)
+_REFUSED = "run as the user of the agent"
+_ASIDE = "the agent puts a damaged store aside when it starts"
 
 
 class Remembered(NamedTuple):
@@ -76,7 +80,7 @@ class Past:
 
     def samples(self) -> Iterator[Sample]:
         """The log first: what is folded meanwhile is then seen twice rather than not at all, and numbers tell."""
-        waiting = deque(sorted(self._logged(), key=lambda sample: sample.number))
+        waiting = deque(sorted(self._in_the_log(), key=lambda sample: sample.number))
         for sample in self._folded():
             while waiting and waiting[0].number <= sample.number:
                 logged = waiting.popleft()
@@ -85,16 +89,8 @@ class Past:
             yield sample
         yield from waiting
 
-    def _logged(self) -> Iterator[Sample]:
-        try:
-            records, damaged = read_log(os.path.join(self._where, LOG))
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            self.gaps.append(Gap("series", f"{LOG}: {why}", "run as the user of the agent"))
-            return
-        if damaged:
-            self.gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
-        for record in records:
+    def _in_the_log(self) -> Iterator[Sample]:
+        for record in _logged(self._where, self.gaps):
             if not self._since <= record.at <= self._until:
                 continue
             if isinstance(record, Happening):
@@ -109,25 +105,38 @@ class Past:
         if not os.path.exists(path):
             return
         try:
-            chunks = Chunks(path, read_only=True)
-            try:
+            with closing(Chunks(path, read_only=True)) as chunks:
                 yield from chunks.samples(self._since, self._until, self._wanted)
-                if chunks.damaged:
-                    why = f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"
-                    self.gaps.append(Gap("series", why))
+                _tell_damage(chunks, self.gaps)
                 for each in chunks.happenings(self._since, self._until):
                     self._happenings.setdefault(each.number, each)
-            finally:
-                chunks.close()
         except UnknownStoreError as error:
             raise ObservationError(f"cannot read {shown(os.fsencode(path))}", str(error), KEPT_BY_NEWER) from error
-        except (sqlite3.Error, OSError, ValueError, TypeError, OverflowError, UnicodeError) as error:
-            is_refused = "unable to open" in str(error)
-            hint = (
-                "run as the user of the agent" if is_refused else "the agent puts a damaged store aside when it starts"
-            )
-            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self.gaps.append(Gap("series", f"{DATABASE}: {why}", hint))
+        except _BROKEN as error:
+            self.gaps.append(_broken(error, _REFUSED if "unable to open" in str(error) else _ASIDE))
+
+
+def _logged(where: str, gaps: list[Gap]) -> list[Sample | Happening]:
+    """The records of the log; what of it could not be read is added to the gaps."""
+    try:
+        records, damaged = read_log(os.path.join(where, LOG))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        gaps.append(Gap("series", f"{LOG}: {why}", _REFUSED))
+        return []
+    if damaged:
+        gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
+    return records
+
+
+def _tell_damage(chunks: Chunks, gaps: list[Gap]) -> None:
+    if chunks.damaged:
+        gaps.append(Gap("series", f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"))
+
+
+def _broken(error: Exception, hint: str) -> Gap:
+    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return Gap("series", f"{DATABASE}: {why}", hint)
 
 
 def remember(
@@ -146,10 +155,6 @@ def _size(folder: bytes) -> int:
         with suppress(OSError):
             found += input_bytes(os.stat(os.path.join(folder, name.encode())))
     return found
-
-
-_HOUR = 3600.0
-_BROKEN = (sqlite3.Error, OSError, ValueError, TypeError, OverflowError, UnicodeError)
 
 
 class Columns(NamedTuple):
@@ -182,7 +187,7 @@ class Ranges:
         self._where = os.fsdecode(folder)
         self.gaps: list[Gap] = []
         require_history(folder)
-        self._log = self._logged()
+        self._log = _logged(self._where, self.gaps)
         self._folded = 0
 
     def span(self) -> tuple[float, float] | None:
@@ -211,7 +216,7 @@ class Ranges:
                 for stretch in chunks.stretches(since, until, wanted):
                     times = [(milliseconds or 0.0) / 1000 for _, milliseconds in stretch.moments]
                     yield Columns(stretch.boot, times, stretch.columns)
-                self._tell_damage(chunks)
+                _tell_damage(chunks, self.gaps)
         yield from self._log_columns(since, until, wanted)
 
     def slots(self, since: float, until: float, wanted: frozenset[str]) -> Iterator[SlotColumns]:
@@ -227,7 +232,7 @@ class Ranges:
                     low = {names[each]: values for each, values in slots.low.items()}
                     high = {names[each]: values for each, values in slots.high.items()}
                     yield SlotColumns(boot, hour, low, high)
-                self._tell_damage(chunks)
+                _tell_damage(chunks, self.gaps)
         for columns in self._log_columns(since, until, wanted):
             yield from _slots_of(columns)
 
@@ -262,66 +267,31 @@ class Ranges:
 
     def _log_columns(self, since: float, until: float, wanted: frozenset[str]) -> Iterator[Columns]:
         """A stretch for each boot and hour, with the clock going forward; what is folded already is left out."""
-        some: list[Sample] = []
-        for record in self._log:
-            if not isinstance(record, Sample) or record.number <= self._folded or not since <= record.at <= until:
-                continue
-            if some and (
-                record.boot != some[-1].boot or record.at < some[-1].at or record.at // _HOUR != some[-1].at // _HOUR
-            ):
-                yield _columns_of(some, wanted)
-                some = []
-            some.append(record)
-        if some:
+        samples = [each for each in self._log if isinstance(each, Sample) and each.number > self._folded]
+        for some in stretches([each for each in samples if since <= each.at <= until]):
             yield _columns_of(some, wanted)
 
-    def _logged(self) -> list[Sample | Happening]:
+    @contextmanager
+    def _chunks(self) -> Iterator[Chunks | None]:
+        """None inside where there are none, or none that can be read: that is a gap."""
+        path = os.path.join(self._where, DATABASE)
+        chunks = None
         try:
-            records, damaged = read_log(os.path.join(self._where, LOG))
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            self.gaps.append(Gap("series", f"{LOG}: {why}", "run as the user of the agent"))
-            return []
-        if damaged:
-            self.gaps.append(Gap("series", f"{LOG}: {damaged} lines are damaged and left out"))
-        return list(records)
-
-    def _tell_damage(self, chunks: Chunks) -> None:
-        if chunks.damaged:
-            self.gaps.append(Gap("series", f"{DATABASE}: {chunks.damaged:,} hours are damaged and left out"))
-
-    def _chunks(self) -> _OpenChunks:
-        return _OpenChunks(os.path.join(self._where, DATABASE), self.gaps)
-
-
-class _OpenChunks:
-    """None inside where there are none, or none that can be read: that is a gap."""
-
-    def __init__(self, path: str, gaps: list[Gap]) -> None:
-        self._path, self._gaps = path, gaps
-        self._chunks: Chunks | None = None
-
-    def __enter__(self) -> Chunks | None:
-        if os.path.exists(self._path):
-            try:
-                self._chunks = Chunks(self._path, read_only=True)
-            except _BROKEN as error:
-                self._tell(error)
-        return self._chunks
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if self._chunks is not None:
-            self._chunks.close()
-        if isinstance(error, sqlite3.Error):
+            chunks = Chunks(path, read_only=True) if os.path.exists(path) else None
+        except _BROKEN as error:
             self._tell(error)
-            return True
-        return False
+        try:
+            yield chunks
+        except sqlite3.Error as error:
+            self._tell(error)
+        finally:
+            if chunks is not None:
+                chunks.close()
 
     def _tell(self, error: Exception) -> None:
-        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        gap = Gap("series", f"{DATABASE}: {why}", "the agent puts a damaged store aside when it starts")
-        if gap not in self._gaps:
-            self._gaps.append(gap)
+        gap = _broken(error, _ASIDE)
+        if gap not in self.gaps:
+            self.gaps.append(gap)
 
 
 def _columns_of(samples: list[Sample], wanted: frozenset[str]) -> Columns:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import deque
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from zombiescope.facts.history import Happening, Sample, Trouble
 from zombiescope.history.chunks import Chunks
@@ -169,11 +169,8 @@ class Store:
         try:
             ensure_folder(os.fsencode(self.folder))
             self._take_lock()
-            chunks = self._open_chunks()
-            try:
+            with closing(self._open_chunks()) as chunks:
                 self._folded = chunks.folded
-            finally:
-                chunks.close()
             self._log = self._open_log()
         except (OSError, sqlite3.Error) as error:
             why = getattr(error, "strerror", None) or str(error)
@@ -213,11 +210,8 @@ class Store:
         for more in JOURNALS:
             with suppress(FileNotFoundError):
                 os.rename(path + more, f"{aside}{more}")
-        chunks = Chunks(path)
-        try:
+        with closing(Chunks(path)) as chunks:
             self.notes[-1] += f"; {chunks.take_over(aside):,} hours of it could be read and are kept"
-        finally:
-            chunks.close()
 
     def _open_log(self) -> AppendLog:
         path = os.path.join(self.folder, LOG)
@@ -261,9 +255,6 @@ def _means_damage(error: Exception) -> bool:
 
 def _see_for_oneself(path: str, folded: int) -> None:
     """Before the log goes: what was folded is there for others too, not only in our cache. Raises sqlite3.DatabaseError."""
-    fresh = Chunks(path, read_only=True)
-    try:
+    with closing(Chunks(path, read_only=True)) as fresh:
         if fresh.folded < folded:
             raise sqlite3.DatabaseError("what was written is not there")
-    finally:
-        fresh.close()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from zombiescope.errors import ActionUndoneError, reason_of
-from zombiescope.execution.executor import Executor, StepReceipt, Surroundings
+from zombiescope.execution.executor import Executor, Surroundings
 from zombiescope.execution.journal import ActionFolder, Journal, undo_line
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, InterruptedActionError
@@ -35,6 +35,7 @@ from zombiescope.pipeline.verify import remembers
 from zombiescope.probes.readers.node import read_identity, read_machine_health
 from zombiescope.probes.readers.zombie_walk import read_zombie_serials
 from zombiescope.remedies.plan import Plan, Step
+from zombiescope.remedies.receipts import StepReceipt
 from zombiescope.watching.recovery import Recovered, Treated, watch_recovery, watch_vitals
 
 _DAY = 86400

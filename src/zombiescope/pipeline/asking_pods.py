@@ -14,7 +14,7 @@ from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text
 from zombiescope.facts.pods import Container, KnownPods, Pod
-from zombiescope.history.pod_file import read_pod_file
+from zombiescope.history.log import read_pod_file
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.cluster_api import Api, fetch
 from zombiescope.host.cri_socket import CriContainer, CriPod, CriSocket

@@ -22,7 +22,7 @@ from zombiescope.pipeline.page_time import (
     thinned,
 )
 from zombiescope.pipeline.timeline import IN_HISTORY, correlate, told_apart, without
-from zombiescope.presenters.tree_json import render_follows
+from zombiescope.presenters.doctor_report import render_follows
 
 Json = dict[str, Any]
 Query = Mapping[str, str]

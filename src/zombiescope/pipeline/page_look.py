@@ -22,13 +22,12 @@ from zombiescope.pipeline.autopsy import Dissected, dissect
 from zombiescope.pipeline.doctor import Examined, examine
 from zombiescope.pipeline.plan import is_this_host, plan_seen
 from zombiescope.pipeline.scan import growth_of
-from zombiescope.presenters.commands import Asked
-from zombiescope.presenters.cores_json import render_cores
+from zombiescope.presenters.cores import render_cores
 from zombiescope.presenters.document import Json, document
 from zombiescope.presenters.now_json import Now, render_now
+from zombiescope.presenters.plan_json import Asked
 from zombiescope.presenters.remedies_json import render_remedies, render_services
-from zombiescope.presenters.tree_json import render_tree
-from zombiescope.presenters.zombies_json import Seen, render_stories, render_zombies, told_how
+from zombiescope.presenters.zombies_json import Seen, render_stories, render_tree, render_zombies, told_how
 from zombiescope.probes.readers.cgroup_census import read_live_tree
 from zombiescope.remedies.plan import Plan
 from zombiescope.watching.services import ServicesWindow
@@ -180,7 +179,7 @@ def _past(subject: Subject) -> tuple[Json | None, tuple[Gap, ...]]:
     if subject.state is None:
         return None, (Gap("actions", "no state folder was given", "zombiescope serve --state DIR"),)
     from zombiescope.pipeline.past_actions import past_actions  # noqa: PLC0415
-    from zombiescope.presenters.actions_json import render_actions  # noqa: PLC0415
+    from zombiescope.presenters.actions import render_actions  # noqa: PLC0415
 
     try:
         found = past_actions(os.fsdecode(subject.state), _MOST_ACTIONS)

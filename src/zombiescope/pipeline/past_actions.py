@@ -21,7 +21,7 @@ from zombiescope.execution.journal import (
 )
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention, SurpriseError
-from zombiescope.execution.undo import Taken, UndoState, pending, undo_all, undo_state
+from zombiescope.execution.undo import pending, undo_all, undo_state
 from zombiescope.execution.way_back import KeptCopy, is_one_at_work, kept_copies, restore_all
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
@@ -30,6 +30,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.host.writes import Writer
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity
+from zombiescope.remedies.receipts import PastAction, PastStep, Taken, UndoState
 
 
 class Opened(NamedTuple):
@@ -148,33 +149,6 @@ def _systemd_runs() -> bool:
     except OSError:
         return False
     return True
-
-
-class PastStep(NamedTuple):
-    name: str
-    title: str
-    status: str
-    """`done`, `skipped`, `for-people`, or `cut-short` where the journal does not tell its end."""
-    freed: int | None
-    note: str
-
-
-class PastAction(NamedTuple):
-    id: str
-    begun_at: float | None
-    ended_at: float | None
-    root: str
-    """The root folder of an image; empty for this host."""
-    steps: tuple[PastStep, ...]
-    undo: UndoState
-    undo_line: str
-    kept: tuple[KeptCopy, ...]
-    restore_line: str
-    journal: str
-    gap: str = ""
-    """Why its journal could not be read."""
-    checks: tuple[Entry, ...] = ()
-    """Whether it held, as `verify` found it, the newest last."""
 
 
 class PastActions(NamedTuple):

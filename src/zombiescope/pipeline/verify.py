@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 from zombiescope.analysis.comparing import ComparedRow, ShareChange, share_change
 from zombiescope.analysis.maker import unit_maker
 from zombiescope.analysis.recovery import Period, Tries, derive_rows, query_row
-from zombiescope.diagnosis.outcome import Outcome, beside_the_verdict, judge_outcome, judge_rows
+from zombiescope.diagnosis.outcome import beside_the_verdict, judge_outcome, judge_rows
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.execution.checks import keep_check
 from zombiescope.execution.journal import Entry
-from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import ACTOR_FAILURE, JOB_FAILURE, JOB_SUCCESS, Happening, Mark, Sample
 from zombiescope.facts.names import unshown
-from zombiescope.facts.reclaim import Vitals, vitals_of
+from zombiescope.facts.reclaim import vitals_of
 from zombiescope.host.access import Host
 from zombiescope.host.live import LiveHost
 from zombiescope.pipeline.past_actions import Opened, open_action
 from zombiescope.pipeline.timeline import read_jobs, read_query
 from zombiescope.presenters.receipt_text import verify_body
 from zombiescope.probes.readers.node import read_identity
+from zombiescope.remedies.receipts import Verified
 from zombiescope.watching.recovery import Treated, watch_recovery
 
 _BEFORE_SECONDS = 6 * 3600.0
@@ -47,18 +47,6 @@ class Asked(NamedTuple):
     query: str = ""
     """A number over time that a Prometheus keeps."""
     higher_is_better: bool = False
-
-
-class Verified(NamedTuple):
-    action: str | None
-    outcome: Outcome
-    before: Vitals | None
-    after: Vitals | None
-    taken_at: float
-    identity: Identity
-    rows: tuple[ComparedRow, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    jobs_changed: ShareChange | None = None
 
 
 def verify(asked: Asked, progress: Progress = lambda _: None) -> Verified:

@@ -12,7 +12,7 @@ from zombiescope.diagnosis.workload_audit import CrossCheck, WorkloadAudit
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.units import RestartingContainer, Schedule
-from zombiescope.presenters.doctor_json import render_finding
+from zombiescope.presenters.doctor_report import render_finding
 from zombiescope.presenters.document import Json
 
 

@@ -15,11 +15,11 @@ from zombiescope.diagnosis.finding import Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.diagnosis.workload_audit import CrossCheck, Need, WorkloadAudit
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import counted, shown, shown_text
+from zombiescope.facts.names import counted, shown
 from zombiescope.facts.units import Schedule
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import Cell, Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose, unknown_block
+from zombiescope.presenters.figures import clean
+from zombiescope.presenters.layout import Block, Cell, Column, Command, Fitting, Prose, unknown_block
 from zombiescope.presenters.scan_text import STYLES
 
 _NAMED = 5
@@ -82,11 +82,11 @@ def _answer(audit: Audit, present: list[Finding], source: str) -> Prose:
         return _manifests_answer(audit, source)
     unjudged = sum(unit.need is Need.UNKNOWN for unit in audit.starting)
     if unjudged:
-        told = (
-            f"no unneeded service was found, but {unjudged:,} of {_services(len(audit.starting))} could not be judged"
-        )
+        told = f"no unneeded service was found, but {unjudged:,} of {counted(len(audit.starting), 'service')} could not be judged"
         return Prose(f"{source}: {told}", STYLES[Severity.WARNING])
-    return Prose(f"{source}: nothing to fix in {_services(len(audit.starting))} that start", STYLES[Severity.OK])
+    return Prose(
+        f"{source}: nothing to fix in {counted(len(audit.starting), 'service')} that start", STYLES[Severity.OK]
+    )
 
 
 def _manifests_answer(audit: Audit, source: str) -> Prose:
@@ -96,13 +96,9 @@ def _manifests_answer(audit: Audit, source: str) -> Prose:
     return Prose(f"{source}: nothing to fix in {count}", STYLES[Severity.OK])
 
 
-def _services(count: int) -> str:
-    return f"{count:,} service{'s' if count != 1 else ''}"
-
-
 def render_changes_text(found: AuditChanges) -> list[RenderableType]:
     """What changed since the accepted audit, the worse first."""
-    since = _clean(found.accepted.taken_at)
+    since = clean(found.accepted.taken_at)
     if not found.changes:
         return [Text(), Block("against", [f"the audit of {since}: no service that starts has changed"])]
     changes = f"{len(found.changes)} change{'s' if len(found.changes) != 1 else ''}"
@@ -116,18 +112,13 @@ def _change(one: UnitChange) -> Text:
         told = f"{_FIELDS.get(one.field, one.field)}: {_word(one.before)}, now {_word(one.after)}"
     else:
         told = f"starts now ({_word(one.after)})" if one.kind == "added" else "no longer starts"
-    return Text(f"{'worse: ' if one.is_worse else ''}{_clean(one.unit)}  {told}", style=style)
+    return Text(f"{'worse: ' if one.is_worse else ''}{clean(one.unit)}  {told}", style=style)
 
 
 def _word(value: str | bool | None) -> str:
     if isinstance(value, str):
-        return _clean(value)
+        return clean(value)
     return "not known" if value is None else ("yes" if value else "no")
-
-
-def _clean(text: str) -> str:
-    """From a file that somebody gave us."""
-    return text if text.isprintable() else shown_text(text)
 
 
 def _counts(audit: Audit) -> Prose:
@@ -137,7 +128,7 @@ def _counts(audit: Audit) -> Prose:
     if audit.subject is AuditSubject.MANIFESTS:
         unneeded, unsure = len(audit.unneeded_workloads), len(audit.unsure_workloads)
         return Prose(f"{len(audit.workloads)} workloads ({unneeded} unneeded, {unsure} could not be judged)", "dim")
-    return Prose(f"{len(audit.starting)} of {_services(len(audit.units))} start ({counts}){roles}", "dim")
+    return Prose(f"{len(audit.starting)} of {counted(len(audit.units), 'service')} start ({counts}){roles}", "dim")
 
 
 def _workloads(audit: Audit, *, every: bool) -> list[RenderableType]:

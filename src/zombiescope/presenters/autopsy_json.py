@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from zombiescope.analysis.autopsy import Autopsy, Body, MakerShare, Reconciliation, instances_of
 from zombiescope.analysis.freeing import Aimed, cost_of, remedies_on
@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.page_pins import NOTHING_BESIDE, Beside, DeletedTasks, PageFreePins, PinnedFile, SocketCandidates
 from zombiescope.facts.zombies import HeldBy, Pin, Tier, Walk
-from zombiescope.presenters.document import Json, document, null_fields, rfc3339
+from zombiescope.presenters.document import Json, document, null_gaps, rfc3339
 
 COLUMNS = (
     "id", "path", "parent", "maker", "born_at", "refs", "file_pages", "shmem_pages", "anon_pages", "unevictable_pages",
@@ -27,7 +27,7 @@ def render_autopsy_csv(bodies: Iterable[Body]) -> str:
 
 def _row(body: Body) -> list[object]:
     zombie = body.zombie
-    names = [pin.path if pin.path is not None else pin.path_in_fs for pin in zombie.pins]
+    names = map(file_of, zombie.pins)
     return [
         zombie.id,
         shown(zombie.path),
@@ -40,6 +40,11 @@ def _row(body: Body) -> list[object]:
         " ".join(shown(name) for name in names if name is not None),
         " | ".join(f"{remedy.action.key} {remedy.target}" for remedy in body.remedies),
     ]
+
+
+def file_of(pin: Pin) -> bytes | None:
+    """By its name as processes see it, else inside its file system."""
+    return pin.path if pin.path is not None else pin.path_in_fs
 
 
 def _quoted(value: object) -> str:
@@ -84,7 +89,7 @@ def render_remedy(remedy: Aimed) -> Json:
 
 
 _NO_FILE = "a pin of this kind has no file"
-_REASONS: Mapping[str, str] = {
+_REASONS = {
     "zombies[].pins[].path": "the file has no name that can be opened in this mount namespace",
     "zombies[].pins[].path_in_fs": _NO_FILE,
     "zombies[].pins[].fstype": _NO_FILE,
@@ -119,16 +124,9 @@ def render_autopsy(
     if walk.tier is Tier.PAGES or beside.pins is not None:
         body |= render_beside(beside, limit, with_files=walk.tier is Tier.PAGES)
     known = [*walk.gaps, *gaps]
-    return document("autopsy/1", snapshot, body, [*known, *_further_gaps(body, known)])
-
-
-def _further_gaps(body: Json, known: Iterable[Gap]) -> list[Gap]:
-    told = {gap.fact for gap in known}
-    return [
-        Gap(field, _REASONS.get(field) or _REASONS_OF_FILES.get(field, _UNTOLD))
-        for field in null_fields(body)
-        if field not in told
-    ]
+    return document(
+        "autopsy/1", snapshot, body, [*known, *null_gaps(body, known, _REASONS | _REASONS_OF_FILES, _UNTOLD)]
+    )
 
 
 def render_body(entry: Body) -> Json:

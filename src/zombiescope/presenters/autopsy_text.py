@@ -18,10 +18,10 @@ from zombiescope.facts.names import counted, shown, zombies_said
 from zombiescope.facts.page_pins import PinnedFile
 from zombiescope.facts.pods import PREFIX
 from zombiescope.facts.zombies import Pin, Tier, Walk
+from zombiescope.presenters.autopsy_json import file_of
 from zombiescope.presenters.document import one_per_field
-from zombiescope.presenters.figures import Cell, Column, Fitting, count, duration, size
-from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
-from zombiescope.presenters.plain_words import tried_words, words_of
+from zombiescope.presenters.figures import count, duration, size, tried_words, words_of
+from zombiescope.presenters.layout import Block, Cell, Column, Command, Fitting, Prose, again, unknown_block
 
 _ROWS = 10
 _PINS = 3
@@ -226,7 +226,7 @@ def _by(body: Body, name: Callable[[Pin], str | None], otherwise: str) -> Held:
 
 
 def _file(pin: Pin) -> str | None:
-    name = pin.path if pin.path is not None else pin.path_in_fs
+    name = file_of(pin)
     return None if name is None else shown(name)
 
 

@@ -21,14 +21,12 @@ from zombiescope.diagnosis.reclaim_work import DECIDES
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown_text, zombies_said
-from zombiescope.presenters.doctor_json import last_gaps
-from zombiescope.presenters.doctor_report import Report, amount, frees, told_correlation, told_first
+from zombiescope.presenters.doctor_report import Report, amount, frees, last_gaps, told_correlation, told_first
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.figures import Column, Fitting
-from zombiescope.presenters.layout import Block, Command, Prose, again, listed, unknown_block
-from zombiescope.presenters.plain_words import fact_label
+from zombiescope.presenters.figures import fact_label
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose, again, listed, unknown_block
 from zombiescope.presenters.scan_text import STYLES, handed_on_lines
-from zombiescope.remedies.plan import AskHuman, Plan, Step
+from zombiescope.remedies.plan import AskHuman, Step
 
 _MOST_FACTS = 3
 _MOST_STEPS = 5
@@ -58,11 +56,6 @@ class Shown(NamedTuple):
 _PLAIN = Shown()
 
 
-def render_doctor_text(case: Case, diagnosis: Diagnosis) -> list[RenderableType]:
-    """Without a plan, and with all evidence."""
-    return render_report_text(Report(case, diagnosis), Shown(explain=True))
-
-
 def render_report_text(report: Report, asked: Shown = _PLAIN) -> list[RenderableType]:
     case, diagnosis = report.case, report.diagnosis
     parts: list[RenderableType] = [Prose(diagnosis.verdict, STYLES[diagnosis.worst]), _counted(diagnosis)]
@@ -79,13 +72,10 @@ def render_report_text(report: Report, asked: Shown = _PLAIN) -> list[Renderable
     parts += handed_on_lines(case.last.snapshot.handed_on)
     if asked.explain:
         parts += _explained(diagnosis)
-    gaps = [*report.gaps, *(_all_gaps(case) if asked.explain else [])]
+    seen = one_per_field(last_gaps(case)) if asked.explain else []
+    gaps = [*report.gaps, *(gap for gap in seen if not gap.fact.startswith("growth"))]
     parts += unknown_block(gaps, _unknown(diagnosis, asked))
     return [*parts, Text(), *_next(report, asked)]
-
-
-def _all_gaps(case: Case) -> list[Gap]:
-    return [gap for gap in one_per_field(last_gaps(case)) if not gap.fact.startswith("growth")]
 
 
 def _counted(diagnosis: Diagnosis) -> Prose:
@@ -220,7 +210,7 @@ def _next(report: Report, asked: Shown) -> list[RenderableType]:
     if refused:
         return [Command("to see everything", "sudo zombiescope doctor")]
     evidence = Command("to see the evidence of every check", asked.again("doctor --explain"))
-    if diagnosis.chains and _has_steps(report.plan):
+    if diagnosis.chains and (isinstance(report.plan, Gap) or report.plan.steps):
         plan = Command("to see each step in full", asked.again("plan"))
         return [plan] if asked.explain else [evidence, plan]
     if not asked.explain:
@@ -228,7 +218,3 @@ def _next(report: Report, asked: Shown) -> list[RenderableType]:
     if asked.root is not None:
         return [Command("to look at the zombies one by one", asked.again("autopsy"))]
     return [Command("to keep watching", "zombiescope agent")]
-
-
-def _has_steps(plan: Plan | Gap) -> bool:
-    return isinstance(plan, Gap) or bool(plan.steps)

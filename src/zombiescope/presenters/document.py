@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from zombiescope.facts.cgroups import Identity
+from zombiescope.facts.cgroups import Hierarchy, Identity, Shape
 from zombiescope.facts.gap import Gap
 
 Value = str | int | float | None
@@ -68,10 +68,12 @@ def document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
         "taken_at": rfc3339(seen.taken_at),
         "host": render_host(identity),
         **body,
-        "gaps": [
-            {"fact": gap.fact, "reason": gap.reason, "hint": gap.hint} for gap in one_per_field([*identity.gaps, *gaps])
-        ],
+        "gaps": render_gaps(one_per_field([*identity.gaps, *gaps])),
     }
+
+
+def render_gaps(gaps: Iterable[Gap]) -> list[Json]:
+    return [gap._asdict() for gap in gaps]
 
 
 def render_host(identity: Identity) -> Json:
@@ -85,12 +87,29 @@ def render_host(identity: Identity) -> Json:
     return {**host, "cluster": identity.cluster} if identity.cluster else host
 
 
+def render_page_host(identity: Identity, hierarchy: Hierarchy | Gap, shape: Shape) -> Json:
+    """The host in the pulse of a page: with what its title says."""
+    version = hierarchy.version if isinstance(hierarchy, Hierarchy) else None
+    return {**render_host(identity), "hierarchy": version, "cpus": shape.possible_cpus}
+
+
 def one_per_field(gaps: Iterable[Gap]) -> list[Gap]:
     """The first gap of each field stands for it."""
     fields: dict[str, Gap] = {}
     for gap in gaps:
         fields.setdefault(gap.fact, gap)
     return list(fields.values())
+
+
+def missing(fact: object, *fields: str) -> list[Gap]:
+    """A gap for each field that would be there, had the fact been."""
+    return [fact.about(field) for field in fields] if isinstance(fact, Gap) else []
+
+
+def null_gaps(body: Json, told: Iterable[Gap], reasons: Mapping[str, str], otherwise: str) -> list[Gap]:
+    """A gap for each null that has none yet."""
+    known = {gap.fact for gap in told}
+    return [Gap(field, reasons.get(field, otherwise)) for field in null_fields(body) if field not in known]
 
 
 def null_fields(value: object, path: str = "") -> list[str]:

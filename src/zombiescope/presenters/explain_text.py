@@ -66,8 +66,7 @@ class _Pages:
     def __init__(self, markdown: str) -> None:
         self._markdown = markdown
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         narrow = options.max_width < _LEAST_TABLE
         text = _TABLE.sub(_listed, self._markdown) if narrow else self._markdown
         try:

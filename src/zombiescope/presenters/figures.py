@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as a person reads them. A number we do not have is a question mark."""
+"""What a person reads in place of raw values: numbers, of which one that we do not have is a question mark; and what gaps, pins and
+evidence are called in a sentence, for a person never has to read an id or a JSON path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-from typing import NamedTuple
+import re
+from fnmatch import fnmatchcase
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.text import Text
-
-from zombiescope.presenters.layout import longest_piece, wrapped
+from zombiescope.facts.names import shown_text
+from zombiescope.facts.remedies import remedy_of
 
 UNKNOWN = "?"
 
@@ -31,6 +28,11 @@ def size(value: int | None) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.3g} {unit}"
 
 
+def clean(text: str) -> str:
+    """One printable line, whatever a name or a file of somebody's held."""
+    return text if text.isprintable() else shown_text(text)
+
+
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
@@ -46,98 +48,139 @@ def duration(seconds: float | None) -> str:
     return f"{hours:.1f} h" if hours < 48 else f"{days:.1f} days"
 
 
-_GAP = 2
-Cell = str | Text
+_GAPS: tuple[tuple[str, str], ...] = (
+    ("recorder", "profiles recorded all the time"),
+    ("probe.*", "a number that the agent follows"),
+    ("cost.reclaim_pass_seconds", "the time of one reclaim pass"),
+    ("cost.sweep*", "the time of one statistics sweep"),
+    ("cost*", "the cost in kernel memory"),
+    ("parents[].bytes*", "memory by parent"),
+    ("parents*", "zombies by parent"),
+    ("handed_on*", "memory left to live parents"),
+    ("host.*", "the machine's name and kernel"),
+    ("node.*", "the machine's size"),
+    ("memcg*", "the number of zombies"),
+    ("visible_leak*", "empty directories"),
+    ("growth*", "growth"),
+    ("pods*", "pods"),
+    ("cohorts[].since", "since when a cohort is sick"),
+    ("cohorts*", "some nodes"),
+    ("nodes[].*", "some numbers of some nodes"),
+    ("nodes*", "some nodes"),
+    ("history", "the history"),
+    ("series", "a part of the history"),
+    ("moment", "that moment"),
+    ("marks", "marks in time"),
+    ("tier", "a better way to look"),
+    ("totals*", "totals"),
+    ("zombies[].pins[].holder", "who holds them"),
+    ("zombies[].pins*", "what holds them"),
+    ("zombies[].pages*", "pages by kind"),
+    ("zombies[].died_at", "when they died"),
+    ("zombies[].born_at", "when they were made"),
+    ("zombies[].*", "details of each zombie"),
+    ("zombies", "the zombies one by one"),
+    ("remains", "what holds the zombies"),
+    ("pinned_files*", "files that hold zombies"),
+    ("freed*", "what was freed"),
+    ("reconciliation*", "whether the counts agree"),
+    ("findings", "services"),
+    ("units[].state", "the state of services"),
+    ("units[].restarts*", "restarts of services"),
+    ("units*", "services"),
+    ("services", "services"),
+    ("restarts", "restarts"),
+    ("timeline*", "the timeline"),
+    ("saturated*", "whether a core was saturated"),
+    ("stretches*", "who held the core"),
+    ("cores*", "the cores"),
+    ("softirq*", "how long softirqs waited"),
+    ("kernel_log", "the kernel log"),
+    ("resets", "network card resets"),
+    ("nic_*", "network card counters"),
+    ("reclaim", "reclaim"),
+    ("sweepers", "who reads statistics"),
+    ("sweeps", "statistics sweeps"),
+    ("real_time_tasks", "real-time tasks"),
+    ("pressure.throttled", "CPU quotas"),
+    ("pressure*", "memory pressure"),
+    ("events*", "events"),
+    ("births", "births of cgroups"),
+    ("releases", "releases of cgroups"),
+    ("flows", "births and deaths of cgroups"),
+    ("lost", "how many events were missed"),
+    ("makers*", "numbers by maker"),
+    ("total.*", "totals"),
+    ("seconds*", "how long cgroups live"),
+    ("steps[].expected*", "what each step frees"),
+    ("steps[].change.files", "which files are in use"),
+    ("steps*", "details of the steps"),
+    ("levers*", "which steps are possible"),
+    ("plan", "the plan"),
+    ("action*", "past actions"),
+    ("verify", "whether it held"),
+    ("before*", "the numbers before"),
+    ("after*", "the numbers after"),
+    ("samples*", "samples"),
+    ("frames*", "names of functions"),
+    ("correlations*", "whether failures follow"),
+    ("reasons*", "a part of the verdict"),
+    ("not_judged*", "how many services could not be judged"),
+    ("audit", "the audit"),
+    ("counts*", "counts of the lab"),
+    ("runs*", "runs of the lab"),
+)
+_FILES = "files: "
+"""Before the file that could not be read."""
+_KEYS = {
+    "sysv_shm": "System V shared memory",
+    "shared_anon": "shared anonymous memory",
+    "anon": "anonymous memory",
+    "unevictable": "locked memory",
+    "child": "a dead child cgroup",
+    "task": "a process",
+    "namespace": "a namespace",
+}
+_UNIT_FACT = re.compile(r"(.+\.(?:service|scope|slice|socket|timer|mount|path|target))\.([a-z_]+)")
+_KEY = re.compile(r"\[([^\]]*)\]")
 
 
-class Column(NamedTuple):
-    name: str
-    is_number: bool = True
-    least_width: int | None = None
-    """May be folded between words, but not below this width; None means never."""
+def words_of(key: str) -> str:
+    """A kind of pin, as a person says it."""
+    return _KEYS.get(str(key), str(key).replace("_", " "))
 
 
-class Fitting:
-    """A table where there is room for it, else a line for each figure. Column `about` says what the row is about. `is_headed`
-    shows the names of the columns."""
-
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        rows: Sequence[Sequence[Cell]],
-        *,
-        indent: int = 0,
-        is_headed: bool = True,
-        about: int = 0,
-    ) -> None:
-        self._columns = columns
-        self._rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-        self._indent = indent
-        self._is_headed = is_headed
-        self._about = about % len(columns)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
-        widths = self._widths(options.max_width - self._indent - _GAP * (len(self._columns) - 1))
-        yield from self._lines(options.max_width) if widths is None else self._table(widths)
-
-    def _widths(self, room: int) -> list[int] | None:
-        """Of each column; None where they do not fit without breaking a word."""
-        whole = [max(map(cell_len, self._texts(number)), default=0) for number in range(len(self._columns))]
-        least = [self._least(number, width) for number, width in enumerate(whole)]
-        if sum(least) > room:
-            return None
-        spare = room - sum(least)
-        for number in range(len(least)):
-            more = min(whole[number] - least[number], spare)
-            least[number] += more
-            spare -= more
-        return least
-
-    def _texts(self, number: int) -> list[str]:
-        named = [self._columns[number].name] if self._is_headed else []
-        return [*named, *(row[number].plain for row in self._rows)]
-
-    def _least(self, number: int, whole: int) -> int:
-        wanted = self._columns[number].least_width
-        if wanted is None:
-            return whole
-        return min(max(wanted, *map(longest_piece, self._texts(number)), 0), whole)
-
-    def _table(self, widths: list[int]) -> Iterator[Text]:
-        if self._is_headed:
-            yield from self._row([Text(column.name, style="bold") for column in self._columns], widths)
-        for row in self._rows:
-            yield from self._row(row, widths)
-
-    def _row(self, row: Sequence[Text], widths: list[int]) -> Iterator[Text]:
-        cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
-        for beside in zip_longest(*cells, fillvalue=Text()):
-            line = Text(" " * self._indent)
-            for number, (cell, width) in enumerate(zip(beside, widths, strict=True)):
-                missing = " " * (width - cell_len(cell.plain))
-                gap = " " * _GAP if number else ""
-                line = (
-                    line.append(gap + missing).append_text(cell)
-                    if self._columns[number].is_number
-                    else (line.append(gap).append_text(cell).append(missing))
-                )
-            line.rstrip()
-            yield line
-
-    def _lines(self, width: int) -> Iterator[Text]:
-        if self._is_headed and self._columns[self._about].name:
-            yield from wrapped(Text(self._columns[self._about].name, style="bold"), width)
-        for row in self._rows:
-            if not self._is_headed:
-                yield from _below("  ", Text(" ").join(cell for cell in row if cell), width)
-                continue
-            yield from wrapped(row[self._about], width)
-            for number, cell in enumerate(row):
-                if number != self._about and cell:
-                    name = self._columns[number].name
-                    yield from _below("  ", Text(f"{name} " if name else "").append_text(cell), width)
+def tried_words(key: str) -> str:
+    """What is often tried and does not help: a remedy, or a file of the kernel by its own name."""
+    remedy = remedy_of(key)
+    return remedy.doing if remedy else key
 
 
-def _below(margin: str, text: Text, width: int) -> Iterator[Text]:
-    yield from (Text(margin).append_text(line) for line in wrapped(text, width - len(margin)))
+def gap_subject(fact: str) -> str:
+    """What is missing, in words. A part of a document inside another is called what it is called alone."""
+    if fact.startswith(_FILES):
+        return fact.removeprefix(_FILES)
+    parts = fact.split(".")
+    for number in range(len(parts)):
+        name = ".".join(parts[number:])
+        for pattern, words in _GAPS:
+            if fnmatchcase(name, pattern.replace("[", "[[]")):
+                return words
+    return fact.replace("_", " ").replace("[]", "")
+
+
+def fact_label(fact: str) -> str:
+    """The key of a piece of evidence as words: `core[3].kernel_share` is `core 3 kernel share`."""
+    of_unit = _UNIT_FACT.fullmatch(fact)
+    if of_unit:
+        return f"{of_unit[1]} {_plain(of_unit[2])}"
+    words: list[str] = []
+    end = 0
+    for match in _KEY.finditer(fact):
+        words += [_plain(fact[end : match.start()]), match[1]]
+        end = match.end()
+    return " ".join(" ".join([*words, _plain(fact[end:])]).split())
+
+
+def _plain(key: str) -> str:
+    return key if " " in key else key.replace("_", " ").replace(".", " ")

@@ -6,7 +6,7 @@ run with the tools that people trust. Names are quoted by JSON, which YAML reads
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -95,25 +95,27 @@ def render_ansible(plans: Sequence[CohortPlan], window: float) -> str:
     return "\n".join(lines)
 
 
-def _play(plan: CohortPlan, wave: Wave, window: float) -> Iterator[str]:
-    yield f"- name: {json.dumps(f'{_said(plan)}: {wave.name}')}"
-    yield f"  hosts: {json.dumps(list(wave.nodes))}"
-    yield "  gather_facts: false"
-    yield "  become: true"
-    yield "  any_errors_fatal: true"
-    yield "  max_fail_percentage: 0"
-    yield "  tasks:"
-    yield "    - name: what would be done"
-    yield f"      ansible.builtin.command: {json.dumps(_LOOK.format(window=0))}"
-    yield "      check_mode: false"
-    yield "      changed_when: false"
-    yield "    - name: do it, watch whether it holds, and put everything back where it fails"
-    yield f"      ansible.builtin.command: {json.dumps(_ACT.format(window=window))}"
-    yield "      when: not ansible_check_mode"
-    yield "    - name: did it hold?"
-    yield f"      ansible.builtin.command: {json.dumps(f'zombiescope verify --window {window:g}')}"
-    yield "      when: not ansible_check_mode"
-    yield "      changed_when: false"
+def _play(plan: CohortPlan, wave: Wave, window: float) -> list[str]:
+    return [
+        f"- name: {json.dumps(f'{_said(plan)}: {wave.name}')}",
+        f"  hosts: {json.dumps(list(wave.nodes))}",
+        "  gather_facts: false",
+        "  become: true",
+        "  any_errors_fatal: true",
+        "  max_fail_percentage: 0",
+        "  tasks:",
+        "    - name: what would be done",
+        f"      ansible.builtin.command: {json.dumps(_LOOK.format(window=0))}",
+        "      check_mode: false",
+        "      changed_when: false",
+        "    - name: do it, watch whether it holds, and put everything back where it fails",
+        f"      ansible.builtin.command: {json.dumps(_ACT.format(window=window))}",
+        "      when: not ansible_check_mode",
+        "    - name: did it hold?",
+        f"      ansible.builtin.command: {json.dumps(f'zombiescope verify --window {window:g}')}",
+        "      when: not ansible_check_mode",
+        "      changed_when: false",
+    ]
 
 
 def render_kubernetes(plans: Sequence[CohortPlan], image: str, window: float) -> str:

@@ -16,8 +16,8 @@ from zombiescope.facts.fleet import FleetNode, SeriesSeen
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, shown_text
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration
-from zombiescope.presenters.layout import Command, Prose, unknown_block
+from zombiescope.presenters.figures import UNKNOWN, count, duration
+from zombiescope.presenters.layout import Column, Command, Fitting, Prose, unknown_block
 from zombiescope.presenters.scan_text import STYLES
 
 _SHOWN = 10

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from rich.console import RenderableType
@@ -15,8 +16,9 @@ from zombiescope.diagnosis.loops import OF_CONTAINERS
 from zombiescope.diagnosis.rules import crash_looping_unit, image_risk, unneeded_agent
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown, shown_text
+from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Json, rfc3339
+from zombiescope.presenters.figures import clean
 from zombiescope.presenters.layout import Block, Command, Prose
 
 NPD_CHARACTERS = 80
@@ -103,47 +105,36 @@ def _brief(reason: GateReason) -> str:
 
 
 def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
+    tally = Counter((reason.rule, reason.verdict) for reason in gate.reasons)
+    reasons = [f'{{rule="{rule}",verdict="{verdict}"}} {count}' for (rule, verdict), count in sorted(tally.items())]
+    values = [
+        f'{{rule="{reason.rule}"}} {reason.value:.15g}'
+        for reason in gate.reasons
+        if reason.rule in _PERFORMANCE and reason.value is not None
+    ]
+    left = [] if gate.not_judged is None else [f" {len(gate.not_judged)}"]
+    thresholds = [
+        f'{{rule="{rule}",severity="{level}"}} {getattr(limits, f"{rule}_{level}"):.15g}'
+        for rule in _PERFORMANCE
+        for level in ("warning", "critical")
+    ]
     lines = [
-        "# HELP zombiescope_check_verdict The verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
-        "# TYPE zombiescope_check_verdict gauge",
-        f"zombiescope_check_verdict {gate.verdict.exit_code}",
-        "# HELP zombiescope_check_reasons Reasons by rule and verdict.",
-        "# TYPE zombiescope_check_reasons gauge",
-    ]
-    tally: dict[tuple[str, str], int] = {}
-    for reason in gate.reasons:
-        tally[reason.rule, reason.verdict] = tally.get((reason.rule, reason.verdict), 0) + 1
-    lines += [
-        f'zombiescope_check_reasons{{rule="{rule}",verdict="{verdict}"}} {count}'
-        for (rule, verdict), count in sorted(tally.items())
-    ]
-    values = [reason for reason in gate.reasons if reason.rule in _PERFORMANCE and reason.value is not None]
-    if values:
-        lines += ["# HELP zombiescope_check_value What was measured.", "# TYPE zombiescope_check_value gauge"]
-        lines += [f'zombiescope_check_value{{rule="{reason.rule}"}} {reason.value:.15g}' for reason in values]
-    if gate.not_judged is not None:
-        lines += [
-            "# HELP zombiescope_check_not_judged Services that start and could not be judged.",
-            "# TYPE zombiescope_check_not_judged gauge",
-            f"zombiescope_check_not_judged {len(gate.not_judged)}",
-        ]
-    lines += [
-        "# HELP zombiescope_check_threshold The limits compared with.",
-        "# TYPE zombiescope_check_threshold gauge",
-    ]
-    for rule in _PERFORMANCE:
-        for level in ("warning", "critical"):
-            lines.append(
-                f'zombiescope_check_threshold{{rule="{rule}",severity="{level}"}} {limits.of(f"{rule}_{level}"):.15g}'
-            )
-    lines += [
-        "# HELP zombiescope_check_timestamp_seconds When the check was made.",
-        "# TYPE zombiescope_check_timestamp_seconds gauge",
-        f"zombiescope_check_timestamp_seconds {at:.3f}",
+        *_family("verdict", "The verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.", [f" {gate.verdict.exit_code}"]),
+        *_family("reasons", "Reasons by rule and verdict.", reasons),
+        *(_family("value", "What was measured.", values) if values else ()),
+        *(_family("not_judged", "Services that start and could not be judged.", left) if left else ()),
+        *_family("threshold", "The limits compared with.", thresholds),
+        *_family("timestamp_seconds", "When the check was made.", [f" {at:.3f}"]),
     ]
     lines += [f"# failing: {reason.verdict}: {clean(reason.what)}: {clean(reason.summary)}" for reason in gate.failing]
     lines += [f"# {not_judged(gate, _NAMED_AS_NOTES)}"] if not_judged(gate) else []
     return "\n".join(lines)
+
+
+def _family(name: str, told: str, samples: Iterable[str]) -> list[str]:
+    """`samples`: of each its labels, if any, a space and its value."""
+    metric = f"zombiescope_check_{name}"
+    return [f"# HELP {metric} {told}", f"# TYPE {metric} gauge", *(f"{metric}{sample}" for sample in samples)]
 
 
 def sentence(gate: Gate) -> str:
@@ -178,11 +169,6 @@ def _short(reason: GateReason) -> str:
     if reason.verdict in (GateVerdict.WARNING, GateVerdict.CRITICAL) and reason.rule in _PERFORMANCE:
         limit = f" (limit {_figure(reason.threshold)})"
     return clean(reason.summary) + limit
-
-
-def clean(text: str) -> str:
-    """One printable line, whatever a name held."""
-    return text if text.isprintable() else shown_text(text)
 
 
 def _figure(value: float | None) -> str:

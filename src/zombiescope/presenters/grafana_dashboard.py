@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Grafana dashboard over the agent's metrics. Names come from `facts.metric_names`; every expression is run in a test."""
+"""Grafana dashboards over the metrics of the agent, of a node and of a fleet. Names come from `facts.metric_names`; every
+expression is run in a test."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from zombiescope.facts import metric_names as names
 from zombiescope.presenters.document import Json
+from zombiescope.presenters.prometheus_rules import (
+    FLEET_ZOMBIES,
+    GROWING_NOW,
+    NODES,
+    SHARE_GROWING,
+    SHARE_SICK,
+    SICK_NOW,
+    STANDS_OUT,
+    UP,
+    cohort_labels,
+)
 
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _HERE = '{instance=~"$instance"}'
@@ -181,3 +194,47 @@ def _instances() -> Json:
         "includeAll": True,
         "allValue": ".*",
     }
+
+
+def fleet_panels(labels: Sequence[str]) -> tuple[Panel, ...]:
+    told = (NODES, "told of"), (SICK_NOW, "sick"), (GROWING_NOW, "growing"), (f"count({UP} == 0)", "silent agents")
+    spread = [
+        (f"{FLEET_ZOMBIES}:p50", "middle"),
+        (f"{FLEET_ZOMBIES}:p99", "one in a hundred"),
+        (f"max({names.ZOMBIES.name})", "most"),
+    ]
+    resets = f"count(sum by (instance) (increase({names.NIC_RESETS.name}[1h])) > 0)"
+    panels = [
+        Panel(
+            "Share of nodes that grow, and that are sick",
+            "percentunit",
+            ((SHARE_GROWING, "growing"), (SHARE_SICK, "sick")),
+        ),
+        Panel("Nodes", "short", told),
+        Panel("Zombies of a node", "short", tuple(spread)),
+        Panel("Zombies of all nodes", "short", ((f"{FLEET_ZOMBIES}:sum", "zombies"),)),
+        Panel("The ten nodes with most zombies", "short", ((f"topk(10, {names.ZOMBIES.name})", "{{instance}}"),)),
+        Panel(
+            "The ten that grow fastest, per hour", "short", ((f"topk(10, {names.GROWTH.name} * 3600)", "{{instance}}"),)
+        ),
+        Panel("Nodes by finding", "short", ((f"count by (id) ({names.FINDING.name})", "{{id}}"),)),
+        Panel("Nodes whose network cards were reset in the last hour", "short", ((resets, "nodes"),)),
+    ]
+    for label in labels:
+        legend = f"{{{{{label}}}}}"
+        panels += [
+            Panel(
+                f"Share of sick nodes by {label}", "percentunit", ((f"{label}:zombiescope_nodes_sick:share", legend),)
+            ),
+            Panel(
+                f"Standard deviations from the fleet by {label}: above {STANDS_OUT:g} is an outlier",
+                "short",
+                ((f"{label}:zombiescope_nodes_sick:deviations", legend),),
+            ),
+        ]
+    return tuple(panels)
+
+
+def render_fleet_dashboard(asked: Sequence[str] = ()) -> Json:
+    panels = fleet_panels(cohort_labels(asked))
+    return render_panels("Zombiescope fleet", "zombiescope-fleet", panels)

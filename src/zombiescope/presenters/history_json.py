@@ -13,7 +13,7 @@ from zombiescope.facts.cgroups import Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Happening, KeptCapture, Sample
 from zombiescope.facts.lifecycle import Histogram
-from zombiescope.presenters.document import Json, document, rfc3339
+from zombiescope.presenters.document import Json, document, missing, rfc3339
 
 _REFUSED = "events."
 _FACTS = {"births": "total.births", "releases": "total.releases"}
@@ -84,6 +84,8 @@ def render_ledger(moment: Moment, accounts: Sequence[Account], is_backlog_known:
 
 
 FIELDS = ("per_hour", "since", "threshold", "reached_at")
+_SHORT = Gap("growth", "too little was watched to tell growth from noise", "look again in some minutes")
+_STILL = Gap("growth", "nothing grows towards a threshold")
 
 
 def render_growth(growth: Growth | Gap) -> Json:
@@ -99,17 +101,11 @@ def render_growth(growth: Growth | Gap) -> Json:
     }
 
 
-def growth_gaps(growth: Growth | Gap, prefix: str = "growth") -> list[Gap]:
+def growth_gaps(growth: Growth | Gap) -> list[Gap]:
     """One for each field that is null."""
-    if isinstance(growth, Gap):
-        return [growth.about(f"{prefix}.{name}") for name in FIELDS]
-    if growth.total is None:
-        short = Gap(prefix, "too little was watched to tell growth from noise", "look again in some minutes")
-        return [short.about(f"{prefix}.{name}") for name in FIELDS]
-    if growth.forecasts:
-        return []
-    still = Gap(prefix, "nothing grows towards a threshold")
-    return [still.about(f"{prefix}.{name}") for name in FIELDS[2:]]
+    if isinstance(growth, Gap) or growth.total is None:
+        return missing(growth if isinstance(growth, Gap) else _SHORT, *(f"growth.{name}" for name in FIELDS))
+    return [] if growth.forecasts else missing(_STILL, *(f"growth.{name}" for name in FIELDS[2:]))
 
 
 _NO_GROWTH = Gap("growth", "the history is too short to tell growth from noise", "look again in some minutes")

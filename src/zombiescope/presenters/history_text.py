@@ -15,8 +15,8 @@ from zombiescope.analysis.trend import Point
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import MAKER_PREFIX, Happening, KeptCapture, Sample
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import Column, Fitting, duration
-from zombiescope.presenters.layout import Block, Command, Prose, unknown_block
+from zombiescope.presenters.figures import duration
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose, unknown_block
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 20

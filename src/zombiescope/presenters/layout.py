@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines for a person at any width: words stay whole and nothing passes the edge. A name that is longer than a line is cut at its
-joints (`/`, `.`, `-`); a command goes on behind a backslash, so that it can be pasted as it stands."""
+"""Lines and tables for a person at any width: words stay whole and nothing passes the edge. A name that is longer than a line is
+cut at its joints (`/`, `.`, `-`); a command goes on behind a backslash, so that it can be pasted as it stands."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.commands import quoted
-from zombiescope.presenters.plain_words import gap_subject
+from zombiescope.presenters.figures import gap_subject
 
 LABEL_WIDTH = 10
 _JOINT = re.compile(r"[^/._:@=,|-]*(?:[/._:@=,|-]+|$)")
@@ -92,8 +93,7 @@ class Prose:
     def __str__(self) -> str:
         return self.text.plain
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         if options.no_wrap:
             yield self.text
             return
@@ -111,8 +111,7 @@ class Command:
     def __str__(self) -> str:
         return f"{self.why}: {self.command}"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield from command_lines(self, options.max_width, is_one=bool(options.no_wrap))
 
 
@@ -149,7 +148,7 @@ def _cut(word: str, width: int) -> list[str]:
 
 def again(command: str, root: str | None) -> str:
     """A command about the same machine, recording or folder."""
-    return f"zombiescope {command}" + ("" if root is None else f" --root {quoted(root)}")
+    return f"zombiescope {command}" + ("" if root is None else f" --root {shlex.quote(root)}")
 
 
 class Block:
@@ -165,8 +164,7 @@ class Block:
         first, *rest = map(str, self.lines)
         return "\n".join([f"{self.label:<{self.width}}{first}", *(f"{'':<{self.width}}{line}" for line in rest)])
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         label = Text().append(set_cell_size(self.label, self.width), style=self.style)  # the line beside it has its own
         for line in self._beside(options):
             yield _rstripped(label + line)
@@ -218,3 +216,99 @@ def unknown_block(gaps: Iterable[Gap], more: Iterable[str] = ()) -> list[Rendera
     if len(lines) > _MOST:
         shown.append(f"and {len(lines) - _MOST} more (--json lists all)")
     return [Text(), Block("unknown", (Text(line, style="dim") for line in shown))]
+
+
+_GAP = 2
+Cell = str | Text
+
+
+class Column(NamedTuple):
+    name: str
+    is_number: bool = True
+    least_width: int | None = None
+    """May be folded between words, but not below this width; None means never."""
+
+
+class Fitting:
+    """A table where there is room for it, else a line for each figure. Column `about` says what the row is about. `is_headed`
+    shows the names of the columns."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        *,
+        indent: int = 0,
+        is_headed: bool = True,
+        about: int = 0,
+    ) -> None:
+        self._columns = columns
+        self._rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+        self._indent = indent
+        self._is_headed = is_headed
+        self._about = about % len(columns)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        widths = self._widths(options.max_width - self._indent - _GAP * (len(self._columns) - 1))
+        yield from self._lines(options.max_width) if widths is None else self._table(widths)
+
+    def _widths(self, room: int) -> list[int] | None:
+        """Of each column; None where they do not fit without breaking a word."""
+        whole = [max(map(cell_len, self._texts(number)), default=0) for number in range(len(self._columns))]
+        least = [self._least(number, width) for number, width in enumerate(whole)]
+        if sum(least) > room:
+            return None
+        spare = room - sum(least)
+        for number in range(len(least)):
+            more = min(whole[number] - least[number], spare)
+            least[number] += more
+            spare -= more
+        return least
+
+    def _texts(self, number: int) -> list[str]:
+        named = [self._columns[number].name] if self._is_headed else []
+        return [*named, *(row[number].plain for row in self._rows)]
+
+    def _least(self, number: int, whole: int) -> int:
+        wanted = self._columns[number].least_width
+        if wanted is None:
+            return whole
+        return min(max(wanted, *map(longest_piece, self._texts(number)), 0), whole)
+
+    def _table(self, widths: list[int]) -> Iterator[Text]:
+        if self._is_headed:
+            yield from self._row([Text(column.name, style="bold") for column in self._columns], widths)
+        for row in self._rows:
+            yield from self._row(row, widths)
+
+    def _row(self, row: Sequence[Text], widths: list[int]) -> Iterator[Text]:
+        cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for beside in zip_longest(*cells, fillvalue=Text()):
+            line = Text(" " * self._indent)
+            for number, (cell, width) in enumerate(zip(beside, widths, strict=True)):
+                missing = " " * (width - cell_len(cell.plain))
+                gap = " " * _GAP if number else ""
+                line = (
+                    line.append(gap + missing).append_text(cell)
+                    if self._columns[number].is_number
+                    else (line.append(gap).append_text(cell).append(missing))
+                )
+            line.rstrip()
+            yield line
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        if self._is_headed and self._columns[self._about].name:
+            yield from wrapped(Text(self._columns[self._about].name, style="bold"), width)
+        for row in self._rows:
+            if not self._is_headed:
+                yield from _below("  ", Text(" ").join(cell for cell in row if cell), width)
+                continue
+            yield from wrapped(row[self._about], width)
+            for number, cell in enumerate(row):
+                if number != self._about and cell:
+                    name = self._columns[number].name
+                    yield from _below("  ", Text(f"{name} " if name else "").append_text(cell), width)
+
+
+def _below(margin: str, text: Text, width: int) -> Iterator[Text]:
+    yield from (Text(margin).append_text(line) for line in wrapped(text, width - len(margin)))

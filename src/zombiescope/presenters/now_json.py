@@ -15,15 +15,13 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.diagnosis.finding import Evidence, Finding, Verdict
 from zombiescope.diagnosis.thresholds import Severity
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.commands import HERE, Asked, apply_command
-from zombiescope.presenters.doctor_json import case_gaps, last_gaps, render_finding
-from zombiescope.presenters.doctor_report import frees, told_first, value_of
-from zombiescope.presenters.document import Json, document, one_per_field
-from zombiescope.presenters.figures import UNKNOWN, count, duration, size
-from zombiescope.presenters.plain_words import fact_label, gap_subject
+from zombiescope.presenters.doctor_report import case_gaps, frees, last_gaps, render_finding, told_first, value_of
+from zombiescope.presenters.document import Json, document, missing, one_per_field
+from zombiescope.presenters.figures import UNKNOWN, count, duration, fact_label, gap_subject, size
+from zombiescope.presenters.plan_json import HERE, Asked, apply_command
 from zombiescope.remedies.plan import AskHuman, Plan, Step
 
-_UNDO = {
+UNDO_WORDS = {
     "exact": "exact: everything comes back as it was",
     "restart": "by starting it again",
     "none": "none: it cannot be undone",
@@ -66,10 +64,7 @@ def render_now(now: Now) -> Json:
         "last_change": _last_change(now.day),
         "how": now.how,
     }
-    if isinstance(now.plan, Gap):
-        gaps.append(now.plan.about("remedy"))
-    if isinstance(now.day, Gap):
-        gaps.append(now.day.about("numbers[].day"))
+    gaps += [*missing(now.plan, "remedy"), *missing(now.day, "numbers[].day")]
     return document("now/1", case.last.snapshot, body, gaps)
 
 
@@ -132,7 +127,7 @@ def render_first(diagnosis: Diagnosis, plan: Plan | Gap, asked: Asked = HERE) ->
         "frees": told_frees(step),
         "risk": step.risk,
         "undo": step.undo,
-        "undo_words": _UNDO[step.undo],
+        "undo_words": UNDO_WORDS[step.undo],
         "steps": len(plan.steps if step.is_for_people else plan.own_steps),
         "look_first": look_first,
         "do_it": do_it,
@@ -145,10 +140,6 @@ def told_frees(step: Step) -> str:
     held = step.expected.bytes_freed if step.expected else None
     words = frees(step)
     return f"{words}, {size(held)}" if words and held is not None else words or "nothing by itself"
-
-
-def undo_words(undo: str) -> str:
-    return _UNDO[undo]
 
 
 def _unjudged(diagnosis: Diagnosis) -> list[Json]:
@@ -220,6 +211,11 @@ def _unknown(gap: Gap, unit: str) -> _Figure:
     return _Figure(None, unit, UNKNOWN, severity=Severity.UNKNOWN, gap=gap)
 
 
+def _unknown_growth(growth: Growth | Gap, unit: str) -> _Figure:
+    short = Gap("growth", "too little was watched to tell growth from noise")
+    return _unknown(growth if isinstance(growth, Gap) else short, unit)
+
+
 def _severity(now: Now, finding: str) -> str:
     found = next((each for each in now.diagnosis.findings if each.id == finding), None)
     return found.severity if found is not None and found.verdict is Verdict.PRESENT else Severity.OK
@@ -250,8 +246,7 @@ def _growth(now: Now) -> Json:
     growth = now.case.growth
     line = None if isinstance(now.day, Gap) else now.day.growth(now.case.last.snapshot.taken_at)
     if isinstance(growth, Gap) or growth.total is None:
-        gap = growth if isinstance(growth, Gap) else Gap("growth", "too little was watched to tell growth from noise")
-        return _number(now, "growth", "Growth", _unknown(gap, "per hour"), line)
+        return _number(now, "growth", "Growth", _unknown_growth(growth, "per hour"), line)
     per_hour = growth.total.slope.per_second * _HOUR
     rounded = round(per_hour)
     text = f"{rounded:+,}" if rounded else "0"
@@ -274,8 +269,7 @@ def _forecast(now: Now) -> Json:
 
 def _forecast_figure(growth: Growth | Gap) -> _Figure:
     if isinstance(growth, Gap) or growth.total is None:
-        gap = growth if isinstance(growth, Gap) else Gap("growth", "too little was watched to tell growth from noise")
-        return _unknown(gap, "seconds")
+        return _unknown_growth(growth, "seconds")
     if not growth.forecasts:
         return _Figure(None, "seconds", "flat", "", "no limit ahead")
     soonest = growth.forecasts[0]

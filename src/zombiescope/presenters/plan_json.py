@@ -1,14 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zombiescope.plan/1`: what could be done, step by step. `render_plan` is also the `plan` of `zombiescope.doctor/1`."""
+"""`zombiescope.plan/1`: what could be done, step by step; and the commands to copy, each word quoted for a shell. `render_plan` is
+also the `plan` of `zombiescope.doctor/1`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import Dated, Json, document
-from zombiescope.remedies.plan import Change, Expected, NamedFile, PlaceFile, Plan, Step, kind_of
+from zombiescope.remedies.plan import (
+    Change,
+    Expected,
+    NamedFile,
+    PlaceFile,
+    Plan,
+    Step,
+    kind_of,
+)
+
+
+class Asked(NamedTuple):
+    """How the plan was asked for: what does it must be asked for in the same way."""
+
+    maker: str | None = None
+    below: str | None = None
+    root: str | None = None
+    """The root folder of an image."""
+    is_elsewhere: bool = False
+    """It was made from a recording: it is to be done on the host that was recorded."""
+    zombie: int | None = None
+    is_root: bool = True
+    recording: str | None = None
+    """The one it was made from."""
+
+
+HERE = Asked()
+
+
+def apply_command(consents: Iterable[str], asked: Asked = HERE, *, really: bool) -> str:
+    """Without `really` it is a dry run."""
+    zombie = None if asked.zombie is None else str(asked.zombie)
+    options = [("maker", asked.maker), ("below", asked.below), ("zombie", zombie), ("root", asked.root)]
+    options += [("consent", name) for name in consents]
+    given = "".join(f" --{option} {shlex.quote(value)}" for option, value in options if value is not None)
+    return f"zombiescope apply{' --yes' if really else ''}{given}"
+
 
 _NOT_OF_ZOMBIES = Gap(
     "steps[].expected",

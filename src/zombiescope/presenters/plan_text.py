@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan for a person: what would be done, in which order, what it frees, what it risks, and what to type next."""
+"""A plan for a person: what it frees, each step with its reason, cost and check, and the line to paste."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
@@ -10,11 +11,18 @@ from rich.text import Text
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, zombies_said
-from zombiescope.presenters.commands import HERE, Asked, apply_command, quoted
 from zombiescope.presenters.document import one_per_field
 from zombiescope.presenters.figures import size
 from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
-from zombiescope.remedies.plan import Plan, Risk, Step, Undo, details, few_names
+from zombiescope.presenters.plan_json import HERE, Asked, apply_command
+from zombiescope.remedies.plan import (
+    Plan,
+    Risk,
+    Step,
+    Undo,
+    details,
+    few_names,
+)
 
 _STYLES = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _UNDO = {
@@ -62,7 +70,7 @@ def apart_lines(plan: Plan) -> list[str]:
     if not plan.set_apart:
         return []
     lines = [
-        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {quoted(step.name)}"
+        f"  {step.title}: {_why_apart(plan, step)}; to allow it, add --consent {shlex.quote(step.name)}"
         for step in plan.set_apart
     ]
     return ["not in the last line; decide on each by itself:", *lines]
@@ -133,7 +141,7 @@ def _lines(step: Step) -> Iterable[tuple[str, str]]:
     if step.instead_of:
         yield "instead", f"of {few_names(step.instead_of)}, which is not needed then"
     if step.needs_consent:
-        yield "consent", f"--consent {quoted(step.name)}"
+        yield "consent", f"--consent {shlex.quote(step.name)}"
     yield "check", step.check
 
 

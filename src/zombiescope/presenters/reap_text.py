@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from zombiescope.analysis.reaping import DIRTY, MAPPED, NO_LEVER, NOT_CACHED, RESTING, Pass, Reaping, Tally
@@ -79,11 +80,7 @@ def render_left(left: Mapping[str, int]) -> Iterator[str]:
 
 
 def render_refused(done: Sequence[Evicted]) -> Iterator[str]:
-    reasons: dict[str, int] = {}
-    for each in done:
-        if each.refused:
-            reasons[each.refused] = reasons.get(each.refused, 0) + 1
-    for why, count in reasons.items():
+    for why, count in Counter(each.refused for each in done if each.refused).items():
         yield f"  not done {count:,}: {why}"
 
 

@@ -11,15 +11,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zombiescope.analysis.comparing import ComparedRow, Measure, ShareChange
-from zombiescope.diagnosis.outcome import Holding, Outcome
+from zombiescope.diagnosis.outcome import Holding
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import zombies_said
+from zombiescope.facts.names import counted, zombies_said
 from zombiescope.facts.reclaim import Vitals
-from zombiescope.presenters.document import Dated, Json, document, null_fields, rfc3339
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, duration
-from zombiescope.presenters.layout import Block, Command, Prose
+from zombiescope.presenters.document import Dated, Json, document, null_gaps, rfc3339
+from zombiescope.presenters.figures import UNKNOWN, duration
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose
 from zombiescope.presenters.plan_json import plan_gaps, render_plan, render_step
-from zombiescope.remedies.plan import Plan, Step, Undo
+from zombiescope.remedies.plan import Plan, Undo
+from zombiescope.remedies.receipts import Kept, StepReceipt, Taken, Verified
 
 _UNTOLD = "it could not be measured on this host"
 _REASONS = {
@@ -32,28 +33,6 @@ _REASONS = {
 }
 
 
-class Done(Protocol):
-    """The receipt of one step."""
-
-    @property
-    def step(self) -> Step: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def zombies_freed(self) -> int | None: ...
-    @property
-    def note(self) -> str: ...
-
-
-class Kept(Protocol):
-    """A deleted file and its copy."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def copy(self) -> str: ...
-
-
 def render_dry_run(plan: Plan, seen: Dated, gaps: Iterable[Gap]) -> Json:
     body = {"verb": "apply", "action": None, "dry_run": True, **render_plan(plan)}
     return _document("receipt/1", seen, body, [*gaps, *plan_gaps(plan)])
@@ -63,7 +42,7 @@ class Applied(Protocol):
     @property
     def action(self) -> str: ...
     @property
-    def receipts(self) -> Sequence[Done]: ...
+    def receipts(self) -> Sequence[StepReceipt]: ...
     @property
     def kept(self) -> Sequence[Kept]: ...
 
@@ -81,7 +60,7 @@ def render_receipt(applied: Applied, plan: Plan, seen: Dated, gaps: Iterable[Gap
     return _document("receipt/1", seen, body, [*gaps, *plan_gaps(plan)])
 
 
-def _step(done: Done) -> Json:
+def _step(done: StepReceipt) -> Json:
     return {
         **render_step(done.step),
         "status": done.status,
@@ -110,28 +89,11 @@ def render_undo(
     return _document("receipt/1", seen, body, [])
 
 
-class Seen(Dated, Protocol):
-    """What `verify` saw."""
-
-    @property
-    def action(self) -> str | None: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def before(self) -> Vitals | None: ...
-    @property
-    def after(self) -> Vitals | None: ...
-    @property
-    def rows(self) -> Sequence[ComparedRow]: ...
-    @property
-    def jobs_changed(self) -> ShareChange | None: ...
-
-
-def render_verify(seen: Seen, gaps: Iterable[Gap] = ()) -> Json:
+def render_verify(seen: Verified, gaps: Iterable[Gap] = ()) -> Json:
     return _document("verify/1", seen, verify_body(seen), gaps)
 
 
-def verify_body(seen: Seen) -> Json:
+def verify_body(seen: Verified) -> Json:
     return {
         "action": seen.action,
         "verdict": seen.outcome.verdict,
@@ -174,9 +136,7 @@ def _vitals(vitals: Vitals | None) -> Json | None:
 def _document(schema: str, seen: Dated, body: Json, gaps: Iterable[Gap]) -> Json:
     """Every null has its gap."""
     known = list(gaps)
-    told = {gap.fact for gap in known}
-    missing = [field for field in null_fields(body) if field not in told]
-    return document(schema, seen, body, [*known, *(Gap(field, _REASONS.get(field, _UNTOLD)) for field in missing)])
+    return document(schema, seen, body, [*known, *null_gaps(body, known, _REASONS, _UNTOLD)])
 
 
 _STYLES = {Holding.HELD: "green", Holding.NOT_HELD: "bold red", Holding.INCONCLUSIVE: "yellow"}
@@ -184,7 +144,7 @@ _MARKS = {"done": "done", "skipped": "skipped", "for-people": "by hand"}
 
 
 def render_receipt_text(
-    action: str, steps: Sequence[Done], undo: str = "", kept: Sequence[Kept] = (), restore: str = ""
+    action: str, steps: Sequence[StepReceipt], undo: str = "", kept: Sequence[Kept] = (), restore: str = ""
 ) -> list[RenderableType]:
     """`undo`, `restore`: what to type to take it back, and to put back deleted files of which copies were `kept`."""
     done = [step for step in steps if step.status == "done"]
@@ -205,13 +165,13 @@ def render_receipt_text(
     return parts if kept else [*parts, Text(), Command("to look at the host", "zombiescope scan")]
 
 
-def render_done_line(steps: Sequence[Done]) -> str:
+def render_done_line(steps: Sequence[StepReceipt]) -> str:
     done = [step for step in steps if step.status == "done"]
     freed = sum(step.zombies_freed or 0 for step in done)
     return f"{len(done)} step{'s' if len(done) != 1 else ''} done, {zombies_said(freed)} freed"
 
 
-def _came(step: Done) -> str:
+def _came(step: StepReceipt) -> str:
     if step.zombies_freed is None:
         return ""
     expected = step.step.expected.zombies_freed if step.step.expected else None
@@ -219,7 +179,7 @@ def _came(step: Done) -> str:
     return f"   freed {step.zombies_freed:,} ({predicted})"
 
 
-def render_verify_text(seen: Seen, lines: tuple[str, str] = ("", "")) -> list[RenderableType]:
+def render_verify_text(seen: Verified, lines: tuple[str, str] = ("", "")) -> list[RenderableType]:
     """`lines`: what to type to take it back, and to look again."""
     outcome = seen.outcome
     columns = (
@@ -241,7 +201,7 @@ def render_verify_text(seen: Seen, lines: tuple[str, str] = ("", "")) -> list[Re
     return [*parts, Text(), _then(seen, *lines)]
 
 
-def _then(seen: Seen, undo: str, again: str) -> Command:
+def _then(seen: Verified, undo: str, again: str) -> Command:
     verdict, action = seen.outcome.verdict, seen.action
     if verdict is Holding.NOT_HELD and action:
         return Command("to take it back", undo or f"zombiescope undo {action} --yes")
@@ -298,16 +258,7 @@ _EXAMPLES = 5
 _CLEAN = ("restored", "nothing-to-do")
 
 
-class Change(Protocol):
-    @property
-    def what(self) -> str: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-
-
-def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept], restore: str) -> list[RenderableType]:
+def render_undo_text(action: str, taken: Sequence[Taken], kept: Sequence[Kept], restore: str) -> list[RenderableType]:
     clean = sum(each.outcome in _CLEAN for each in taken)
     lost = len(taken) - clean
     if not taken:
@@ -316,15 +267,16 @@ def render_undo_text(action: str, taken: Sequence[Change], kept: Sequence[Kept],
         head = Text(f"nothing had to be taken back of {action}: what it did needs no undo", style="green")
     elif lost:
         head = Text(
-            f"not everything was taken back: {clean:,} of {_changes(len(taken))} of {action}; ", style="bold red"
+            f"not everything was taken back: {clean:,} of {counted(len(taken), 'change')} of {action}; ",
+            style="bold red",
         )
         head.append(f"{lost:,} cannot be undone")
     else:
-        head = Text(f"taken back: {_changes(len(taken))} of {action}", style="green")
+        head = Text(f"taken back: {counted(len(taken), 'change')} of {action}", style="green")
     return [head, *_outcomes(taken), Text(), *_kept_lines(kept), _next(kept, restore, to_do="zombiescope scan")]
 
 
-def _outcomes(taken: Sequence[Change]) -> Iterator[RenderableType]:
+def _outcomes(taken: Sequence[Taken]) -> Iterator[RenderableType]:
     """A line for each, and one for what is left of many that came out alike."""
     seen: Counter[tuple[str, str]] = Counter()
     for each in taken:
@@ -354,9 +306,11 @@ def render_undo_dry_run(
         first = Text(f"nothing is left to take back of {action}", style="green")
         return [first, Text(), Command("to look at the host", "zombiescope scan")]
     would = (
-        f"{_changes(number)} of {action} would be taken back" if number else f"nothing of {action} would be taken back"
+        f"{counted(number, 'change')} of {action} would be taken back"
+        if number
+        else f"nothing of {action} would be taken back"
     )
-    never = f"; {_changes(len(lost))} cannot be undone" if lost else ""
+    never = f"; {counted(len(lost), 'change')} cannot be undone" if lost else ""
     head = f"dry run: nothing was changed; {would}{never}"
     parts: list[RenderableType] = [Text(head, style="yellow"), *(Text(f"  {line}") for line in todo)]
     parts += [*(Text(f"  cannot be undone: {line}") for line in lost), Text()]
@@ -382,7 +336,3 @@ def _kept_lines(kept: Sequence[Kept]) -> list[Text]:
 
 def _next(kept: Sequence[Kept], restore: str, to_do: str) -> Command:
     return Command("to put them back", restore) if kept else Command("to look at the host", to_do)
-
-
-def _changes(number: int) -> str:
-    return "1 change" if number == 1 else f"{number:,} changes"

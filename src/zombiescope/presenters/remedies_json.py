@@ -9,10 +9,9 @@ from zombiescope.diagnosis.audit import Audit
 from zombiescope.diagnosis.finding import Finding
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.audit_json import render_audit
-from zombiescope.presenters.commands import HERE, Asked, apply_command
 from zombiescope.presenters.document import Dated, Json, document
-from zombiescope.presenters.now_json import render_shown_finding, render_unknowns, told_frees, undo_words
-from zombiescope.presenters.plan_json import plan_gaps, render_plan
+from zombiescope.presenters.now_json import UNDO_WORDS, render_shown_finding, render_unknowns, told_frees
+from zombiescope.presenters.plan_json import HERE, Asked, apply_command, plan_gaps, render_plan
 from zombiescope.presenters.plan_text import apart_lines, headline
 from zombiescope.remedies.plan import Plan, Step
 
@@ -51,7 +50,7 @@ def _plan(plan: Plan, asked: Asked) -> Json:
     for row, step in zip(rendered["steps"], plan.steps, strict=True):
         row |= {
             "command": _command(step, asked),
-            "undo_words": undo_words(step.undo),
+            "undo_words": UNDO_WORDS[step.undo],
             "frees": told_frees(step),
             "is_for_people": step.is_for_people,
         }

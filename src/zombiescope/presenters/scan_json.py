@@ -12,7 +12,7 @@ from zombiescope.diagnosis.engine import Diagnosis
 from zombiescope.facts.cgroups import Census, HandedOn, Hierarchy, MemoryUse, Residuals, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.presenters.document import Json, document
+from zombiescope.presenters.document import Json, document, missing
 from zombiescope.presenters.history_json import growth_gaps, render_growth
 
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
@@ -31,7 +31,7 @@ def render_scan(
     reclaim: ReclaimPass | Gap = NOT_WATCHED,
 ) -> Json:
     snapshot, scan = observation.snapshot, observation.scan
-    gaps = scan_gaps(observation, growth, reclaim) + handed_on_gaps(snapshot.handed_on)
+    gaps = scan_gaps(observation, growth, reclaim) + missing(snapshot.handed_on, "handed_on")
     body: Json = {
         "disease": diagnosis.disease,
         "severity": diagnosis.glanced,
@@ -62,10 +62,6 @@ def _memcg(snapshot: Snapshot, scan: Scan) -> Json:
 
 def _parent(share: ParentShare) -> Json:
     return {"path": shown(share.path), "zombies": share.zombies, "bytes": _bytes(share.use)}
-
-
-def handed_on_gaps(found: HandedOn | Gap) -> list[Gap]:
-    return [found.about("handed_on")] if isinstance(found, Gap) else []
 
 
 def render_handed_on(found: HandedOn | Gap) -> Json | None:
@@ -107,23 +103,17 @@ def scan_gaps(
 ) -> list[Gap]:
     """A gap for each field that is null."""
     snapshot, scan = observation.snapshot, observation.scan
-    gaps: list[Gap] = []
-    if isinstance(snapshot.hierarchy, Gap):
-        gaps.append(snapshot.hierarchy.about("memcg.hierarchy"))
-    if isinstance(scan.population, Gap):
-        gaps += [scan.population.about(f"memcg.{name}") for name in ("counted", "live", "zombies", "ratio", "source")]
-    gaps += _parent_gaps(snapshot, scan)
-    if isinstance(scan.empty_directories, Gap):
-        fields = ("empty_directories", "leaf_directories", "examined")
-        gaps += [scan.empty_directories.about(f"visible_leak.{field}") for field in fields]
-    if isinstance(scan.kernel_cost, Gap):
-        gaps.append(scan.kernel_cost.about("cost.kernel_bytes"))
-    if isinstance(scan.sweep, Gap):
-        gaps += [scan.sweep.about("cost.sweep_seconds"), scan.sweep.about("cost.sweep_cgroups_read")]
-    if isinstance(reclaim, Gap):
-        gaps.append(reclaim)
-    gaps += growth_gaps(growth)
-    return gaps
+    leak = ("empty_directories", "leaf_directories", "examined")
+    return [
+        *missing(snapshot.hierarchy, "memcg.hierarchy"),
+        *missing(scan.population, *(f"memcg.{name}" for name in ("counted", "live", "zombies", "ratio", "source"))),
+        *_parent_gaps(snapshot, scan),
+        *missing(scan.empty_directories, *(f"visible_leak.{name}" for name in leak)),
+        *missing(scan.kernel_cost, "cost.kernel_bytes"),
+        *missing(scan.sweep, "cost.sweep_seconds", "cost.sweep_cgroups_read"),
+        *([reclaim] if isinstance(reclaim, Gap) else ()),
+        *growth_gaps(growth),
+    ]
 
 
 def _parent_gaps(snapshot: Snapshot, scan: Scan) -> list[Gap]:

@@ -23,8 +23,8 @@ from zombiescope.facts.cgroups import CountSource, HandedOn, Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.presenters.document import one_per_field, rfc3339
-from zombiescope.presenters.figures import UNKNOWN, Column, Fitting, count, duration, size
-from zombiescope.presenters.layout import Block, Command, Prose, again, unknown_block
+from zombiescope.presenters.figures import UNKNOWN, count, duration, size
+from zombiescope.presenters.layout import Block, Column, Command, Fitting, Prose, again, unknown_block
 from zombiescope.presenters.scan_json import scan_gaps
 
 STYLES = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red", Severity.UNKNOWN: "magenta"}

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from zombiescope.facts.cgroups import Look, Sweep
 from zombiescope.facts.cores import CoresSeen
 from zombiescope.facts.gap import Gap
@@ -12,18 +10,8 @@ from zombiescope.facts.lifecycle import Counts
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.figures import count, duration
 
-
-class _Signs(Protocol):
-    @property
-    def cores(self) -> CoresSeen | Gap: ...
-
-    @property
-    def sweep(self) -> Sweep | Gap: ...
-
-    @property
-    def resets(self) -> tuple[tuple[str, str, int], ...] | Gap: ...
-
-
+Resets = tuple[tuple[str, str, int], ...]
+"""Device, reason and how many."""
 COLUMNS = ("zombies", "births/s", "deaths/s", "releases/s", "maker")
 ORDERS = ("zombies", "births", "deaths", "releases")
 
@@ -56,7 +44,7 @@ def sweep_words(sweep: Sweep | Gap) -> str:
     return f"sweep {about}{duration(sweep.seconds)} over {sweep.cgroups:,}"
 
 
-def resets_words(resets: tuple[tuple[str, str, int], ...] | Gap) -> str:
+def resets_words(resets: Resets | Gap) -> str:
     if isinstance(resets, Gap):
         return f"resets: {resets.reason}"
     if not resets:
@@ -66,8 +54,8 @@ def resets_words(resets: tuple[tuple[str, str, int], ...] | Gap) -> str:
     return f"{total:,} resets, {device} {reason} {count:,}"
 
 
-def signs_of(signs: _Signs) -> tuple[str, str, str]:
-    return cores_words(signs.cores), sweep_words(signs.sweep), resets_words(signs.resets)
+def signs_of(cores: CoresSeen | Gap, sweep: Sweep | Gap, resets: Resets | Gap) -> tuple[str, str, str]:
+    return cores_words(cores), sweep_words(sweep), resets_words(resets)
 
 
 def cells(zombies: int, lately: Counts, seconds: float, maker: str) -> tuple[str, str, str, str, str]:

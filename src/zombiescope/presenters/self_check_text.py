@@ -8,8 +8,7 @@ from rich.text import Text
 
 from zombiescope.facts.self_check import PartStatus, SelfCheck
 from zombiescope.presenters.document import Json, document
-from zombiescope.presenters.figures import Column, Fitting
-from zombiescope.presenters.layout import Block, Command
+from zombiescope.presenters.layout import Block, Column, Command, Fitting
 
 
 def render_self_check(seen: SelfCheck) -> Json:

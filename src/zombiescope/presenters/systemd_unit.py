@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Protocol
 
 from zombiescope.facts.names import shown_text
 
@@ -94,7 +93,7 @@ KeyringMode=private
 """
 """To agent and recorder alike; the reaper must reach the files of others."""
 
-_UNIT = (
+_AGENT = (
     """\
 [Unit]
 Description=Zombiescope agent: births, deaths and zombies of memory cgroups
@@ -164,10 +163,6 @@ WantedBy=multi-user.target
 )
 
 
-def render_unit(program: str) -> str:
-    return _UNIT.format(program=program)
-
-
 _REAPER = """\
 [Unit]
 Description=Zombiescope reaper: frees zombies that only page cache keeps, within a budget
@@ -210,10 +205,6 @@ SystemCallFilter=@system-service bpf
 [Install]
 WantedBy=multi-user.target
 """
-
-
-def render_reaper_unit(program: str) -> str:
-    return _REAPER.format(program=program)
 
 
 _RECORDER = (
@@ -276,8 +267,11 @@ WantedBy=multi-user.target
 )
 
 
-def render_recorder_unit(program: str) -> str:
-    return _RECORDER.format(program=program)
+_UNITS = {"agent": _AGENT, "reaper": _REAPER, "recorder": _RECORDER}
+
+
+def render_unit(program: str, unit: str = "agent") -> str:
+    return _UNITS[unit].format(program=program)
 
 
 _SLICE = """\
@@ -343,30 +337,18 @@ def _drop_in(unit: str, what: str) -> str:
     return f"/etc/systemd/system/{unit}.d/zombiescope-{what}.conf"
 
 
-class Table(Protocol):
-    @property
-    def values(self) -> Mapping[str, object]: ...
-    @property
-    def origins(self) -> Mapping[str, str]: ...
+def render_config(tables: Mapping[str, tuple[Mapping[str, object], Mapping[str, str]]]) -> str:
+    """Of each table its values, and where each came from; one without an origin is a default."""
+    lines = []
+    for table, (values, origins) in tables.items():
+        lines += [
+            f"[{table}]",
+            *(_line(name, value, origins.get(name, "default")) for name, value in values.items()),
+            "",
+        ]
+    return "\n".join(lines)
 
 
-def render_config(
-    values: Mapping[str, object],
-    thresholds: Mapping[str, object],
-    origins: Mapping[str, str],
-    profile: Table | None = None,
-) -> str:
-    """`origins`: of a threshold under `thresholds.NAME`; what has none is a default."""
-    lines = ["[agent]", *(_line(name, value, origins.get(name)) for name, value in values.items())]
-    if profile is not None:
-        lines += ["", "[profile]"]
-        lines += [_line(name, value, profile.origins.get(name)) for name, value in profile.values.items()]
-    lines += ["", "[thresholds]"]
-    lines += [_line(name, value, origins.get(f"thresholds.{name}")) for name, value in thresholds.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _line(name: str, value: object, origin: str | None) -> str:
+def _line(name: str, value: object, origin: str) -> str:
     # The name of a file is a stranger's: a line break in it must not become a line of this one.
-    told = shown_text(origin or "default")
-    return f"{f'{name} = {json.dumps(value)}':<40} # {told}"
+    return f"{f'{name} = {json.dumps(value)}':<40} # {shown_text(origin)}"

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from zombiescope.analysis.autopsy import Autopsy, Body, Reconciliation, pages_of
 from zombiescope.analysis.freeing import Useless, derive_useless, least_harm_first, needs_of, state_of, ways_out
-from zombiescope.facts.cgroups import Snapshot
+from zombiescope.analysis.scan import ParentShare
+from zombiescope.facts.cgroups import LiveTree, Snapshot
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.remedies import LEVERS, Remedy
 from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk, Zombie
-from zombiescope.presenters.autopsy_json import render_holder, render_totals
-from zombiescope.presenters.document import Json, document, render_column, render_numbers, rfc3339
-from zombiescope.presenters.figures import duration, size
-from zombiescope.presenters.plain_words import tried_words
+from zombiescope.presenters.autopsy_json import file_of, render_holder, render_totals
+from zombiescope.presenters.document import Json, document, missing, render_column, render_numbers, rfc3339
+from zombiescope.presenters.figures import duration, size, tried_words
 
 PIN_WORDS = {
     PinKind.PAGE_CACHE: "page cache",
@@ -37,6 +38,12 @@ PIN_WORDS = {
 }
 _KINDS = ("file", "shmem", "anon", "swap", "unevictable")
 _STORIES = 256
+_BORN: Json = {"fact": "born", "reason": "the tier that saw it does not tell when it was born", "hint": ""}
+_DIED: Json = {
+    "fact": "died",
+    "reason": "the kernel does not keep it: only an agent that watched it die knows",
+    "hint": "zombiescope agent",
+}
 
 
 class Seen(NamedTuple):
@@ -99,7 +106,7 @@ def _counts(found: Reconciliation, walk: Walk) -> str:
 def _columns(bodies: tuple[Body, ...], page: int) -> Json:
     zombies = [body.zombie for body in bodies]
     mains = [main_pin(body) for body in bodies]
-    names = [None if main is None else _file_of(main) for main in mains]
+    names = [None if main is None else file_of(main) for main in mains]
     paths = [_split(zombie.path) for zombie in zombies]
     files = [(None, None) if name is None else _split(name) for name in names]
     pages = {
@@ -140,10 +147,6 @@ def held_bytes(zombie: Zombie, page: int) -> int:
 
 def _bytes(pages: int | None, page: int) -> int | None:
     return None if pages is None else pages * page
-
-
-def _file_of(pin: Pin) -> bytes | None:
-    return pin.path if pin.path is not None else pin.path_in_fs
 
 
 def _split(path: bytes) -> tuple[str, str]:
@@ -264,16 +267,133 @@ def _holders(pins: tuple[Pin, ...]) -> list[str]:
     held = list(dict.fromkeys(pin.holder.said for pin in pins if pin.holder is not None))
     if held or not pins:
         return held
-    if any(_file_of(pin) is not None for pin in pins):
+    if any(file_of(pin) is not None for pin in pins):
         return ["nobody: no process was seen to have the file open or mapped"]
     return ["nobody was seen to hold it"]
 
 
 def _gaps(zombie: Zombie) -> list[Json]:
-    found = []
-    if zombie.born_at is None:
-        found.append({"fact": "born", "reason": "the tier that saw it does not tell when it was born", "hint": ""})
-    if zombie.died_at is None:
-        reason = "the kernel does not keep it: only an agent that watched it die knows"
-        found.append({"fact": "died", "reason": reason, "hint": "zombiescope agent"})
-    return found
+    born, died = [_BORN] if zombie.born_at is None else [], [_DIED] if zombie.died_at is None else []
+    return [*born, *died]
+
+
+MOST_NODES = 2_000
+_MOST_MAKERS = 12
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.live = 0
+        self.own: int | None = 0
+        self.own_bytes: int | None = 0
+        self.pins: Counter[str] = Counter()
+        self.makers: dict[str, list[int]] = {}
+        self.maker_pins: dict[str, Counter[str]] = {}
+
+    def take(self, body: Body, page: int) -> None:
+        held, main = held_bytes(body.zombie, page), main_pin(body)
+        pin = main.kind.value if main else ""
+        self.own = (self.own or 0) + 1
+        self.own_bytes = (self.own_bytes or 0) + held
+        self.pins[pin] += 1
+        known = self.makers.setdefault(body.maker, [0, 0])
+        known[0] += 1
+        known[1] += held
+        self.maker_pins.setdefault(body.maker, Counter())[pin] += 1
+
+
+def render_tree(
+    snapshot: Snapshot, live: LiveTree | Gap, bodies: Iterable[Body], shares: Iterable[ParentShare], page: int
+) -> Json:
+    """`shares`: what plain files tell of each parent, where no zombie could be seen one by one."""
+    nodes: dict[bytes, _Node] = {b"/": _Node()}
+    seen = False
+    for each in bodies:
+        seen = True
+        nodes.setdefault(each.zombie.parent, _Node()).take(each, page)
+    if not seen:
+        for share in shares:
+            node = nodes.setdefault(share.path, _Node())
+            node.own, node.own_bytes = share.zombies, share.use.bytes_held if share.use else None
+    merged = _merge_smallest(nodes)
+    for path in list(nodes):
+        while path != b"/":
+            path = parent_of(path)
+            nodes.setdefault(path, _Node())
+    if not isinstance(live, Gap):
+        for path in live.paths:
+            nodes[_nearest(path, nodes)].live += 1
+    body: Json = {"at": snapshot.taken_at, "nodes": _rows(nodes, live), "merged": merged}
+    return document("tree/1", snapshot, body, missing(live, "nodes[].live"))
+
+
+def parent_of(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0] or b"/"
+
+
+def _nearest(path: bytes, nodes: Mapping[bytes, _Node]) -> bytes:
+    while path not in nodes:
+        path = parent_of(path)
+    return path
+
+
+def _merge_smallest(nodes: dict[bytes, _Node]) -> int:
+    """Where there are too many parents of zombies to draw, those with the fewest go into the cgroup above them."""
+    merged = 0
+    while len(nodes) > MOST_NODES:
+        smallest = sorted((path for path in nodes if path != b"/"), key=lambda path: nodes[path].own or 0)
+        for path in smallest[: len(nodes) - MOST_NODES]:
+            gone, above = nodes.pop(path), nodes.setdefault(parent_of(path), _Node())
+            above.own = None if gone.own is None or above.own is None else above.own + gone.own
+            known = gone.own_bytes is not None and above.own_bytes is not None
+            above.own_bytes = above.own_bytes + gone.own_bytes if known else None  # type: ignore[operator]
+            above.pins.update(gone.pins)
+            for maker, (count, held) in gone.makers.items():
+                into = above.makers.setdefault(maker, [0, 0])
+                into[0] += count
+                into[1] += held
+                above.maker_pins.setdefault(maker, Counter()).update(gone.maker_pins[maker])
+            merged += 1
+    return merged
+
+
+def _rows(nodes: Mapping[bytes, _Node], live: LiveTree | Gap) -> list[Json]:
+    """Parents before children; what lies below a node follows it."""
+    order = sorted(nodes, key=lambda path: [] if path == b"/" else path[1:].split(b"/"))
+    index = {path: number for number, path in enumerate(order)}
+    rows: list[Json] = []
+    for path in order:
+        node = nodes[path]
+        rows.append(
+            {
+                "name": shown(path if path == b"/" else path.rpartition(b"/")[2]),
+                "path": shown(path),
+                "parent": -1 if path == b"/" else index[parent_of(path)],
+                "live": None if isinstance(live, Gap) else node.live,
+                "zombies": node.own,
+                "own": node.own,
+                "bytes": node.own_bytes,
+                "own_bytes": node.own_bytes,
+                "pin": node.pins.most_common(1)[0][0] if node.pins else None,
+                "makers": _makers(node),
+            }
+        )
+    for row in reversed(rows):
+        if row["parent"] >= 0:
+            above = rows[row["parent"]]
+            for name in ("zombies", "bytes", "live"):
+                above[name] = None if above[name] is None or row[name] is None else above[name] + row[name]
+            if above["pin"] is None:
+                above["pin"] = row["pin"]
+    return rows
+
+
+def _makers(node: _Node) -> list[list[object]]:
+    ranked = sorted(node.makers.items(), key=lambda each: (-each[1][0], each[0]))
+    rows: list[list[object]] = [
+        [maker, count, held, node.maker_pins[maker].most_common(1)[0][0]] for maker, (count, held) in ranked
+    ]
+    rest = ranked[_MOST_MAKERS:]
+    if rest:
+        rows[_MOST_MAKERS:] = [["other", sum(each[1][0] for each in rest), sum(each[1][1] for each in rest), ""]]
+    return rows

@@ -14,9 +14,9 @@ from zombiescope.errors import ZombiescopeError
 from zombiescope.facts.names import shown_text
 from zombiescope.host.access import Host
 from zombiescope.pipeline import fleet as many
-from zombiescope.presenters.fleet_page import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
+from zombiescope.presenters.fleet_json import NodeLinks, render_cohorts_page, render_fleet_page, worst_of
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, laid_out
+from zombiescope.web.site import Kept, Pace, Shelf, laid_out
 
 Json = dict[str, Any]
 DOCUMENTS = ("fleet", "cohorts")
@@ -73,12 +73,10 @@ class ManyNodes:
     def now(self) -> Kept | Apart | None:
         return None
 
-    def asked(self, path: str) -> Callable[[Mapping[str, str]], Json] | None:
-        del path
+    def asked(self, _: str) -> Callable[[Mapping[str, str]], Json] | None:
         return None
 
-    def memory(self, path: str) -> int:
-        del path
+    def memory(self, _: str) -> int:
         return 0
 
 

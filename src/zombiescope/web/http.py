@@ -7,6 +7,7 @@ Nothing of a request ever becomes part of a response. GET and HEAD, no body, one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -177,6 +178,10 @@ def packed(body: bytes, level: int = 6) -> bytes:
 
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(body) + packer.flush()
+
+
+def etag_of(content: bytes) -> str:
+    return sha256(content).hexdigest()[:16]
 
 
 def _unpacked(response: Response) -> Response:

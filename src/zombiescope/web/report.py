@@ -8,12 +8,10 @@ from typing import Any
 
 from zombiescope import __version__
 from zombiescope.analysis.day import Day
-from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_report import Report, render_doctor_markdown
-from zombiescope.presenters.document import render_host
+from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_follows, render_timeline
+from zombiescope.presenters.document import render_page_host
 from zombiescope.presenters.now_json import Now, render_now
-from zombiescope.presenters.tree_json import render_follows, render_timeline
 from zombiescope.web.one_file import one_file
 
 Json = dict[str, Any]
@@ -35,18 +33,13 @@ def doctor_page(report: Report, more: Mapping[str, Json] | None = None, day: Day
 
 def _about(report: Report, inside: list[str]) -> Json:
     snapshot = report.case.last.snapshot
-    identity, hierarchy = snapshot.identity, snapshot.hierarchy
     views = [name for name in ("now", "zombies", "services", "remedies") if name in inside]
     return {
         "schema": "zombiescope.page/1",
         "mode": "file",
         "version": __version__,
         "label": snapshot.source,
-        "host": {
-            **render_host(identity),
-            "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
-            "cpus": snapshot.shape.possible_cpus,
-        },
+        "host": render_page_host(snapshot.identity, snapshot.hierarchy, snapshot.shape),
         "at": snapshot.taken_at,
         "now": snapshot.taken_at,
         "is_live": False,

@@ -6,24 +6,21 @@ from __future__ import annotations
 import selectors
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zombiescope import __version__
 from zombiescope.diagnosis.thresholds import Thresholds
-from zombiescope.errors import ZombiescopeError
-from zombiescope.facts.cgroups import Hierarchy
+from zombiescope.errors import ObservationError, ZombiescopeError
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.plain import to_plain
-from zombiescope.facts.units import ServicesSeen
-from zombiescope.facts.zombies import Remains
-from zombiescope.pipeline.page_look import Subject, documents, look, stories
-from zombiescope.presenters.document import render_host
+from zombiescope.presenters.document import render_page_host
 from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.web import captures
 from zombiescope.web.server import APART_MEMORY, Apart
-from zombiescope.web.shelf import Kept, Pace, Shelf, failed, laid_out
-from zombiescope.web.site import VIEWS
+from zombiescope.web.site import VIEWS, Kept, Pace, Shelf, failed, laid_out
+
+if TYPE_CHECKING:
+    from zombiescope.pipeline.page_look import Subject
 
 Json = dict[str, Any]
 Question = Callable[[Mapping[str, str]], Json]
@@ -55,11 +52,9 @@ def _of_time(of: Remembered, path: str) -> Question | None:
         return lambda _: {"schema": f"zombiescope.{path}/1", **_EMPTY}
 
     def answer(query: Mapping[str, str]) -> Json:
-        from zombiescope.errors import ObservationError  # noqa: PLC0415 (in a child)
-
         assert of.state is not None
         try:
-            found = _asked(path)(of.state, query) if path != "series" else _series(of.state, of.thresholds)
+            found = _asked(path, of.thresholds)(of.state, query)
             if path == "events":
                 kept = captures.marks(of.captures, found["from"], found["to"])
                 lane = {"id": "captures", "title": "Captures", "kind": "captures", "count": len(kept), "marks": kept}
@@ -72,25 +67,16 @@ def _of_time(of: Remembered, path: str) -> Question | None:
     return answer
 
 
-def _asked(path: str) -> Callable[[bytes, Mapping[str, str]], Json]:
+def _asked(path: str, thresholds: Thresholds) -> Callable[[bytes, Mapping[str, str]], Json]:
     """Each question loads what it needs alone: a zoom is answered sooner than the others could be loaded."""
-    if path == "range":
-        from zombiescope.pipeline.page_time import range_of  # noqa: PLC0415
+    if path in ("range", "cores", "series"):
+        from zombiescope.pipeline import page_time  # noqa: PLC0415
 
-        return range_of
-    if path == "cores":
-        from zombiescope.pipeline.page_time import cores  # noqa: PLC0415
-
-        return cores
+        series = lambda state, _: page_time.series(state, thresholds)  # noqa: E731 (one of three like it)
+        return {"range": page_time.range_of, "cores": page_time.cores, "series": series}[path]
     from zombiescope.pipeline import page_events  # noqa: PLC0415
 
     return {"events": page_events.events, "compare": page_events.compare, "follows": page_events.follows}[path]
-
-
-def _series(state: bytes, thresholds: Thresholds) -> Json:
-    from zombiescope.pipeline.page_time import series  # noqa: PLC0415
-
-    return series(state, thresholds)
 
 
 _NO_HISTORY = {"fact": "series", "reason": "no history is kept", "hint": "zombiescope agent keeps one"}
@@ -153,17 +139,12 @@ class Standing:
 
 def _about(subject: Subject) -> Json:
     host = subject.host
-    identity, shape, hierarchy = read_identity(host), read_shape(host), read_memory_hierarchy(host)
     return {
         "schema": "zombiescope.page/1",
         "mode": "host" if host.is_live else "recording",
         "version": __version__,
         "label": host.label,
-        "host": {
-            **render_host(identity),
-            "hierarchy": hierarchy.version if isinstance(hierarchy, Hierarchy) else None,
-            "cpus": shape.possible_cpus,
-        },
+        "host": render_page_host(read_identity(host), read_memory_hierarchy(host), read_shape(host)),
         "is_live": host.is_live,
         "poll_seconds": _POLL_SECONDS if host.is_live else None,
         "views": list(VIEWS),
@@ -173,7 +154,12 @@ def _about(subject: Subject) -> Json:
 
 
 def look_and_lay_out(subject: Subject) -> bytes:
-    """In a child."""
+    """In a child, which alone loads what a look needs: an agent answers questions and never looks so closely itself."""
+    from zombiescope.facts.plain import to_plain  # noqa: PLC0415
+    from zombiescope.facts.units import ServicesSeen  # noqa: PLC0415
+    from zombiescope.facts.zombies import Remains  # noqa: PLC0415
+    from zombiescope.pipeline.page_look import documents, look, stories  # noqa: PLC0415
+
     try:
         looked = look(subject)
     except ZombiescopeError as error:

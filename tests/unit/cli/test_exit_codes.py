@@ -19,7 +19,7 @@ from zombiescope.cli.main import COMMANDS, main
 from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import vitals_of
-from zombiescope.pipeline.verify import Verified
+from zombiescope.remedies.receipts import Verified
 
 Capture = pytest.CaptureFixture[str]
 

@@ -39,8 +39,8 @@ from zombiescope.host.live import TreeHost
 from zombiescope.lab.cleaning import Cleaned
 from zombiescope.lab.truth import Made, Truth, stamp
 from zombiescope.pipeline.self_check import check_self
-from zombiescope.pipeline.verify import Verified
 from zombiescope.profiler.archive.places import Where, place_at
+from zombiescope.remedies.receipts import Verified
 
 FILES = {
     "completion": "a script for a shell",

@@ -43,18 +43,22 @@ def test_rows_in_any_order_and_rates_of_the_interval() -> None:
 
 
 def test_cores_sweep_and_resets_in_a_few_words() -> None:
-    assert signs_of(SIGNS) == ("4 cores, none saturated in 60 s", "sweep 42.1 ms over 8", "no resets")
+    assert signs_of(SIGNS.cores, SIGNS.sweep, SIGNS.resets) == (
+        "4 cores, none saturated in 60 s",
+        "sweep 42.1 ms over 8",
+        "no resets",
+    )
     long, short = (Stretch(3, 1e9, seconds, mode, 0.97) for seconds, mode in ((12.0, SYSTEM), (0.6, SOFTIRQ)))
     held = SEEN._replace(stretches=(long, short, short._replace(core=0)))
     resets = (("eth0", "poll starvation", 2), ("eth1", "transmit timeout", 1))
-    found = signs_of(SIGNS._replace(cores=held, sweep=Sweep(0.0421, 900, 8, "/memory.stat", 0.01), resets=resets))
+    found = signs_of(held, Sweep(0.0421, 900, 8, "/memory.stat", 0.01), resets)
     assert found == (
         "core 3 and 1 more saturated: 12.6 s in 60 s, most by system",
         "sweep about 42.1 ms over 900",
         "3 resets, eth0 poll starvation 2",
     )
     gap = Gap("x", "may not be read")
-    assert all("may not be read" in words for words in signs_of(Signs(gap, gap, gap)))
+    assert all("may not be read" in words for words in signs_of(gap, gap, gap))
 
 
 def test_the_signs_of_this_host_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from zombiescope.diagnosis.stock import growing_of
 from zombiescope.diagnosis.thresholds import Severity, Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import Report, render_report
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.prometheus_rules import render_rules
 
@@ -123,7 +123,7 @@ def the_stock_is_one_number(seen: Case, found: Diagnosis) -> None:
 
 
 def a_null_has_its_gap(seen: Case, found: Diagnosis) -> None:
-    document = render_doctor(seen, found)
+    document = render_report(Report(seen, found))
     gaps = {gap["fact"] for gap in document["gaps"]}
     assert not [field for field in null_fields(document) if field not in gaps and not field.startswith("host.")]
 

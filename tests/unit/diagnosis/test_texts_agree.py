@@ -17,10 +17,9 @@ from zombiescope.diagnosis.engine import diagnose, glance
 from zombiescope.diagnosis.gate import judge_counts, judge_gate
 from zombiescope.diagnosis.limits import Limits
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import render_cores_text
-from zombiescope.presenters.doctor_json import render_doctor
-from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.cores import render_cores, render_cores_text
+from zombiescope.presenters.doctor_report import Report, render_report
+from zombiescope.presenters.doctor_text import Shown, render_report_text
 from zombiescope.presenters.document import rfc3339
 from zombiescope.presenters.gate_json import render_nagios, render_npd, render_text
 from zombiescope.presenters.scan_json import render_scan
@@ -74,7 +73,10 @@ def test_a_scan_and_a_check_call_the_stock_by_one_name(name: str) -> None:
 def test_the_doctors_text_is_its_document(name: str) -> None:
     seen = seen_of(name)
     found = diagnose(seen)
-    document, text = render_doctor(seen, found), drawn(render_doctor_text(seen, found))
+    document, text = (
+        render_report(Report(seen, found)),
+        drawn(render_report_text(Report(seen, found), Shown(explain=True))),
+    )
     assert text.startswith(" ".join(document["verdict"].split()))
     for each in document["findings"]:
         if each["verdict"] == "present":
@@ -89,7 +91,7 @@ def test_the_doctors_text_is_its_document(name: str) -> None:
 def test_each_number_of_zombies_says_what_it_counts(name: str) -> None:
     """Growth by events and between two counts, the stock by its count and by the walk after it: both where they differ."""
     seen = seen_of(name)
-    findings = {each["id"]: each for each in render_doctor(seen, diagnose(seen))["findings"]}
+    findings = {each["id"]: each for each in render_report(Report(seen, diagnose(seen)))["findings"]}
     stock, growth = findings["zombie-population"], findings["zombie-growth"]
     facts = {item["fact"]: item for item in [*growth["evidence"], *stock["evidence"]]}
     if "zombies_change" in facts:

@@ -14,7 +14,7 @@ from zombiescope.execution.checks import FILE, keep_check, read_checks
 from zombiescope.execution.journal import Journal
 from zombiescope.facts.cgroups import Identity
 from zombiescope.pipeline.past_actions import past_actions
-from zombiescope.presenters.actions_json import render_actions
+from zombiescope.presenters.actions import render_actions
 from zombiescope.presenters.document import null_fields
 
 SIDE = {"value": 3, "seconds": 600.0, "source": "window"}

@@ -15,10 +15,11 @@ from tests.unit.execution.machine import ETC, HIERARCHY, build, picture, seen, s
 from zombiescope.cli.main import main
 from zombiescope.execution.journal import Write
 from zombiescope.execution.moves import Hands
-from zombiescope.execution.undo import UndoState, undo_all, undo_state
+from zombiescope.execution.undo import undo_all, undo_state
 from zombiescope.execution.way_back import kept_copies, restore_all
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import NamedFile, Undo
+from zombiescope.remedies.receipts import UndoState
 
 DELETE = step(1, plan.DeleteFiles((NamedFile(b"/dev/shm/5", None), NamedFile(b"/dev/shm/6", None))), Undo.NONE)
 MASK = step(2, plan.PlaceLink(ETC + b"/a.service", b"/dev/null"), Undo.EXACT)

@@ -16,11 +16,12 @@ from zombiescope.errors import ActionUndoneError
 from zombiescope.execution.journal import Write, read_entries
 from zombiescope.execution.moves import Hands
 from zombiescope.execution.surprise import Attention
-from zombiescope.execution.undo import Taken, is_in_the_middle, undo_all
+from zombiescope.execution.undo import is_in_the_middle, undo_all
 from zombiescope.execution.way_back import WayBack, ended_in_the_middle, refuse_in_the_middle
 from zombiescope.host.children import Ran
 from zombiescope.remedies import plan
 from zombiescope.remedies.plan import ReclaimWay, Undo
+from zombiescope.remedies.receipts import Taken
 
 KNOB = step(1, plan.SetFile(b"/sys/knob", b"5000"), Undo.EXACT)
 MASK = step(2, plan.PlaceLink(ETC + b"/a.service", b"/dev/null"), Undo.EXACT)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zombiescope.errors import UsageError
-from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
+from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from zombiescope.host.scrub import Scrubber
 from zombiescope.pipeline.doctor import examine
 from zombiescope.pipeline.record import record
 from zombiescope.pipeline.scan import scan
-from zombiescope.presenters.doctor_json import render_doctor
+from zombiescope.presenters.doctor_report import Report, render_report
 from zombiescope.presenters.scan_json import render_scan
 
 DEAD = Use(file=8192, shmem=4096)
@@ -41,7 +41,7 @@ def _documents(host: Any) -> list[dict[str, Any]]:
 
 def _doctor(host: Any) -> dict[str, Any]:
     examined = examine(host, 2)
-    return render_doctor(examined.case, examined.diagnosis)
+    return render_report(Report(examined.case, examined.diagnosis))
 
 
 def _churn() -> ScriptedHost:

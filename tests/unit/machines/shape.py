@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 
 from zombiescope.cli.answer import Next, TextAnswer
 from zombiescope.cli.main import COMMANDS, Quiet, commands
-from zombiescope.presenters.cores_text import Row
+from zombiescope.presenters.cores import Row
 from zombiescope.presenters.layout import Command
 
 WIDTHS = (40, 80, 120)

@@ -16,7 +16,7 @@ from zombiescope.analysis.scan import Population
 from zombiescope.diagnosis.thresholds import Thresholds
 from zombiescope.facts.cgroups import CountSource
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.plain_words import tried_words
+from zombiescope.presenters.figures import tried_words
 
 _ORDER = ("OK", "UNKNOWN", "WARNING", "CRITICAL")
 _STOCK = ("zombies", "ratio", "expected", "sweep", "harm", "directories")

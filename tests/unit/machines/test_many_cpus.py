@@ -20,10 +20,9 @@ from zombiescope.facts.metric_names import MOST_SERIES
 from zombiescope.host.recording import ReplayHost
 from zombiescope.pipeline.cores import watch_cores
 from zombiescope.pipeline.doctor import examine
-from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import render_cores_text
-from zombiescope.presenters.doctor_json import render_doctor
-from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.cores import render_cores, render_cores_text
+from zombiescope.presenters.doctor_report import Report, render_report
+from zombiescope.presenters.doctor_text import Shown, render_report_text
 from zombiescope.watching.catalogue import PROBES
 
 SIZES = (96, 192)
@@ -65,10 +64,10 @@ def test_the_doctor_says_the_same_of_more_of_the_same_cpus(cpus: int, name: str)
     narrow, broad = (examine(wide(count, (), name), SECONDS) for count in (2, cpus))
     assert broad.diagnosis.origin == narrow.diagnosis.origin
     assert broad.diagnosis.first_remedy == narrow.diagnosis.first_remedy
-    lines = drawn(render_doctor_text(broad.case, broad.diagnosis))
+    lines = drawn(render_report_text(Report(broad.case, broad.diagnosis), Shown(explain=True)))
     assert max(map(len, lines)) <= 80
-    assert len(lines) <= len(drawn(render_doctor_text(narrow.case, narrow.diagnosis))) + 20
-    document = render_doctor(broad.case, broad.diagnosis)
+    assert len(lines) <= len(drawn(render_report_text(Report(narrow.case, narrow.diagnosis), Shown(explain=True)))) + 20
+    document = render_report(Report(broad.case, broad.diagnosis))
     assert document["origin"] == broad.diagnosis.origin
 
 

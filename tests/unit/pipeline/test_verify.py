@@ -18,8 +18,9 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.history import Sample
 from zombiescope.history.store import Store
 from zombiescope.pipeline import timeline, verify
-from zombiescope.pipeline.verify import Asked, Verified
+from zombiescope.pipeline.verify import Asked
 from zombiescope.presenters.receipt_text import render_verify
+from zombiescope.remedies.receipts import Verified
 
 NOW = 1_790_000_000.0
 CHANGED = NOW - 1500.0

@@ -13,8 +13,7 @@ from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.cores import Blame, Blamed, CoreMode, CoresSeen, CoreTime, CoreUse, CoreWindow, Share, Stretch
 from zombiescope.facts.gap import Gap
 from zombiescope.pipeline.cores import CoresAnswer
-from zombiescope.presenters.cores_json import render_cores
-from zombiescope.presenters.cores_text import letter_of, render_cores_text, strip
+from zombiescope.presenters.cores import letter_of, render_cores, render_cores_text, strip
 from zombiescope.presenters.document import null_fields
 
 START = 1_700_000_000.0

@@ -23,8 +23,7 @@ from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.gap import Gap
 from zombiescope.host.recording import ReplayHost
 from zombiescope.pipeline.timeline import Past, tell
-from zombiescope.presenters.doctor_json import render_report
-from zombiescope.presenters.doctor_report import Report, code, render_doctor_markdown, told_first
+from zombiescope.presenters.doctor_report import Report, code, render_doctor_markdown, render_report, told_first
 from zombiescope.presenters.document import null_fields
 from zombiescope.presenters.now_json import render_first
 from zombiescope.remedies.plan import AskHuman, Expected, Plan, Risk, Step, StopUnit, Undo

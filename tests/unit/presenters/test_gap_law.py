@@ -17,8 +17,8 @@ from zombiescope.diagnosis.engine import diagnose
 from zombiescope.diagnosis.finding import Verdict
 from zombiescope.facts.cgroups import Identity, MemoryUse, Residuals, Shape, Snapshot
 from zombiescope.facts.gap import Gap
-from zombiescope.presenters.doctor_json import render_doctor
-from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.doctor_report import Report, render_report
+from zombiescope.presenters.doctor_text import Shown, render_report_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
 
@@ -122,7 +122,7 @@ def test_a_missing_fact_may_give_unknown_and_never_another_verdict(whole: Snapsh
 @pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE)
 def test_every_null_of_a_doctor_has_a_gap_and_no_gap_names_what_is_there(whole: Snapshot) -> None:
     for seen in with_gaps(whole):
-        document = json.loads(json.dumps(render_doctor(case(seen), diagnose(case(seen))), allow_nan=False))
+        document = json.loads(json.dumps(render_report(Report(case(seen), diagnose(case(seen)))), allow_nan=False))
         facts = {gap["fact"] for gap in document.pop("gaps")}
         missing = set(nulls(document))
         assert missing <= facts
@@ -138,7 +138,7 @@ def test_every_snapshot_can_be_drawn(whole: Snapshot, width: int) -> None:
         diagnosis = diagnose(case(seen))
         for parts in (
             render_scan_text(observed(seen), diagnosis, explain=True),
-            render_doctor_text(case(seen, seen), diagnosis),
+            render_report_text(Report(case(seen, seen), diagnosis), Shown(explain=True)),
         ):
             console = Console(file=io.StringIO(), width=width, color_system=None)
             for part in parts:

@@ -11,7 +11,7 @@ from tests.unit.presenters.test_gap_law import nulls
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.facts.reclaim import NO_GROUPS, PressurePoint, PressureSeen, ThrottledGroup
-from zombiescope.presenters.doctor_json import pressure_gaps, render_pressure
+from zombiescope.presenters.doctor_report import pressure_gaps, render_pressure
 
 ODD = b"".join(HOSTILE)
 REFUSED = Gap("pressure.throttled", "no cpu controller", "")

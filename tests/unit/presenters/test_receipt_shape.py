@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from tests.unit.machines.shape import check_shape, drawn
@@ -13,8 +13,7 @@ from zombiescope.diagnosis.outcome import Holding, Outcome
 from zombiescope.execution.journal import restore_line, undo_line, verify_line
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.reclaim import Vitals
-from zombiescope.pipeline.verify import Verified
-from zombiescope.presenters.actions_text import render_actions_text
+from zombiescope.presenters.actions import render_actions_text
 from zombiescope.presenters.receipt_text import (
     render_receipt_text,
     render_undo_dry_run,
@@ -22,6 +21,7 @@ from zombiescope.presenters.receipt_text import (
     render_verify_text,
 )
 from zombiescope.remedies.plan import AskHuman, DeleteFiles, Expected, NamedFile, Risk, Step, Undo
+from zombiescope.remedies.receipts import PastAction, PastStep, StepReceipt, Taken, UndoState, Verified
 
 ACTION = "20261118T094730-342e1e"
 FOLDER = f"/srv/state of mine/actions/{ACTION}"
@@ -39,52 +39,13 @@ EXACT = DELETE._replace(undo=Undo.EXACT)
 BEFORE = Vitals(0.0, 5.0, 93, 40, 40, 3, 0.00039, 0.0, None)
 
 
-class Receipt(NamedTuple):
-    step: Step
-    status: str
-    zombies_freed: int | None = None
-    note: str = ""
-
-    @property
-    def title(self) -> str:
-        return self.step.title
-
-    @property
-    def name(self) -> str:
-        return self.step.name
-
-    @property
-    def freed(self) -> int | None:
-        return self.zombies_freed
-
-
 class Copy(NamedTuple):
     path: str
     copy: str
 
 
-class Change(NamedTuple):
-    what: str
-    outcome: str
-    why: str = ""
-
-
-class Action(NamedTuple):
-    id: str
-    begun_at: float | None
-    ended_at: float | None
-    root: str
-    steps: tuple[Receipt, ...]
-    undo: str
-    undo_line: str
-    kept: tuple[Copy, ...]
-    restore_line: str
-    journal: str
-    gap: str = ""
-    checks: tuple[dict[str, Any], ...] = ()
-
-
-STEPS = (Receipt(DELETE, "done", 40), Receipt(HAND, "for-people", None, "printed, never done here"))
+STEPS = (StepReceipt(DELETE, "done", 40), StepReceipt(HAND, "for-people", None, "printed, never done here"))
+PAST = tuple(PastStep(each.step.name, each.step.title, each.status, each.zombies_freed, each.note) for each in STEPS)
 KEPT = (Copy("/dev/shm/a folder with a long name/1", f"{FOLDER}/kept/0001"),)
 
 
@@ -129,7 +90,7 @@ def test_what_came_of_it(verdict: Holding) -> None:
 @pytest.mark.parametrize("kept", [(), KEPT], ids=["no copies", "copies"])
 def test_what_was_taken_back(outcomes: tuple[str, ...], kept: tuple[Copy, ...]) -> None:
     taken = [
-        Change("write /sys/fs/cgroup/system.slice/memory.high", outcome, "it is as it was") for outcome in outcomes
+        Taken(1, "write /sys/fs/cgroup/system.slice/memory.high", outcome, "it is as it was") for outcome in outcomes
     ]
     parts = render_undo_text(ACTION, taken, kept, LINES[1])
     check_shape(parts, outcomes)
@@ -142,9 +103,9 @@ def test_what_was_taken_back(outcomes: tuple[str, ...], kept: tuple[Copy, ...]) 
     assert drawn(dry, 300).startswith("dry run: nothing was changed" if outcomes or kept else "nothing is left")
 
 
-@pytest.mark.parametrize("undo", ["at-work", "in-the-middle", "possible", "undone", "nothing", "unknown"])
-def test_the_list_of_actions(undo: str) -> None:
-    action = Action(ACTION, 1.7e9, 1.7e9, "", STEPS, undo, LINES[0], KEPT, LINES[1], f"{FOLDER}/journal.jsonl")
+@pytest.mark.parametrize("undo", list(UndoState))
+def test_the_list_of_actions(undo: UndoState) -> None:
+    action = PastAction(ACTION, 1.7e9, 1.7e9, "", PAST, undo, LINES[0], KEPT, LINES[1], f"{FOLDER}/journal.jsonl")
     check_shape(render_actions_text("/srv/state of mine", 1, [action]), undo)
     check = {"at": 1.7e9, "verdict": "not-held", "why": "12 new zombies in 600 s", "rows": []}
     told = drawn(render_actions_text("/srv/state of mine", 1, [action._replace(checks=(check,))]), 120)

@@ -10,8 +10,8 @@ from tests.unit.facts.test_names import HOSTILE
 from zombiescope.diagnosis.engine import diagnose
 from zombiescope.facts.cgroups import EmptyDirectories, HandedOn, MemoryUse, Residuals, Snapshot, Sweep
 from zombiescope.facts.names import shown, unshown
-from zombiescope.presenters.doctor_json import render_doctor
-from zombiescope.presenters.doctor_text import render_doctor_text
+from zombiescope.presenters.doctor_report import Report, render_report
+from zombiescope.presenters.doctor_text import Shown, render_report_text
 from zombiescope.presenters.scan_json import render_scan
 from zombiescope.presenters.scan_text import render_scan_text
 
@@ -52,11 +52,11 @@ def test_what_the_dead_left_to_live_parents_is_said_where_there_is_no_zombie() -
         "parents, most to /a (4 MiB), and to none of the live cgroups below; for 2 more parents this is not known"
     )
     assert told in text_of(seen, 400)
-    assert "handed on " in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
+    assert "handed on " in drawn(render_report_text(Report(case(seen), diagnose(case(seen))), Shown(explain=True)))
     document = render_scan(observed(seen), diagnose(case(seen)))
     assert [parent["path"] for parent in document["handed_on"]["parents"]] == ["/a", shown(b"/b\n")]
     assert document["handed_on"]["parents_untold"] == 2
-    assert render_doctor(case(seen), diagnose(case(seen)))["handed_on"] == document["handed_on"]
+    assert render_report(Report(case(seen), diagnose(case(seen))))["handed_on"] == document["handed_on"]
     nothing = seen._replace(handed_on=HandedOn(False, {}))
     assert "handed on" not in text_of(nothing, 400)
 
@@ -68,7 +68,7 @@ def test_that_memory_is_handed_on_is_said_where_it_cannot_be_told_how_much() -> 
         "of 2 live parents came from the dead is not known"
     )
     assert told in text_of(seen, 400)
-    assert told in drawn(render_doctor_text(case(seen), diagnose(case(seen))))
+    assert told in drawn(render_report_text(Report(case(seen), diagnose(case(seen))), Shown(explain=True)))
     one = seen._replace(handed_on=HandedOn(True, {}, 1))
     assert "of the memory of one live parent came from the dead" in text_of(one, 400)
     assert "handed on" not in text_of(seen._replace(handed_on=HandedOn(True, {})), 400)
@@ -114,10 +114,15 @@ def test_hostile_names_are_shown_and_come_back() -> None:
     )
     rows = render_scan(observed(seen), diagnose(case(seen)))["parents"]
     assert {unshown(row["path"]) for row in rows} == set(names)
-    findings = {finding["id"]: finding for finding in render_doctor(case(seen), diagnose(case(seen)))["findings"]}
+    findings = {
+        finding["id"]: finding for finding in render_report(Report(case(seen), diagnose(case(seen))))["findings"]
+    }
     evidence = findings["visible-leak"]["evidence"]
     assert [unshown(item["value"]) for item in evidence[2:]] == names
-    for text in (text_of(seen, 600), drawn(render_doctor_text(case(seen), diagnose(case(seen))), 600)):
+    for text in (
+        text_of(seen, 600),
+        drawn(render_report_text(Report(case(seen), diagnose(case(seen))), Shown(explain=True)), 600),
+    ):
         assert all(character.isprintable() or character == "\n" for character in text)
         for name in names[:3]:
             assert shown(name) in text
@@ -125,7 +130,7 @@ def test_hostile_names_are_shown_and_come_back() -> None:
 
 def test_the_doctor_for_a_person() -> None:
     window = case(snapshot(1000), snapshot(1500, empty=2))
-    lines = drawn(render_doctor_text(window, diagnose(window)), 120).split("\n")
+    lines = drawn(render_report_text(Report(window, diagnose(window)), Shown(explain=True)), 120).split("\n")
     assert lines[0].startswith("zombies: 1,500 dead")
     assert lines[1].startswith("severity warning · 24 checks: 1 warning, ")
     assert lines[3] == "chain     1,500 zombies pile up in the kernel"

@@ -15,9 +15,8 @@ from zombiescope.diagnosis.workload_audit import Need
 from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.reaping import Levers, SwapArea
 from zombiescope.facts.zombies import HeldBy, PinKind
-from zombiescope.presenters.commands import Asked
 from zombiescope.presenters.document import null_fields
-from zombiescope.presenters.plan_json import plan_gaps, render_plan
+from zombiescope.presenters.plan_json import Asked, plan_gaps, render_plan
 from zombiescope.presenters.plan_text import headline, next_command, render_plan_text
 from zombiescope.remedies.choice import Activity
 from zombiescope.remedies.plan import (

@@ -17,7 +17,7 @@ from zombiescope.errors import ObservationError
 from zombiescope.facts.cgroups import Identity
 from zombiescope.facts.fleet import Fleet, FleetNode
 from zombiescope.pipeline.fleet import Gathered, Source
-from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
+from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks
 from zombiescope.web.fleet import DOCUMENTS, Asked, ManyNodes
 from zombiescope.web.http import Request, Response
 from zombiescope.web.site import Site

@@ -14,8 +14,8 @@ import pytest
 
 from zombiescope.errors import ObservationError
 from zombiescope.web.http import Request, Response
-from zombiescope.web.one_file import answer_static
 from zombiescope.web.page import PageServer
+from zombiescope.web.site import answer_static
 
 
 class Pages:

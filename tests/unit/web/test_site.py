@@ -23,8 +23,7 @@ from zombiescope.presenters.document import render_column, render_numbers
 from zombiescope.web.http import Request, Response
 from zombiescope.web.one_file import STATIC
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import Pace, Shelf, failed, laid_out
-from zombiescope.web.site import Site
+from zombiescope.web.site import Pace, Shelf, Site, failed, laid_out
 from zombiescope.web.standing import Standing
 
 ZOMBIES = 700

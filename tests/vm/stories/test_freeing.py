@@ -16,11 +16,12 @@ from tests.vm.stories.groves import Grove, dying, memory_mount, settled, zombies
 from tests.vm.stories.pins import PINS, SWAP_ALONE, SWAP_CACHE, Pin, anonymous_pages
 from tests.vm.stories.product import document
 
-from zombiescope.execution.executor import Executor, StepReceipt, Surroundings
+from zombiescope.execution.executor import Executor, Surroundings
 from zombiescope.execution.journal import Journal, read_entries
 from zombiescope.execution.moves import Hands
 from zombiescope.host.writes import Writer
 from zombiescope.remedies.plan import Change, DropCaches, Expected, Reclaim, ReclaimWay, Risk, Step, SwapIn, Undo
+from zombiescope.remedies.receipts import StepReceipt
 
 pytestmark = pytest.mark.in_ci()  # where everything runs: its recipes are CI's in the story of remedies
 

@@ -35,9 +35,9 @@ def actions(*, limit: int, state: bytes, as_json: bool) -> Answer:
 
     found = past_actions(shown(state), limit)
     if as_json:
-        from zombiescope.presenters.actions_json import render_actions  # noqa: PLC0415
+        from zombiescope.presenters.actions import render_actions  # noqa: PLC0415
 
         return JsonAnswer(render_actions(found.state, found.total, found.actions, found))
-    from zombiescope.presenters.actions_text import render_actions_text  # noqa: PLC0415
+    from zombiescope.presenters.actions import render_actions_text  # noqa: PLC0415
 
     return TextAnswer(render_actions_text(found.state, found.total, found.actions))

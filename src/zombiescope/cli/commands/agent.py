@@ -61,7 +61,10 @@ def agent(
         from zombiescope.presenters.systemd_unit import render_config  # noqa: PLC0415
 
         config = load_config(file, flags)
-        return PlainAnswer(render_config(config.values, config.thresholds._asdict(), config.origins, profile))
+        thresholds = config.thresholds._asdict()
+        origins = {name: config.origins.get(f"thresholds.{name}", "default") for name in thresholds}
+        told = {"agent": (config.values, config.origins), "profile": (profile.values, profile.origins)}
+        return PlainAnswer(render_config({**told, "thresholds": (thresholds, origins)}))
     gc.disable()  # the hundreds of modules it loads are no garbage: looked through again and again they cost more than they weigh
     from zombiescope.agent.loop import serve  # noqa: PLC0415 (only this command pays for it)
 

@@ -28,7 +28,7 @@ from zombiescope.execution.surprise import Attention, InterruptedActionError
 from zombiescope.facts.names import shown
 from zombiescope.pipeline import act
 from zombiescope.pipeline.act import Applied, Order, rehearse
-from zombiescope.pipeline.verify import Asked, Verified, verify
+from zombiescope.pipeline.verify import Asked, verify
 from zombiescope.presenters.plan_text import consent_lines, render_plan_text
 from zombiescope.presenters.receipt_text import (
     render_done_line,
@@ -39,6 +39,7 @@ from zombiescope.presenters.receipt_text import (
     verify_body,
 )
 from zombiescope.remedies.plan import Step
+from zombiescope.remedies.receipts import Verified
 
 
 @click.command(

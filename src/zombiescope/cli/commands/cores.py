@@ -44,9 +44,9 @@ def cores(*, seconds: float, no_blame: bool, as_json: bool, root: bytes | None) 
         answer = watch_cores(host, seconds, progress, with_blame=not no_blame)
     exit_code = ObservationError.exit_code if isinstance(answer.seen, Gap) else EXIT_FINE
     if as_json:
-        from zombiescope.presenters.cores_json import render_cores  # noqa: PLC0415 (each form loads only what it needs)
+        from zombiescope.presenters.cores import render_cores  # noqa: PLC0415 (each form loads only what it needs)
 
         return JsonAnswer(render_cores(answer, answer.seen), exit_code)
-    from zombiescope.presenters.cores_text import render_cores_text  # noqa: PLC0415
+    from zombiescope.presenters.cores import render_cores_text  # noqa: PLC0415
 
     return TextAnswer(render_cores_text(answer.seen, None if root is None else shown(root)), exit_code)

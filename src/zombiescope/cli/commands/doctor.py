@@ -118,7 +118,7 @@ def _answer(
         subject = Subject(host, root, thresholds, folder, seconds)
         _write(html, _html(subject, usual, examined, report))
     if as_json:
-        from zombiescope.presenters.doctor_json import render_report  # noqa: PLC0415
+        from zombiescope.presenters.doctor_report import render_report  # noqa: PLC0415
 
         return JsonAnswer(render_report(report), exit_code)
     if markdown:

@@ -15,18 +15,16 @@ from zombiescope.errors import UsageError
 from zombiescope.pipeline import audit as auditing
 from zombiescope.pipeline.audit import shipped_text
 from zombiescope.presenters.audit_text import render_policy
-from zombiescope.presenters.fleet_rules import (
+from zombiescope.presenters.grafana_dashboard import render_dashboard, render_fleet_dashboard
+from zombiescope.presenters.prometheus_rules import (
+    RUNBOOK,
     USUAL_LABELS,
-    render_fleet_dashboard,
     render_fleet_rules,
+    render_rules,
     render_stream_aggregation,
 )
-from zombiescope.presenters.grafana_dashboard import render_dashboard
-from zombiescope.presenters.prometheus_rules import RUNBOOK, render_rules
 from zombiescope.presenters.quick_audit import with_agents
 from zombiescope.presenters.systemd_unit import (
-    render_reaper_unit,
-    render_recorder_unit,
     render_schedule,
     render_slice,
     render_stop_hook,
@@ -126,7 +124,7 @@ def unit(*, program: str) -> Answer:
 )
 def profile_unit(*, program: str) -> Answer:
     """A systemd unit for `zombiescope profile record --service`; off until you enable it."""
-    return PlainAnswer(render_recorder_unit(program).rstrip("\n"))
+    return PlainAnswer(render_unit(program, "recorder").rstrip("\n"))
 
 
 @export.command(epilog=examples("zombiescope export npd > /etc/node-problem-detector/zombiescope.json"))
@@ -192,7 +190,7 @@ def stop_hook(*, unit: str, sync: bool) -> Answer:
 )
 def reap_unit(*, program: str) -> Answer:
     """A systemd unit for `zombiescope reap --watch`; off until you enable it."""
-    return PlainAnswer(render_reaper_unit(program).rstrip("\n"))
+    return PlainAnswer(render_unit(program, "reaper").rstrip("\n"))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")

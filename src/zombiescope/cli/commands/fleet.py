@@ -21,7 +21,7 @@ from zombiescope.pipeline import fleet as many
 from zombiescope.pipeline.opening import open_host
 from zombiescope.presenters import fleet_json, fleet_plan, fleet_text
 from zombiescope.presenters.document import document
-from zombiescope.presenters.fleet_page import INSTANCE_PAGE, NodeLinks
+from zombiescope.presenters.fleet_json import INSTANCE_PAGE, NodeLinks
 from zombiescope.remedies.rollout import propose_rollout
 
 EPILOG = """\b

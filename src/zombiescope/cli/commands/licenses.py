@@ -53,7 +53,7 @@ def _document(parts: list[Component], *, with_text: bool) -> dict[str, object]:
 
 
 def _listed(parts: list[Component]) -> list[RenderableType]:
-    from zombiescope.presenters.figures import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
+    from zombiescope.presenters.layout import Column, Fitting  # noqa: PLC0415 (drawing is loaded only when it is needed)
 
     columns = [Column(name, is_number=False) for name in ("part", "version")]
     columns.append(Column("licence", is_number=False, least_width=12))

@@ -89,8 +89,8 @@ def _draw(picture: Picture, order: str) -> None:
     if console.is_terminal:
         console.clear()
     console.print(Text(headline(picture.at, picture.look, picture.tier, picture.lost)))
-    if picture.signs:
-        console.print(Text("  ".join(signs_of(picture.signs))))
+    if signs := picture.signs:
+        console.print(Text("  ".join(signs_of(signs.cores, signs.sweep, signs.resets))))
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "maker" else "right", no_wrap=True, overflow="ellipsis")

@@ -12,9 +12,10 @@ from zombiescope.errors import EXIT_FINDINGS, EXIT_FINE, ObservationError, Usage
 from zombiescope.execution.journal import undo_line, verify_line
 from zombiescope.facts.names import shown
 from zombiescope.pipeline.act import now
-from zombiescope.pipeline.verify import Asked, Verified
+from zombiescope.pipeline.verify import Asked
 from zombiescope.pipeline.verify import verify as look
 from zombiescope.presenters.receipt_text import render_verify, render_verify_text
+from zombiescope.remedies.receipts import Verified
 
 
 @click.command(

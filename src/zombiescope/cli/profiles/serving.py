@@ -23,8 +23,7 @@ from zombiescope.pipeline.profile_events import marks_of
 from zombiescope.profiler.asking import Opened, ProfileApi, open_capture
 from zombiescope.web.captures import MEMORY, colours
 from zombiescope.web.server import Apart
-from zombiescope.web.shelf import NOTHING, Kept, Shelf
-from zombiescope.web.site import Site
+from zombiescope.web.site import NOTHING, Kept, Shelf, Site
 
 Json = dict[str, Any]
 _CAPTURES = "captures/"

@@ -14,7 +14,8 @@ from rich.text import Text
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, quiet
 from zombiescope.presenters.document import Json, rfc3339
-from zombiescope.presenters.figures import Column, Fitting, duration, size
+from zombiescope.presenters.figures import duration, size
+from zombiescope.presenters.layout import Column, Fitting
 from zombiescope.profiler.drawing.documents import flame_body
 from zombiescope.profiler.drawing.text import render_gaps
 from zombiescope.profiler.stacks.across_nodes import (

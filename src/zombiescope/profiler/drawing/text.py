@@ -13,7 +13,8 @@ from rich.text import Text
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted
 from zombiescope.presenters.document import rfc3339
-from zombiescope.presenters.figures import Column, Fitting, duration, size
+from zombiescope.presenters.figures import duration, size
+from zombiescope.presenters.layout import Column, Fitting
 from zombiescope.profiler.drawing.colours import HEAT, LEVELS, css
 from zombiescope.profiler.drawing.documents import Reasons
 from zombiescope.profiler.drawing.heat_map import strips_of
