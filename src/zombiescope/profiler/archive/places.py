@@ -6,6 +6,7 @@ Credentials are found as every S3 client finds them (environment, shared file, r
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -31,6 +32,10 @@ class Place(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def room(self) -> str:
+        """What has to have room, as a person would look for it."""
+
     def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]: ...
     def has(self, name: str) -> bool: ...
     def put(self, name: str, content: bytes) -> None: ...
@@ -61,6 +66,16 @@ class _Folder:
     def __init__(self, path: str) -> None:
         self.name = shown_text(path)
         self._path = os.path.abspath(path)
+
+    @property
+    def room(self) -> str:
+        """The file system of the folder, or of the first one above it that is there."""
+        folder = self._path
+        while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+            folder = os.path.dirname(folder)
+        while not os.path.ismount(folder):
+            folder = os.path.dirname(folder)
+        return f"the file system at {shown_text(folder)}"
 
     def listed(self, table: str, dates: tuple[str, str] | None) -> list[str]:
         found: list[str] = []
@@ -98,6 +113,7 @@ class _Bucket:
                 raise UsageError(f"cannot use the endpoint {where.endpoint!r}", "it is no http address", "https://HOST")
             options |= {"endpoint_override": address.strip("/"), "scheme": scheme}
         self._store: Any = fs.S3FileSystem(**options)
+        self.room = f"the store at {self.name}"
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -133,11 +149,13 @@ def _known(names: list[str]) -> list[str]:
 
 
 @contextmanager
-def reaching(what: str, hint: str) -> Iterator[None]:
-    """A store that refuses, is away, or holds no Parquet is an error with a way on."""
+def reaching(what: str, hint: str, full_hint: str = "") -> Iterator[None]:
+    """A store that refuses, is away, or holds no Parquet is an error with a way on; one that is full is told by `full_hint`."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        if full_hint and getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            hint = full_hint
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise ObservationError(what, quiet(why[:300]), hint) from error
 

@@ -16,7 +16,8 @@ def ship(place: Place, capture: Capture, title: str, labels: Labels, *, replace:
         name, date = named(capture, labels)
     except UsageError as error:
         raise UsageError(f"cannot ship {title}", error.why, error.hint) from error
-    with reaching(what, "is the address right, and may you write there? what is complete there stays"):
+    full = f"make room on {place.room}, and ship again: what is complete there stays"
+    with reaching(what, "is the address right, and may you write there? what is complete there stays", full):
         begin_archive(place)
         if not replace and place.has(f"captures/date={date}/{name}.parquet"):
             return Shipped(title, name, len(capture), None)
