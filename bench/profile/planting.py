@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planted: three sets of ten, each with other work, other questions, other lengths, another rate and another load. The
-search was made on the first two; the third was held out. Each is a real process that works for seconds at what the others around it
-do not."""
+"""What is planted: four sets of ten, each with other work, other questions, other lengths, another rate and another load. The
+search was made on the first two; the third and the fourth were held out. Each is a real process that works for seconds at what the
+others around it do not; beside the fourth there are jobs that come back and do some of it too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 from typing import NamedTuple
 
 from bench.profile.live_moments import NEIGHBOUR
+from bench.profile.more_plants import MORE
 
 from zombiescope.profiler.stacks.searching import Question
 
@@ -99,6 +100,21 @@ while True:
     time.sleep(random.uniform(0.1, 1.5))
 """
 
+JOBS = """
+import os, random, subprocess, time
+jobs = [(30, "tar cf - /usr/share/doc | cat"), (37, "find /usr -newer /etc/hostname"),
+        (23, "while :; do /bin/true; done"), (41, "gzip -c /bin/bash /usr/bin/perl"),
+        (53, "cd /dev/shm; while :; do mkdir x$$; mv x$$ y$$; rmdir y$$; done"),
+        (47, "while :; do : > /dev/null; done")]
+due = [(random.uniform(0, every), every, job) for every, job in jobs]
+begun = time.monotonic()
+while True:
+    at, every, job = due.pop(due.index(min(due)))
+    time.sleep(max(0.0, begun + at - time.monotonic()))
+    subprocess.run(["timeout", "2.5", "sh", "-c", job], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    due.append((at + every * random.uniform(0.95, 1.05), every, job))
+"""  # fmt: skip
+
 
 class Plant(NamedTuple):
     what: str
@@ -166,4 +182,16 @@ def third(group: str) -> Ten:
     return Ten(plants, THIRD_NEIGHBOUR, (1.0, 4.0), 10.0, 49)
 
 
-SETS = {"first": first, "second": second, "third": third}
+def fourth(group: str) -> Ten:
+    """Beside jobs that come back and do some of the same."""
+    works = {each.what: each for each in MORE}
+    plants = [Plant(name, works[name].work, works[name].question) for name in _FOURTH]
+    inside = works["json"]
+    plants.append(Plant("json in a cgroup", ENTER + inside.work, Question(cgroup=f"*{os.path.basename(group)}*")))
+    plants.append(Plant("core 1 held", HOLD.replace("CORE", str(max(os.sched_getaffinity(0)))), _LAST_CORE))
+    return Ten(plants, JOBS, (1.0, 8.0), 10.0, 49)
+
+
+_LAST_CORE = Question(core=str(max(os.sched_getaffinity(0))))
+_FOURTH = ("renames", "terminals", "tcp data", "truncated", "folders", "pages out", "selects", "patterns")
+SETS = {"first": first, "second": second, "third": third, "fourth": fourth}

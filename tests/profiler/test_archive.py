@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from tests.profiler.many_nodes import node_capture
 from zombiescope.analysis.exact_test import compare_groups
 from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
+from zombiescope.profiler.archive import places
 from zombiescope.profiler.archive.asking import Question, ask_difference, ask_flame, changes, count_here, cut, joined
 from zombiescope.profiler.archive.catalogue import Groups, Times, read_catalogue, read_terms
 from zombiescope.profiler.archive.counting import Asked, Slot
@@ -439,3 +441,18 @@ def test_own_time_is_told_where_what_it_calls_hides_it() -> None:
     assert own.is_found
     told = changes({}, {keys[1]: own}, merged)
     assert [(each.key, each.is_own, each.passed_to) for each in told] == [(keys[1], True, None)]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(places, "write_whole", full)
+    place = place_at(Where(str(tmp_path / "not" / "there")))
+    capture, labels = node_capture(seeds()[0], 0, 100, None)
+    with pytest.raises(ObservationError) as found:
+        ship(place, capture, "one", labels)
+    mount = tmp_path
+    while not mount.is_mount():
+        mount = mount.parent
+    assert found.value.hint.startswith(f"make room on the file system at {mount},")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.profiler.perf_files import small_capture
 
+from zombiescope.cli.main import main
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.gap import Gap
 from zombiescope.profiler.files import rolling, sources
@@ -182,3 +183,19 @@ def test_in_the_one_file_nothing_is_told_to_install(monkeypatch: pytest.MonkeyPa
     error = errors.absent_part("cannot draw", "numpy", "profile", "use another")
     assert isinstance(error, UsageError)
     assert (error.why, error.hint) == ("not in the one-file build", "use another")
+
+
+def test_a_ring_of_raw_segments_says_so_and_how_they_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("20260101T000000Z.kallsyms", "20260101T000000Z.perf", "20260101T000100Z.perf", "notes.perf"):
+        (tmp_path / name).write_bytes(CONTENT)
+    assert main(["profile", "ring", "--captures", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 raw segments" in said
+    assert "no recorder" not in said
+    assert f"profile import {tmp_path}/20260101T000100Z.perf --kallsyms {tmp_path}/20260101T000000Z.kallsyms" in said
+    assert main(["profile", "ring", "--json", "--captures", str(tmp_path)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["captures"] == 0
+    assert "raw segments" in document["gaps"][0]["reason"]

@@ -52,15 +52,29 @@ _LEAD_SECONDS = 600.0
 """A clock drifts by microseconds per second: its lead is looked at no more often."""
 
 
+class Clocks:
+    """How a stamp of the log is dated now."""
+
+    def __init__(self, wall_clock: Callable[[], float]) -> None:
+        self._wall_clock = wall_clock
+        self._drift: float | None = None
+        self._drift_until = 0.0
+
+    def dating(self) -> Dating:
+        steady = time.clock_gettime(time.CLOCK_MONOTONIC)
+        if self._drift is None or steady >= self._drift_until:
+            lead = (monotonic_lead_ns() or 0) / 1e9
+            self._drift, self._drift_until = lead / max(1.0, steady - lead), steady + _LEAD_SECONDS
+        return Dating(self._wall_clock() - steady, self._drift)
+
+
 class Kmsg:
     """Raises OSError where the log may not be read."""
 
     def __init__(self, wall_clock: Callable[[], float], place: bytes = PLACE, *, from_end: bool = False) -> None:
-        self._wall_clock = wall_clock
+        self._clocks = Clocks(wall_clock)
         self._descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._next: int | None = None
-        self._drift: float | None = None
-        self._drift_until = 0.0
         self.lost = 0
         """Overwritten before they were read; known by the gap in the sequence."""
         if from_end:
@@ -68,7 +82,7 @@ class Kmsg:
 
     def read(self, most: int) -> Iterator[KmsgRecord]:
         """What is there now, at most so many."""
-        dating = self._dating()
+        dating = self._clocks.dating()
         for _ in range(most):
             try:
                 raw = os.read(self._descriptor, _MOST_RECORD_BYTES)
@@ -85,13 +99,6 @@ class Kmsg:
                 self.lost += record.sequence - self._next
             self._next = record.sequence + 1
             yield record
-
-    def _dating(self) -> Dating:
-        steady = time.clock_gettime(time.CLOCK_MONOTONIC)
-        if self._drift is None or steady >= self._drift_until:
-            lead = (monotonic_lead_ns() or 0) / 1e9
-            self._drift, self._drift_until = lead / max(1.0, steady - lead), steady + _LEAD_SECONDS
-        return Dating(self._wall_clock() - steady, self._drift)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -177,7 +184,7 @@ class Klog:
     lost = 0
 
     def __init__(self, wall_clock: Callable[[], float], *, from_end: bool = False) -> None:
-        self._wall_clock = wall_clock
+        self._clocks = Clocks(wall_clock)
         self._last = b""
         """The last line that was read: what comes after it is new."""
         self._number = 0
@@ -186,11 +193,11 @@ class Klog:
             self._last = text.rstrip(b"\n").rpartition(b"\n")[2]
 
     def read(self, most: int) -> Iterator[KmsgRecord]:
-        boot = self._wall_clock() - time.clock_gettime(time.CLOCK_MONOTONIC)
+        dating = self._clocks.dating()
         lines = fresh_lines(read_all(), self._last)
         for line in lines[-most:]:
             self._last = line
-            record = parse_line(line, boot, self._number)
+            record = parse_line(line, dating, self._number)
             if record is not None:
                 self._number += 1
                 yield record
@@ -220,10 +227,10 @@ def fresh_lines(text: bytes, last: bytes) -> list[bytes]:
     return [line for line in text.split(b"\n") if line]
 
 
-def parse_line(line: bytes, boot: float, number: int) -> KmsgRecord | None:
+def parse_line(line: bytes, dating: Dating, number: int) -> KmsgRecord | None:
     """`<priority>[seconds.microseconds] text`; without a time, where printk writes none, it says nothing about when."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None
-    at = boot + int(found[2]) + int(found[3]) / 1e6
+    at = dating.on_wall(int(found[2]) + int(found[3]) / 1e6)
     return KmsgRecord(number, at, int(found[1]) >> 3 == 0, found[4])

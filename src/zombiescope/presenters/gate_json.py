@@ -114,7 +114,7 @@ def render_prometheus(gate: Gate, limits: Limits, at: float) -> str:
     ]
     left = [] if gate.not_judged is None else [f" {len(gate.not_judged)}"]
     thresholds = [
-        f'{{rule="{rule}",severity="{level}"}} {getattr(limits, f"{rule}_{level}"):.15g}'
+        f'{{rule="{rule}",severity="{level}"}} {limits.of(f"{rule}_{level}"):.15g}'
         for rule in _PERFORMANCE
         for level in ("warning", "critical")
     ]

@@ -21,7 +21,7 @@ from zombiescope.profiler.formats.summary_document import Json, read_document, r
 from zombiescope.profiler.stacks.capture import BrokenCapture
 from zombiescope.profiler.stacks.coverage import Reason
 from zombiescope.profiler.stacks.searching import Hit, Known, Question, look_for, matches, search, settled
-from zombiescope.profiler.stacks.stretches import Seen, best_stretch, usual_cores
+from zombiescope.profiler.stacks.stretches import Seen, best_stretch, busiest, usual_cores, usual_stretches
 from zombiescope.profiler.stacks.summary import CauseOf
 
 _LOOKED_INTO = 16
@@ -87,7 +87,11 @@ def _looked_into(ring: _Ring, hits: list[Hit], question: Question, cause_of: Cau
     others = hits[_LOOKED_INTO:]
     without = len(ring.paths) - gone - len(looked_at) - len(others)
     usual = usual_cores([seen for _, seen in looked_at], len(others), without)
-    best = [settled(hit, best_stretch(seen, usual)) for hit, seen in looked_at]
+    most = [busiest(seen) for _, seen in looked_at]
+    best = []
+    for place, (hit, seen) in enumerate(looked_at):
+        elsewhere = usual_stretches([*most[:place], *most[place + 1 :]])
+        best.append(settled(hit, best_stretch(seen, usual, elsewhere)))
     return [*sorted(best, key=lambda hit: -hit.score), *others]
 
 

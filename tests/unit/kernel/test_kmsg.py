@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from zombiescope.facts.gap import Gap
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel import kmsg
-from zombiescope.kernel.kmsg import Dating, Klog, KmsgRecord, fresh_lines, parse_line, parse_record
+from zombiescope.kernel.kmsg import Dating, Klog, Kmsg, KmsgRecord, fresh_lines, parse_line, parse_record
 from zombiescope.probes.readers import kernel_log
 from zombiescope.probes.readers.kernel_log import open_kernel_log, read_kernel_log
 
@@ -61,14 +63,14 @@ class Refusing:
 
 
 def test_lines_become_records_and_user_space_is_told_apart() -> None:
-    records = [parse_line(line, 100.0, 0) for line in TEXT.splitlines()]
+    records = [parse_line(line, Dating(100.0), 0) for line in TEXT.splitlines()]
     assert [(each.at, each.is_kernel, each.text) for each in records if each] == [
         (101.5, True, b"one"),
         (102.000001, False, b"user: two"),
         (3100.0, True, b"three"),
     ]
-    assert parse_line(b"<6>no time", 0.0, 0) is None
-    assert parse_line(b"\xff" * 40, 0.0, 0) is None
+    assert parse_line(b"<6>no time", Dating(0.0), 0) is None
+    assert parse_line(b"\xff" * 40, Dating(0.0), 0) is None
 
 
 def test_only_what_came_since_the_last_look_is_new() -> None:
@@ -103,6 +105,19 @@ def test_where_both_are_refused_the_device_is_named(monkeypatch: pytest.MonkeyPa
     found = open_kernel_log(LiveHost())
     assert isinstance(found, Gap)
     assert "kmsg" in found.reason
+
+
+def test_both_ways_to_the_log_date_a_line_by_the_same_drift(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The log's clock is 1,000 s behind, after 4,000 s of the steady one: a line of its 1,500th second is of the 2,000th."""
+    monkeypatch.setattr(kmsg, "monotonic_lead_ns", lambda: 1000 * 10**9)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: 4000.0)
+    monkeypatch.setattr(kmsg, "read_all", lambda: b"<6>[ 1500.000000] one\n")
+    device = tmp_path / "kmsg"
+    device.write_bytes(b"6,1,1500000000,-;one\n")
+    booted = 1_700_000_000.0
+    by_call = next(Klog(lambda: booted + 4000.0).read(1))
+    by_device = next(Kmsg(lambda: booted + 4000.0, os.fsencode(device)).read(1))
+    assert by_call.at == by_device.at == pytest.approx(booted + 2000.0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the kernel's log is root's")

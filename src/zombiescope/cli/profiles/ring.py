@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +19,11 @@ from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
 from zombiescope.profiler.files.ring import Held, cover, held
+from zombiescope.profiler.files.rolling import RawFiles, raw_files
 from zombiescope.profiler.stacks.coverage import Reason
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _MOST_WORDS = 200
 
@@ -36,7 +43,7 @@ def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes
 
     Reads only. Exit code 0, also where nothing was recorded yet.
     """
-    from zombiescope.profiler.drawing.ring import Wish, render_ring, render_ring_text  # noqa: PLC0415
+    from zombiescope.profiler.drawing.ring import Wish, render_raw_text, render_ring, render_ring_text  # noqa: PLC0415
 
     configured = load_profile_config(config, {})
     rings: dict[str, list[str]] = {}
@@ -48,12 +55,25 @@ def ring(*, hours: float, cores: int | None, config: str | None, captures: bytes
     wish = Wish(
         hours, cores or os.cpu_count() or 1, configured.number("rate_hz"), configured.number("keep_megabytes") * 1e6
     )
+    raw = None if every else raw_files(captures)
     if as_json:
-        return JsonAnswer(render_ring(found, wish, read_notes(captures)))
+        return JsonAnswer(render_ring(found, wish, read_notes(captures), raw))
+    if raw is not None:
+        return TextAnswer([*render_raw_text(raw, shown(captures)), _reading(raw, captures)])
     parts = render_ring_text(found, wish, read_notes(captures), shown(captures), len(rings) - 1)
     if not found.captures:
         return TextAnswer([*parts, next_line("to record all the time", "record --service", captures)])
     return TextAnswer([*parts, next_line("to see what stands out in it", "find --ring", captures)])
+
+
+def _reading(raw: RawFiles, folder: bytes) -> RenderableType:
+    from zombiescope.presenters.layout import Command  # noqa: PLC0415 (drawing is loaded only when it is needed)
+
+    words = ["zombiescope", "profile", "import", os.fsdecode(os.path.join(folder, raw.latest))]
+    if raw.symbols is not None:
+        words += ["--kallsyms", os.fsdecode(os.path.join(folder, raw.symbols))]
+    what = "to read the latest" if find_spec("numpy") else "to read the latest, copied to a full install"
+    return Command(what, shlex.join(words))
 
 
 @click.command(

@@ -7,6 +7,7 @@ Credentials are found as every S3 client finds them (environment, shared file, r
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from abc import ABC, abstractmethod
@@ -34,6 +35,11 @@ class Place(ABC):
     """All names are relative to the archive; what fails raises OSError."""
 
     name: str
+
+    @property
+    @abstractmethod
+    def room(self) -> str:
+        """What has to have room, as a person would look for it."""
 
     @abstractmethod
     def entries(self, folder: str, *, files: bool) -> list[str]:
@@ -80,6 +86,16 @@ class _Folder(Place):
         self.name = shown_text(path)
         self._path = os.path.abspath(path)
 
+    @property
+    def room(self) -> str:
+        """The file system of the folder, or of the first one above it that is there."""
+        folder = self._path
+        while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+            folder = os.path.dirname(folder)
+        while not os.path.ismount(folder):
+            folder = os.path.dirname(folder)
+        return f"the file system at {shown_text(folder)}"
+
     def entries(self, folder: str, *, files: bool) -> list[str]:
         try:
             with os.scandir(os.path.join(self._path, folder)) as found:
@@ -111,6 +127,10 @@ class _Bucket(Place):
             options |= {"endpoint_override": address.strip("/"), "scheme": scheme}
         self._store: Any = fs.S3FileSystem(**options)
 
+    @property
+    def room(self) -> str:
+        return f"the store at {self.name}"
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
@@ -135,11 +155,13 @@ def _within(day: str, dates: tuple[str, str] | None) -> bool:
 
 
 @contextmanager
-def reaching(what: str, hint: str) -> Iterator[None]:
-    """A store that refuses, is away, or holds no Parquet is an error with a way on."""
+def reaching(what: str, hint: str, full_hint: str = "") -> Iterator[None]:
+    """A store that refuses, is away, or holds no Parquet is an error with a way on; one that is full is told by `full_hint`."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        if full_hint and getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            hint = full_hint
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise ObservationError(what, quiet(why[:300]), hint) from error
 
@@ -175,6 +197,7 @@ def ship(place: Place, capture: Capture, title: str, labels: Labels, *, replace:
     with reaching(
         f"cannot ship {title} to {place.name}",
         "is the address right, and may you write there? what is complete there stays",
+        f"make room on {place.room}, and ship again: what is complete there stays",
     ):
         if place.has(MARKER):
             require_known(place)  # an archive of a later version is left as it is

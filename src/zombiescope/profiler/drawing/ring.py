@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.figures import duration
@@ -18,7 +19,17 @@ _USUAL_BYTES = 10.0
 """Of a stored sample, until a ring has shown how many (`bench/bench_profile.py`)."""
 _LEAST_SAMPLES = 1000
 _MOST_HOLES = 10
+_UNREAD = Gap("captures", "raw segments, as they were sampled, are not read here", "zombiescope profile import FILE")
 _NOTABLE = ("rate", "clock", "full", "failed", "dropped")
+
+
+class Raw(Protocol):
+    """Segments that nobody has read yet."""
+
+    @property
+    def segments(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
 
 
 class Wish(NamedTuple):
@@ -46,7 +57,7 @@ def reckon(found: Coverage, wish: Wish) -> Reckoned:
     return Reckoned(each, is_own, per_second * wish.hours * 3600, wish.most_bytes / per_second)
 
 
-def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note]) -> Json:
+def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: Raw | None = None) -> Json:
     reckoned = reckon(found, wish)
     return {
         "schema": "zombiescope.ring/1",
@@ -79,8 +90,16 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note]) -> Json:
             "most_bytes_hold_seconds": round(reckoned.holds_seconds),
         },
         "notes": [{"at": rfc3339(one.at), "what": one.what, "words": one.words} for one in notes[-50:]],
-        "gaps": [],
+        "gaps": [] if raw is None else [_UNREAD._asdict()],
     }
+
+
+def render_raw_text(raw: Raw, folder: str) -> list[RenderableType]:
+    """Where there is nothing else: what a recorder without numpy stored is not read here."""
+    return [
+        Text(f"{counted(raw.segments, 'raw segment')} in {folder}, {_decimal(raw.size_bytes)}, as sampled", style="bold"),
+        Text("what they cover is not known until profile import has made captures of them"),
+    ]
 
 
 def render_ring_text(

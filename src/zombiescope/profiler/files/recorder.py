@@ -28,7 +28,7 @@ from zombiescope.profiler.files.rolling import (
     name_of,
     rolling,
 )
-from zombiescope.profiler.files.sources import drop, open_source
+from zombiescope.profiler.files.sources import GROWING, PERF, PERF_BUFFER_BYTES, drop, open_source
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
@@ -74,6 +74,8 @@ class Recording:
     _boot: str = ""
     _reasons: list[Reason] = field(default_factory=list)
     _raw_bytes: int = 0
+    _largest_bytes: int = 0
+    """That a segment really became: perf writes a buffer of each core at once, and nobody can end it before."""
     _lead: float = 0.0
     _lead_since: float = 0.0
     _journal: Journal | None = None
@@ -103,9 +105,9 @@ class Recording:
         self.make_room()
 
     def _expect(self, raw_bytes: int) -> None:
-        """The next segment may take twice as much as the last one, and a quarter of the ring: it ends there, so that what was made
-        room for is enough."""
-        most = min(MOST_SEGMENT_BYTES, self.order.most_bytes // 4)
+        """The next segment may take twice as much as the last one, and a sixth of the ring: it ends there, so that what was made
+        room for is enough. With perf two of them lie there at once, while one is stored and the next one is sampled."""
+        most = min(MOST_SEGMENT_BYTES, self.order.most_bytes // 6)
         self._raw_bytes = min(most, max(_LEAST_RAW_BYTES, 2 * raw_bytes))
 
     def note(self, what: str, words: str) -> None:
@@ -116,6 +118,10 @@ class Recording:
         source = open_source(self.order.source, self.order.rate_hz)
         self._who = source.name
         self.told(source.name, source.why)
+        if source.name == PERF:
+            burst = (os.cpu_count() or 1) * PERF_BUFFER_BYTES
+            self._largest_bytes = max(self._largest_bytes, min(burst, self.order.most_bytes // 3))
+            self.make_room()
         try:
             for path in rolling(self.order, source, self.should_stop, seconds, lambda: self._raw_bytes):
                 self.has_sampled = True
@@ -132,11 +138,14 @@ class Recording:
             drop(path)
             return []
         capture = self._marked(capture, was_left=always)
+        self.make_room()  # on a busy machine more has come than was to
         reasons = [*self.keep(capture), *([_left(capture)] if always else [])]
         self._reasons = [*self._reasons, *(one for one in reasons if one not in self._reasons)][-_MOST_REASONS:]
         stored = self._kept(path, self._wanted(name, capture, is_wanted=bool(reasons)))
         with contextlib.suppress(OSError):
-            self._expect(os.stat(path).st_size)
+            size = os.stat(path).st_size
+            self._expect(size)
+            self._largest_bytes = max(size, self._largest_bytes - self._largest_bytes // 16)
         drop(path)
         self._keep_reasons()
         self.make_room()
@@ -198,10 +207,19 @@ class Recording:
             self._lead, self._lead_since = lead, steady
         now = Now(time.time(), steady, self._boot, steady - self._lead_since >= _STEADY_SECONDS)
         # What is being sampled lies in the folder too, until it is stored, and for a moment what is made of it.
-        room = max(0, self.order.most_bytes - self._raw_bytes - self._raw_bytes // 3)
+        raw = self._raw_bytes + max(self._raw_bytes, self._largest_bytes, self._growing_bytes())
+        room = max(0, self.order.most_bytes - raw - self._raw_bytes // 3)
         bounds = Bounds(room, self.order.most_age_seconds, self.order.least_free_bytes)
         keep_ring(self.order.folder, self._mark, bounds, now, self.free_bytes)
         return self.free_bytes() >= self.order.least_free_bytes
+
+    def _growing_bytes(self) -> int:
+        total = 0
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.order.folder):
+                if name.endswith(GROWING):
+                    total += os.lstat(os.path.join(self.order.folder, name)).st_size
+        return total
 
     def free_bytes(self) -> int:
         try:

@@ -166,6 +166,33 @@ class RawSegment(NamedTuple):
     who: str
 
 
+class RawFiles(NamedTuple):
+    """What a folder has of raw segments."""
+
+    segments: int
+    size_bytes: int
+    latest: bytes
+    symbols: bytes | None
+    """The names of the kernel's functions that were kept when the latest was recorded."""
+
+
+def raw_files(folder: bytes) -> RawFiles | None:
+    """None: there are none."""
+    ours: list[bytes] = []
+    with contextlib.suppress(OSError):
+        ours = sorted(name for name in os.listdir(folder) if _OURS.fullmatch(name))
+    segments = [name for name in ours if name.endswith(RAW)]
+    if not segments:
+        return None
+    size = 0
+    for name in segments:
+        with contextlib.suppress(OSError):  # the ring has removed it meanwhile
+            size += os.lstat(os.path.join(folder, name)).st_size
+    stem = segments[-1].removesuffix(RAW)
+    symbols = [name for name in ours if name.endswith(SYMBOLS) and name.removesuffix(SYMBOLS) <= stem]
+    return RawFiles(len(segments), size, segments[-1], symbols[-1] if symbols else None)
+
+
 @dataclass(slots=True)
 class RawRecording:
     """One rolling recording. `segments` yields each as it is complete."""

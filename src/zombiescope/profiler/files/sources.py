@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, NamedTuple, Protocol
 
 from zombiescope.errors import ObservationError
+from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.kernel.perf_events import Sampler
 from zombiescope.profiler.files.stream_head import head, read_kernel_file
 
@@ -23,7 +24,23 @@ _END_SECONDS = 30.0
 _MOST_COMPLAINT = 400
 _BEGUN = "sampling has begun"
 _BESIDE = ("sh", "-c", f"echo {_BEGUN} >&2; exec cat >/dev/null")
-_OPTIONS = ("-q", "-a", "-g", "-e", "cpu-clock", "-k", "CLOCK_MONOTONIC", "--no-bpf-event", "-m", "256", "-o", "-")
+PERF_BUFFER_BYTES = 1 << 20
+"""For each core; perf writes it when a part of it is full."""
+_BUFFER_PAGES = str(PERF_BUFFER_BYTES // PAGE_BYTES)
+_OPTIONS = (
+    "-q",
+    "-a",
+    "-g",
+    "-e",
+    "cpu-clock",
+    "-k",
+    "CLOCK_MONOTONIC",
+    "--no-bpf-event",
+    "-m",
+    _BUFFER_PAGES,
+    "-o",
+    "-",
+)
 _WISHES = (("--buildid-mmap", "--all-cgroups"), ("--all-cgroups",), ("--buildid-mmap",), ())
 """What is worth having where this perf and this kernel know it: which build a file was of, and the cgroup of each sample."""
 _TRY_SECONDS = 30.0

@@ -171,7 +171,9 @@ def look_for(capture: Capture, shape: Shape, question: Question, cause_of: Cause
     if not len(rows) or not rate:
         return None
     second = ((capture.time[rows] - capture.time[0]) // np.uint64(10**9)).astype(np.int64)
-    return Seen(second, capture.cpu[rows], rate, capture.seconds)
+    processes, process = np.unique(capture.comm[rows], return_inverse=True)
+    names = tuple(capture.comms[number] for number in processes.tolist())
+    return Seen(second, capture.cpu[rows], rate, capture.seconds, process, names)
 
 
 def settled(hit: Hit, found: Stretch) -> Hit:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was asked for, counted second by second in each capture that may have it, and the stretch of seconds that chance explains
-least: not its busiest second, which a short burst of something else can reach, but all of it against what is usual in the ring."""
+"""What was asked for, counted second by second in each capture that may have it, and the stretch of seconds that is explained
+least: by chance, and by what the same processes do in other captures. A job that comes back is usual, however much it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -12,10 +12,17 @@ import numpy as np
 
 from zombiescope.profiler.stacks.arrays import I64, Numbers
 
-_LONGEST_SECONDS = 60
+_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60)
+"""Seconds."""
 _LEAST_SAMPLES = 0.5
 """That the usual capture is taken to have of it: none was seen where others saw few is no proof that there never is one."""
 _MOSTLY = 0.8
+_UPPER = 0.75
+_MOST_PROCESSES = 24
+"""Told apart, those with most samples."""
+
+Busiest = Mapping[str, Numbers]
+"""By process: cores in its busiest stretch of each width."""
 
 
 class Seen(NamedTuple):
@@ -26,11 +33,23 @@ class Seen(NamedTuple):
     core: Numbers
     rate_hz: float
     seconds: float
+    process: I64
+    """Of each of them, a place in `processes`."""
+    processes: tuple[str, ...]
 
     @property
     def cores(self) -> float:
         """On average."""
         return len(self.second) / (self.rate_hz * max(1.0, self.seconds))
+
+    def by_process(self) -> dict[str, I64]:
+        """Samples in each second."""
+        length = int(self.second.max(initial=-1)) + 1
+        most = np.argsort(-np.bincount(self.process), kind="stable")[:_MOST_PROCESSES]
+        return {
+            self.processes[number]: np.bincount(self.second[self.process == number], minlength=length)
+            for number in most.tolist()
+        }
 
 
 class Stretch(NamedTuple):
@@ -51,22 +70,58 @@ def usual_cores(looked_at: Sequence[Seen], others: int, without: int) -> float:
     return median([*averages, *fewer, *[0.0] * without] or [0.0])
 
 
-def best_stretch(seen: Seen, usual: float) -> Stretch:
-    """The seconds in a row whose count has the largest likelihood ratio against the usual one, as deviations."""
+def busiest(seen: Seen) -> Busiest:
+    found = {}
+    for process, counts in seen.by_process().items():
+        sums = _sums(counts)
+        most = [int((sums[width:] - sums[:-width]).max(initial=0)) / width for width in _widths(len(counts))]
+        most += most[-1:] * (len(_WIDTHS) - len(most))
+        found[process] = np.array(most) / seen.rate_hz
+    return found
+
+
+def usual_stretches(others: Sequence[Busiest]) -> Busiest:
+    """What each process takes in the upper quarter of the captures in which it does this at all."""
+    found: dict[str, list[Numbers]] = {}
+    for each in others:
+        for process, cores in each.items():
+            found.setdefault(process, []).append(cores)
+    return {process: np.quantile(np.stack(cores), _UPPER, axis=0) for process, cores in found.items()}
+
+
+def best_stretch(seen: Seen, usual: float, elsewhere: Busiest) -> Stretch:
+    """The seconds in a row whose count has the largest likelihood ratio against the usual one, as deviations. `elsewhere`: what is
+    usual of each process where it does this."""
     counts = np.bincount(seen.second)
     length = max(len(counts), round(seen.seconds), 1)
     expected = (usual * seen.rate_hz * length + _LEAST_SAMPLES) / length
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    sums = _sums(counts)
+    known = [
+        (_sums(mine), elsewhere[process] * seen.rate_hz)
+        for process, mine in seen.by_process().items()
+        if process in elsewhere
+    ]
     best, begin, end = -1.0, 0, 1
-    for width in range(1, min(len(counts), _LONGEST_SECONDS) + 1):
+    for place, width in enumerate(_widths(len(counts))):
         found = sums[width:] - sums[:-width]
-        at = int(np.argmax(found))  # of one width the ratio grows with the count
-        count, chance = float(found[at]), expected * width
-        ratio = count * float(np.log(max(count, 1.0) / chance)) - (count - chance) if count > chance else 0.0
-        if ratio > best:
-            best, begin, end = ratio, at, at + width
+        explained = np.full(len(found), expected * width)
+        for mine, most in known:
+            explained += np.minimum(mine[width:] - mine[:-width], most[place] * width)
+        ratios = found * np.log(np.maximum(found, 1) / explained) - (found - explained)
+        ratios[found <= explained] = 0
+        at = int(np.argmax(ratios))
+        if ratios[at] > best:
+            best, begin, end = float(ratios[at]), at, at + width
     inside = (seen.second >= begin) & (seen.second < end)
     cores = np.bincount(seen.core[inside])
     core = int(np.argmax(cores)) if len(cores) and int(cores.max()) >= _MOSTLY * int(cores.sum()) else None
     peak = float(counts[begin:end].max()) / seen.rate_hz
     return Stretch(begin, end, float(np.sqrt(2 * max(best, 0.0))), peak, core)
+
+
+def _sums(counts: I64) -> I64:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _widths(seconds: int) -> list[int]:
+    return [width for width in _WIDTHS if width <= seconds]
