@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,14 +189,20 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
 
 def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:
     """With the reason why it ended at this place."""
+    end, why, is_compressed = why_ended(words, least_sample_words, at)
+    return Walk(samples, others, end, why, is_compressed)
+
+
+def why_ended(words: Sequence[int] | U64, least_sample_words: int, at: int) -> tuple[int, str, bool]:
+    """The end, what makes no sense there, and whether what follows is compressed."""
     total = len(words)
     if at >= total:
-        return Walk(samples, others, total, "" if at == total else "the last record is cut off")
+        return total, "" if at == total else "the last record is cut off", False
     header = int(words[at])
     kind, size = header & 0xFFFFFFFF, header >> 48
     if kind in (COMPRESSED, COMPRESSED2):
-        return Walk(samples, others, at, is_compressed=True)
-    return Walk(samples, others, at, _wrong(kind, size, at, total, least_sample_words))
+        return at, "", True
+    return at, _wrong(kind, size, at, total, least_sample_words), False
 
 
 def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:

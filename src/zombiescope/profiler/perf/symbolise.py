@@ -146,7 +146,7 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     for row, (one, pid) in enumerate(mapped):
         if one is None:
             continue
-        made = _is_made_while_running(one.path)
+        made = is_made_while_running(one.path)
         key = files.setdefault((one.path, "" if made else one.build_id, pid if made else 0), len(files))
         if key == len(mapped_by):
             mapped_by.append(pid)
@@ -165,14 +165,14 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     return groups
 
 
-def _is_made_while_running(path: str) -> bool:
+def is_made_while_running(path: str) -> bool:
     if path == VDSO:
         return False
     return not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero"))
 
 
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
-    if _is_made_while_running(group.path):
+    if is_made_while_running(group.path):
         jit = sources.jit(group.pid)
         if isinstance(jit, Gap):
             gaps[group.path] = jit

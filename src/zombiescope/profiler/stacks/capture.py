@@ -16,7 +16,7 @@ from zombiescope.profiler.stacks.call_tree import CallTree
 KERNEL_MODE, USER_MODE, GUEST_KERNEL_MODE, GUEST_USER_MODE = 1, 2, 4, 5
 _KERNEL_MODES = (KERNEL_MODE, GUEST_KERNEL_MODE)
 _OF_PROCESSES = ("[unknown]", "[vdso]", "[vsyscall]", "[stack", "[heap]", "[anon", "[uprobes]")
-_IDLE_ROUTINES = frozenset(
+IDLE_ROUTINES = frozenset(
     (
         "pv_native_safe_halt",
         "native_safe_halt",
@@ -147,7 +147,7 @@ def is_kernel_file(file: str) -> bool:
 
 def judge_idle(pid: U32, node: U32, tree: CallTree, names: list[str]) -> Flags:
     """Idle is what the leaf says: interrupt work on an idle core is work."""
-    is_idle_name = np.array([name in _IDLE_ROUTINES for name in names] or [False], bool)
+    is_idle_name = np.array([name in IDLE_ROUTINES for name in names] or [False], bool)
     frames = tree.frame[node]
     inside = frames < len(is_idle_name)
     idle: Flags = np.zeros(len(node), bool)

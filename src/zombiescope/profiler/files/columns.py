@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of numbers for the scanner without numpy: memory of the kernel's, which costs nothing where it is never written."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from array import array
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from zombiescope.profiler.files.scanner import BUILT, VERSION
+from zombiescope.profiler.stacks.capture import BrokenCapture
+
+_WIDTHS = {"B": 1, "H": 2, "I": 4, "i": 4, "Q": 8, "q": 8}
+_LARGE_PAGE = 1 << 21
+_NO_MEMORY, _OUTSIDE, _UNUSUAL = -1, -2, -3
+
+
+class UnusualError(Exception):
+    """Something that is left to the import with numpy."""
+
+
+class Column:
+    """All zeros at first."""
+
+    def __init__(self, form: str, count: int) -> None:
+        self.form, self.width = form, _WIDTHS[form]
+        size = max(1, count) * self.width
+        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= _LARGE_PAGE:
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        self.at = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self.view = memoryview(self._memory)[: count * self.width].cast(form)
+
+    @classmethod
+    def of(cls, form: str, values: Sequence[int]) -> Column:
+        made = cls(form, len(values))
+        made.view[:] = array(form, values)
+        return made
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def part(self, first: int, end: int) -> Column:
+        """The same memory."""
+        made = copy(self)
+        made.at, made.view = self.at + first * self.width, self.view[first:end]
+        return made
+
+    def first(self, count: int) -> Column:
+        return self.part(0, count)
+
+    def fill(self, value: int) -> None:
+        self.view[:] = array(self.form, [value]) * len(self.view)
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (
+        ("at", ctypes.c_void_p),
+        ("owner", ctypes.py_object),
+        ("length", ctypes.c_ssize_t),
+        ("rest", ctypes.c_byte * 64),
+    )
+
+
+class Lent:
+    """Where the bytes of somebody else lie, read only ones too; they stay as long as this does."""
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        self._buffer = _Buffer()
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(content), ctypes.byref(self._buffer), 0)
+        self.at, self.length = self._buffer.at or 0, len(content)
+
+    def __del__(self) -> None:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._buffer))
+
+
+class Library:
+    """The functions of the scanner by name. Numbers are 64 bits wide, columns are lent."""
+
+    def __init__(self, path: Path = BUILT) -> None:
+        self._library = ctypes.CDLL(str(path))
+        if self._library.zs_version() != VERSION:
+            raise OSError("it is of another version")
+
+    def call(self, name: str, *given: Any) -> int:
+        return self.checked(self.answer(name, *given))
+
+    @staticmethod
+    def checked(answer: int) -> int:
+        """Raises where it is below zero."""
+        if answer == _NO_MEMORY:
+            raise MemoryError
+        if answer == _UNUSUAL:
+            raise UnusualError
+        if answer < 0:
+            raise BrokenCapture("a place lies outside of the file", "record it again")
+        return answer
+
+    def answer(self, name: str, *given: Any) -> int:
+        function = getattr(self._library, name)
+        function.restype = ctypes.c_int64
+        return int(function(*(_passed(one) for one in given)))
+
+
+def _passed(one: Any) -> Any:
+    if isinstance(one, int):
+        return ctypes.c_int64(one)
+    return one if one is None else ctypes.c_void_p(one.at)
+
+
+def library() -> Library | None:
+    try:
+        return Library()
+    except (OSError, AttributeError):
+        return None
