@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from array import array
 from collections.abc import Sequence
 from copy import copy
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from zombiescope.profiler.files.scanner import BUILT, VERSION
-from zombiescope.profiler.stacks.capture import BrokenCapture
+from zombiescope.profiler.perf import data_file
+from zombiescope.profiler.perf.data_file import Layout
+from zombiescope.profiler.stacks.about import BrokenCapture
 
-_WIDTHS = {"B": 1, "H": 2, "I": 4, "i": 4, "Q": 8, "q": 8}
+BUILT = os.path.join(os.path.dirname(__file__), "libscanner.so")
+VERSION = 5
+"""Of the library: another one is not used."""
+
+Form = Literal["B", "H", "I", "Q", "q"]
+_WIDTHS: dict[Form, int] = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
 _LARGE_PAGE = 1 << 21
 _NO_MEMORY, _OUTSIDE, _UNUSUAL = -1, -2, -3
 
@@ -26,7 +32,7 @@ class UnusualError(Exception):
 class Column:
     """All zeros at first."""
 
-    def __init__(self, form: str, count: int) -> None:
+    def __init__(self, form: Form, count: int) -> None:
         self.form, self.width = form, _WIDTHS[form]
         size = max(1, count) * self.width
         self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -36,7 +42,7 @@ class Column:
         self.view = memoryview(self._memory)[: count * self.width].cast(form)
 
     @classmethod
-    def of(cls, form: str, values: Sequence[int]) -> Column:
+    def of(cls, form: Form, values: Sequence[int]) -> Column:
         made = cls(form, len(values))
         made.view[:] = array(form, values)
         return made
@@ -69,7 +75,7 @@ class _Buffer(ctypes.Structure):
 class Lent:
     """Where the bytes of somebody else lie, read only ones too; they stay as long as this does."""
 
-    def __init__(self, content: bytes | memoryview) -> None:
+    def __init__(self, content: bytes | bytearray | memoryview | array[int]) -> None:
         self._buffer = _Buffer()
         ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(content), ctypes.byref(self._buffer), 0)
         self.at, self.length = self._buffer.at or 0, len(content)
@@ -81,8 +87,8 @@ class Lent:
 class Library:
     """The functions of the scanner by name. Numbers are 64 bits wide, columns are lent."""
 
-    def __init__(self, path: Path = BUILT) -> None:
-        self._library = ctypes.CDLL(str(path))
+    def __init__(self, path: str | os.PathLike[str] = BUILT) -> None:
+        self._library = ctypes.CDLL(os.fspath(path))
         if self._library.zs_version() != VERSION:
             raise OSError("it is of another version")
 
@@ -117,3 +123,12 @@ def library() -> Library | None:
         return Library()
     except (OSError, AttributeError):
         return None
+
+
+def layout_words(layout: Layout) -> array[int]:
+    """In the order of the struct in scanner.c."""
+    at = layout.at
+    chain = -1 if layout.chain is None else layout.chain
+    after = -1 if layout.cgroup_after_chain is None else layout.cgroup_after_chain
+    fields = [at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
+    return array("q", [layout.least_words, *fields, chain, *(layout.read_group or (0, 0)), after])

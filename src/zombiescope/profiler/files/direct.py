@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.profiler.files.columns import Column, Lent, Library, UnusualError
-from zombiescope.profiler.files.direct_names import Group, Pairs, kernel_table, name_group, name_kernel
-from zombiescope.profiler.files.scanner import layout_words
+from zombiescope.profiler.files.columns import Column, Form, Lent, Library, UnusualError, layout_words
+from zombiescope.profiler.files.direct_names import Group, Pairs, Told, kernel_table, name_group, name_kernel
 from zombiescope.profiler.files.symbol_files import SymbolFiles
 from zombiescope.profiler.formats.capture_packing import (
     PROBED_BYTES,
@@ -26,15 +25,15 @@ from zombiescope.profiler.formats.capture_packing import (
     pieces_of,
 )
 from zombiescope.profiler.perf import data_file as layout_of
-from zombiescope.profiler.perf.data_file import Event, PerfFile, open_perf
-from zombiescope.profiler.perf.kernel_code import UNKNOWN, spells
-from zombiescope.profiler.perf.processes import Side, read_side
-from zombiescope.profiler.perf.samples import why_ended
-from zombiescope.profiler.perf.symbolise import VDSO, Frames, is_made_while_running
+from zombiescope.profiler.perf.data_file import Event, PerfFile, open_perf, why_ended
+from zombiescope.profiler.perf.frames import UNKNOWN, VDSO, Frames, is_made_while_running
+from zombiescope.profiler.perf.side_records import Side, read_side
 from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, sample_gaps, stream_gaps
-from zombiescope.profiler.stacks.capture import IDLE_ROUTINES, About
+from zombiescope.profiler.stacks.about import IDLE_ROUTINES, About
 
 _MOST_EVENTS = 255
+_OF_STACKS: tuple[Form, ...] = ("q", "q", "q", "I")
+_OF_SAMPLES: tuple[Form, ...] = ("Q", "I", "I", "I", "B", "Q", "q", "q")
 _MOST_CORES = 65_536
 
 
@@ -50,6 +49,8 @@ class Made(NamedTuple):
     about: About
     pieces: Iterator[bytes]
     rows: int
+    samples: int
+    """What the rows stand for."""
     seconds: float
     cores: int
 
@@ -123,7 +124,7 @@ def _columns(stream: _Stream, places: Column) -> _Samples:
     if layout.cgroup_after_chain is not None:
         raise UnusualError
     stream.library.call("zs_by_time", *given, layout.at.get(layout_of.TIME, -1), -1, *known, 0)
-    made = [Column(form, count) for form in ("Q", "I", "I", "I", "B", "Q", "q", "q")]
+    made = [Column(form, count) for form in _OF_SAMPLES]
     rows = stream.library.call("zs_columns", *given, Lent(layout_words(layout)), *made)
     if not rows:
         raise UnusualError
@@ -162,9 +163,7 @@ class _Followed:
         self.library.answer("zs_texts", self.handle, 1, texts)
         self.paths = [_text(stream.raw, texts, number) for number in range(self.files)]
         ids = [bytes(stream.raw[at : at + length]).hex() for at, length in zip(*_id_places(texts), strict=True)]
-        self.build_ids = [
-            own or self.side.build_ids.get(path, "") for own, path in zip(ids, self.paths, strict=True)
-        ]
+        self.build_ids = [own or self.side.build_ids.get(path, "") for own, path in zip(ids, self.paths, strict=True)]
         order = Column("q", self.names)
         found = self.library.answer("zs_names", self.handle, order, Column("B", self.names))
         self.comms = [names[number] for number in order.view[:found]]
@@ -225,8 +224,9 @@ class _Stacks:
     ) -> None:
         whose, chosen = who
         self.count = len(chosen)
-        starts, lengths, owners, comms = (Column(form, self.count) for form in "qqqI")
-        library.answer("zs_chosen", samples.chain_at, samples.chain_words, whose.owner, whose.comm, chosen, self.count, starts, lengths, owners, comms)
+        starts, lengths, owners, comms = (Column(form, self.count) for form in _OF_STACKS)
+        of_samples = (samples.chain_at, samples.chain_words, whose.owner, whose.comm, chosen, self.count)
+        library.answer("zs_chosen", *of_samples, starts, lengths, owners, comms)
         self.comms = comms
         most = library.call("zs_total", lengths, self.count)
         self.ids = Column("I", most + 2 * self.count)
@@ -241,16 +241,26 @@ class _Stacks:
         roots, room = Column("I", self.count), self.room + 1
         library.answer("zs_roots", self.comms, self.count, Lent(comm_frames), roots)
         frames, sizes, leaves = Column("I", room), Column("I", room), Column("q", self.count)
-        given = (self.ids, self.room, self.pairs.frames, self.pairs.count, self.starts, self.lengths, roots)
+        given = (self.ids, self.room, self.pairs.frames, self.pairs.total, self.starts, self.lengths, roots)
         nodes = library.call("zs_tree", *given, self.count, room, frames, sizes, leaves)
         return _Tree(nodes, frames, sizes, leaves)
 
 
-def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: Wanted, about: About) -> Made:
-    library, rows, side = stream.library, samples.rows, followed.side
+def _steady(side: Side) -> list[Told]:
+    """Kernel symbols that records told of."""
+    if not side.kernel_symbols:
+        return []
+    from zombiescope.profiler.perf.kernel_code import spells  # noqa: PLC0415 (most captures tell of none)
+
     held = spells(side.kernel_symbols)
     if any(one.changes for one in held):
         raise UnusualError
+    return [(one.start, one.length, one.name) for one in held]
+
+
+def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: Wanted, about: About) -> Made:
+    library, rows, side = stream.library, samples.rows, followed.side
+    held = _steady(side)
     table = Frames()
     who = _who(library, samples, followed)
     comm_frames = array("I", [table.add(name, "") for name in who.comms])
@@ -260,7 +270,7 @@ def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: W
     stacks = _Stacks(library, stream, samples, (who, chosen.first(kinds)), callers=wanted.name_callers)
     kernel, kernel_gaps = kernel_table(library, wanted.kallsyms, side.kernel_text)
     stacks.pairs.frames.fill(table.add(UNKNOWN, UNKNOWN))
-    name_kernel(library, stacks.pairs, kernel, [(one.start, one.length, one.name) for one in held], table)
+    name_kernel(library, stacks.pairs, kernel, held, table)
     gaps = file_gaps(_name_files(library, stacks.pairs, followed, wanted.sources, table))
     about = about_it(about, stream.opened, side, (*kernel_gaps, *gaps))
     packed, cores = _packed(library, samples, (who, stack_of), stacks.tree(library, comm_frames), table)
@@ -271,7 +281,7 @@ def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: W
         "cgroups": [""],
     }
     seconds = (samples.time.view[rows - 1] - samples.time.view[0]) / 1e9
-    return Made(about, pieces_of(about, packed, texts), rows, seconds, cores)
+    return Made(about, pieces_of(about, packed, texts), rows, rows, seconds, cores)
 
 
 def _name_files(
@@ -284,12 +294,12 @@ def _name_files(
         first.setdefault((path, "" if is_made else build_id), number)
         for number, (path, build_id, is_made) in enumerate(zip(followed.paths, followed.build_ids, made, strict=True))
     ]
-    group, offsets = Column("q", pairs.count), Column("Q", pairs.count)
-    kind_of, pid_of = Column("q", pairs.count), Column("q", pairs.count)
-    given = (followed.handle, pairs.addresses, pairs.owners, pairs.count, Column.of("q", kinds), Lent(bytes(made)))
+    group, offsets = Column("q", pairs.total), Column("Q", pairs.total)
+    kind_of, pid_of = Column("q", pairs.total), Column("q", pairs.total)
+    given = (followed.handle, pairs.addresses, pairs.owners, pairs.total, Column.of("q", kinds), Lent(bytes(made)))
     groups = library.call("zs_locate", *given, group, offsets, kind_of, pid_of)
-    begins, places = Column("q", groups + 1), Column("q", pairs.count)
-    library.answer("zs_grouped", group, pairs.count, groups, begins, places)
+    begins, places = Column("q", groups + 1), Column("q", pairs.total)
+    library.answer("zs_grouped", group, pairs.total, groups, begins, places)
     gaps: dict[str, Gap] = {}
     for number in range(groups):
         kind, at, end = kind_of.view[number], begins.view[number], begins.view[number + 1]
@@ -326,9 +336,19 @@ def _packed(
     event = Column("B", rows)
     event.fill(min(samples.event, _MOST_EVENTS))
     columns = {
-        **{"time": samples.time, "cpu": core, "mode": samples.mode, "event": event, "idle": idle, "node": node},
-        **{"thread": thread, "pid": picked(samples.pid), "tid": picked(samples.tid), "comm": picked(whose.comm)},
-        **{"cgroup": Column("B", rows), "tree_frame": tree.frames.part(1, tree.nodes), "tree_rest": rests},
+        "time": samples.time,
+        "cpu": core,
+        "mode": samples.mode,
+        "event": event,
+        "idle": idle,
+        "node": node,
+        "thread": thread,
+        "pid": picked(samples.pid),
+        "tid": picked(samples.tid),
+        "comm": picked(whose.comm),
+        "cgroup": Column("B", rows),
+        "tree_frame": tree.frames.part(1, tree.nodes),
+        "tree_rest": rests,
     }
     return [_pack(library, name, values) for name, values in columns.items()], cores.view.tobytes().count(1)
 

@@ -23,9 +23,17 @@ from zombiescope.profiler.perf.elf_symbols import (
     read_symbols,
     stubs_of,
 )
+from zombiescope.profiler.perf.frames import (
+    ALL_ZERO,
+    KERNEL,
+    NO_FUNCTION,
+    OF_RECORDS,
+    UNKNOWN,
+    Frames,
+    is_made_while_running,
+    name_in,
+)
 from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
-from zombiescope.profiler.perf.kernel_code import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
-from zombiescope.profiler.perf.symbolise import Frames, is_made_while_running
 
 _UNNAMED = -(1 << 63)
 _NO_FUNCTION, _ALL_ZERO = -4, -5
@@ -37,7 +45,7 @@ Told = tuple[int, int, str]
 class Pairs(NamedTuple):
     """Distinct (address, space) pairs, and the frame of each."""
 
-    count: int
+    total: int
     addresses: Column
     owners: Column
     frames: Column
@@ -47,7 +55,7 @@ class KernelTable(NamedTuple):
     text: bytes
     starts: Column
     name_at: Column
-    count: int
+    total: int
 
 
 def kernel_table(library: Library, saved: bytes | None, began: int | None) -> tuple[KernelTable, list[Gap]]:
@@ -69,12 +77,12 @@ def kernel_table(library: Library, saved: bytes | None, began: int | None) -> tu
 def name_kernel(library: Library, pairs: Pairs, kernel: KernelTable, told: list[Told], table: Frames) -> None:
     """`told`: start, length and name of symbols that records told of; of those at one place the last counts."""
     told = sorted({one[0]: one for one in told}.values())
-    symbols, distinct = Column("I", pairs.count), Column("q", kernel.count + len(told) + 1)
+    symbols, distinct = Column("I", pairs.total), Column("q", kernel.total + len(told) + 1)
     found = library.call(
         "zs_kernel",
-        *(kernel.starts, kernel.count),
+        *(kernel.starts, kernel.total),
         *(Column.of("Q", [start for start, _, _ in told]), Column.of("Q", [length for _, length, _ in told])),
-        *(len(told), pairs.addresses, pairs.count, symbols, distinct),
+        *(len(told), pairs.addresses, pairs.total, symbols, distinct),
     )
     numbers = array("I")
     for at in distinct.view[:found]:
@@ -85,7 +93,7 @@ def name_kernel(library: Library, pairs: Pairs, kernel: KernelTable, told: list[
         else:
             name = name_in(kernel.text, kernel.name_at.view[at])
         numbers.append(table.add(*name))
-    library.answer("zs_assign", pairs.frames, pairs.addresses, None, symbols, pairs.count, Lent(numbers))
+    library.answer("zs_assign", pairs.frames, pairs.addresses, None, symbols, pairs.total, Lent(numbers))
 
 
 class Group(NamedTuple):
@@ -97,21 +105,21 @@ class Group(NamedTuple):
     places: Column
     """Which pairs."""
     first: int
-    count: int
+    total: int
 
 
 def name_group(
     library: Library, group: Group, offsets: Column, pairs: Pairs, sources: SymbolFiles, table: Frames
 ) -> Gap | None:
     """What is missing, where nothing is named."""
-    here = Column("q", group.count)
-    here.view[:] = group.places.view[group.first : group.first + group.count]
+    here = Column("q", group.total)
+    here.view[:] = group.places.view[group.first : group.first + group.total]
     if is_made_while_running(group.path):
         jit = sources.jit(group.pid)
         if jit is None or isinstance(jit, Gap):
             _all_unknown(library, here, group, pairs, table)
             return jit
-        mine = _gathered(library, pairs.addresses, here, group.count)
+        mine = _gathered(library, pairs.addresses, here, group.total)
         found = jit.find(np.frombuffer(mine.view, np.uint64))
         symbols, names = _numbered(found.tolist(), lambda symbol: sources.plain(jit.name(symbol)))
     else:
@@ -119,9 +127,9 @@ def name_group(
         if isinstance(opened, Gap):
             _all_unknown(library, here, group, pairs, table)
             return opened
-        symbols, names = _names_in(library, *opened, _gathered(library, offsets, here, group.count), sources)
+        symbols, names = _names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
     numbers = array("I", [table.add(name, group.path) for name in names])
-    library.answer("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.count, Lent(numbers))
+    library.answer("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.total, Lent(numbers))
     return None
 
 
@@ -133,7 +141,9 @@ def _gathered(library: Library, values: Column, places: Column, count: int) -> C
 
 def _all_unknown(library: Library, here: Column, group: Group, pairs: Pairs, table: Frames) -> None:
     numbers = array("I", [table.add(UNKNOWN, group.path)])
-    library.answer("zs_assign", pairs.frames, pairs.addresses, here, Column("I", group.count), group.count, Lent(numbers))
+    library.answer(
+        "zs_assign", pairs.frames, pairs.addresses, here, Column("I", group.total), group.total, Lent(numbers)
+    )
 
 
 def _numbered(symbols: list[int], name: Callable[[int], str]) -> tuple[Column, list[str]]:
@@ -188,9 +198,7 @@ def _names_by(
     if found == _NO_FUNCTION:
         return None
     places = names_at.view[: Library.checked(found)].tolist()
-    return symbols, [
-        UNKNOWN if at == _UNNAMED else sources.plain(name_in_file(elf, source.raw, at)) for at in places
-    ]
+    return symbols, [UNKNOWN if at == _UNNAMED else sources.plain(name_in_file(elf, source.raw, at)) for at in places]
 
 
 def _shape(elf: Elf, source: Elf, name: bytes) -> list[int]:
@@ -201,7 +209,7 @@ def _shape(elf: Elf, source: Elf, name: bytes) -> list[int]:
         strings = source.sections[table.link]
         numbers[:4] = table.at, table.length // SYMBOL_BYTES, strings.at, strings.length
     if stubs is not None:
-        numbers[4:7] = stubs.relocations.at, stubs.count, stubs.first
+        numbers[4:7] = stubs.relocations.at, stubs.total, stubs.first
         numbers[7:] = stubs.dynamic.at, stubs.dynamic.length // SYMBOL_BYTES, stubs.strings.at
     return numbers
 

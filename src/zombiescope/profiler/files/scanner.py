@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optional scanner in C (`scanner.c` and others, built to `libscanner.so` beside them): used when it is there, never required."""
+"""The optional scanner in C (`scanner.c` and others, built to `libscanner.so` beside them): used when there, never required."""
 
 from __future__ import annotations
 
 import ctypes
-from array import array
-from pathlib import Path
+import os
 
 import numpy as np
 
-from zombiescope.profiler.perf import data_file
-from zombiescope.profiler.perf.data_file import Event, Layout
+from zombiescope.profiler.files.columns import BUILT, VERSION, layout_words
+from zombiescope.profiler.perf.data_file import Event
 from zombiescope.profiler.perf.engine import Addresses
 from zombiescope.profiler.perf.samples import Samples, Walk, ended_walk
 from zombiescope.profiler.stacks.arrays import I64, U32, U64, Numbers
 from zombiescope.profiler.stacks.call_tree import CallTree
 from zombiescope.profiler.stacks.capture import BrokenCapture
 
-BUILT = Path(__file__).with_name("libscanner.so")
-VERSION = 5
 _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"}
 
 
@@ -28,7 +25,7 @@ class Scanner:
     Answers are the beginning of arrays with room for the worst: what was never written takes no memory, a copy would.
     """
 
-    def __init__(self, path: Path = BUILT) -> None:
+    def __init__(self, path: str | os.PathLike[str] = BUILT) -> None:
         self._library = ctypes.CDLL(str(path))
         if self._library.zs_version() != VERSION:
             raise OSError("it is of another version")
@@ -86,15 +83,6 @@ class Scanner:
         rest = (_at(stacks.lengths), _at(roots), ctypes.c_int64(count), ctypes.c_int64(room))
         nodes = _checked(self._library.zs_tree(*given, *rest, _at(frames), _at(sizes), _at(leaves)))
         return CallTree(frames[:nodes], sizes[:nodes]), leaves
-
-
-def layout_words(layout: Layout) -> array[int]:
-    """In the order of the struct in scanner.c."""
-    at = layout.at
-    chain = -1 if layout.chain is None else layout.chain
-    after = -1 if layout.cgroup_after_chain is None else layout.cgroup_after_chain
-    fields = [at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
-    return array("q", [layout.least_words, *fields, chain, *(layout.read_group or (0, 0)), after])
 
 
 def _at(values: Numbers) -> ctypes.c_void_p:

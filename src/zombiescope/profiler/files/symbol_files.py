@@ -13,16 +13,19 @@ import mmap
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
-from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms, text_began
+from zombiescope.profiler.perf.frames import VDSO, text_began
 from zombiescope.profiler.perf.plain_names import plain_name
-from zombiescope.profiler.perf.symbolise import VDSO, JitMap, read_jit_map
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.perf.kernel_code import KernelSymbols
+    from zombiescope.profiler.perf.symbolise import JitMap
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
@@ -118,6 +121,8 @@ class SymbolFiles:
             self._take(2 * facts.st_size)
             text = _read_pieces(file, facts.st_size)
         self._take(_LINE_BYTES * (text.count(b"\n") + 1))
+        from zombiescope.profiler.perf.symbolise import read_jit_map  # noqa: PLC0415 (few processes leave one)
+
         return read_jit_map(text)
 
     def _map_strangers_file(self, path: bytes) -> memoryview:
@@ -181,6 +186,8 @@ def _own_vdso(release: str) -> WithDebug | Gap:
 
 def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Gap:
     """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
+    from zombiescope.profiler.perf.kernel_code import read_kallsyms  # noqa: PLC0415 (the scanner has its own)
+
     path = saved or RUNNING_KALLSYMS
     text = kallsyms_text(path)
     symbols = text if isinstance(text, Gap) else read_kallsyms(text)

@@ -226,7 +226,7 @@ class Stubs(NamedTuple):
     """One of 16 bytes a relocation."""
 
     relocations: Section
-    count: int
+    total: int
     first: int
     """Its address."""
     dynamic: Section
@@ -249,7 +249,7 @@ def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
     stubs = stubs_of(symbols.elf)
     if stubs is None:
         return symbols
-    rows = np.frombuffer(symbols.elf.raw, "<u8", stubs.count * 3, stubs.relocations.at).reshape(-1, 3)
+    rows = np.frombuffer(symbols.elf.raw, "<u8", stubs.total * 3, stubs.relocations.at).reshape(-1, 3)
     dynamic, first = stubs.dynamic, stubs.first
     table = np.frombuffer(symbols.elf.raw, np.dtype(_SYMBOL), dynamic.length // SYMBOL_BYTES, dynamic.at)
     numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.perf.data_file import PerfFile, open_perf
+from zombiescope.profiler.perf.data_file import COMPRESSED, COMPRESSED2, PerfFile, open_perf
 from zombiescope.profiler.perf.engine import ArrayEngine, Engine
+from zombiescope.profiler.perf.frames import VDSO, Frames
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, no_kernel_symbols, own_symbols, spells
-from zombiescope.profiler.perf.processes import Change, KernelSymbol, Mapped, Side, Spaces, Threads, follow, read_side
-from zombiescope.profiler.perf.samples import COMPRESSED, COMPRESSED2, Samples, Walk, read_samples
-from zombiescope.profiler.perf.symbolise import VDSO, Frames, SymbolSources, symbolise
+from zombiescope.profiler.perf.processes import Spaces, Threads, follow
+from zombiescope.profiler.perf.samples import Samples, Walk, read_samples
+from zombiescope.profiler.perf.side_records import Change, KernelSymbol, Mapped, Side, read_side
+from zombiescope.profiler.perf.symbolise import SymbolSources, symbolise
 from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, sample_gaps, stream_gaps, walk_gaps
 from zombiescope.profiler.stacks.arrays import U32, U64, dense_ids
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, judge_idle

@@ -10,24 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
-from zombiescope.profiler.perf.processes import KernelSymbol
+from zombiescope.profiler.perf.frames import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
 from zombiescope.profiler.perf.samples import Samples
+from zombiescope.profiler.perf.side_records import KernelSymbol
 from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
 
-KERNEL = "[kernel]"
-UNKNOWN = "[unknown]"
-OF_RECORDS = "[bpf]"
-"""The file of symbols that records told of."""
 _FAR = 1 << 16
 _BLOCK = 4096
 """What perf rounds the end of a last symbol to, whatever the page size of the machine."""
 _CODE = b"TtWw"
 _DIGITS = b"0123456789abcdef"
-NO_FUNCTION = Gap("frames[].name", "the saved kernel symbols hold no function", "save /proc/kallsyms as root")
-ALL_ZERO = Gap(
-    "frames[].name", "the kernel hides its addresses (all zero in kallsyms)", "record as root, or with CAP_SYSLOG"
-)
 
 
 class KernelSymbols(NamedTuple):
@@ -75,23 +67,6 @@ class KernelSymbols(NamedTuple):
 
 def no_kernel_symbols() -> KernelSymbols:
     return KernelSymbols(np.empty(0, np.uint64), np.empty(0, np.int64), b"")
-
-
-def name_in(text: bytes, at: int) -> tuple[str, str]:
-    """Name and module of the symbol whose name lies there."""
-    line = text[at : text.find(b"\n", at)] if b"\n" in text[at : at + 512] else text[at:]
-    name, _, module = line.partition(b"\t")
-    return shown(name), shown(module.strip()) if module else KERNEL
-
-
-def text_began(text: bytes) -> int | None:
-    """Where the code of the kernel with these symbols begins."""
-    return _address_of(text, b"_text") or _address_of(text, b"_stext")
-
-
-def _address_of(text: bytes, name: bytes) -> int | None:
-    at = text.find(b" " + name + b"\n")
-    return int(text[at - 18 : at - 2], 16) if at >= 18 else None
 
 
 def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
