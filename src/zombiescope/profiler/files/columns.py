@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of numbers for the scanner without numpy: memory of the kernel's, which costs nothing where it is never written."""
+"""Columns of numbers for the scanner, without numpy."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 from array import array
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ VERSION = 5
 
 Form = Literal["B", "H", "I", "Q", "q"]
 _WIDTHS: dict[Form, int] = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
-_LARGE_PAGE = 1 << 21
 _NO_MEMORY, _OUTSIDE, _UNUSUAL = -1, -2, -3
 
 
@@ -29,17 +27,32 @@ class UnusualError(Exception):
     """Something that is left to the import with numpy."""
 
 
-class Column:
-    """All zeros at first."""
+_libc = ctypes.CDLL(None)
+_libc.malloc.restype, _libc.calloc.restype = ctypes.c_void_p, ctypes.c_void_p
 
-    def __init__(self, form: Form, count: int) -> None:
+
+class _Memory:
+    """Of the C library: what one column gave back the next one takes, while it is still in the cache."""
+
+    def __init__(self, size: int, *, zeros: bool) -> None:
+        self.at = _libc.calloc(ctypes.c_size_t(size), 1) if zeros else _libc.malloc(ctypes.c_size_t(size))
+        if not self.at:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if self.at:
+            _libc.free(ctypes.c_void_p(self.at))
+
+
+class Column:
+    """What it holds at first is anything, unless zeros are asked for: whoever makes one has it filled."""
+
+    def __init__(self, form: Form, count: int, *, zeros: bool = False) -> None:
         self.form, self.width = form, _WIDTHS[form]
         size = max(1, count) * self.width
-        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if size >= _LARGE_PAGE:
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
-        self.at = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.view = memoryview(self._memory)[: count * self.width].cast(form)
+        self._memory = _Memory(size, zeros=zeros)
+        self.at = self._memory.at
+        self.view = memoryview((ctypes.c_char * size).from_address(self.at)).cast("B")[: count * self.width].cast(form)
 
     @classmethod
     def of(cls, form: Form, values: Sequence[int]) -> Column:

@@ -32,6 +32,7 @@ from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, s
 from zombiescope.profiler.stacks.about import IDLE_ROUTINES, About
 
 _MOST_EVENTS = 255
+_MOST_CHANGING = 4096
 _OF_STACKS: tuple[Form, ...] = ("q", "q", "q", "I")
 _OF_SAMPLES: tuple[Form, ...] = ("Q", "I", "I", "I", "B", "Q", "q", "q")
 _MOST_CORES = 65_536
@@ -246,21 +247,36 @@ class _Stacks:
         return _Tree(nodes, frames, sizes, leaves)
 
 
-def _steady(side: Side) -> list[Told]:
-    """Kernel symbols that records told of."""
+def _told_symbols(stream: _Stream, samples: _Samples, side: Side) -> list[Told]:
+    """Kernel symbols that records told of; stacks are changed where one holds that came or went meanwhile."""
     if not side.kernel_symbols:
         return []
-    from zombiescope.profiler.perf.kernel_code import spells  # noqa: PLC0415 (most captures tell of none)
+    from zombiescope.profiler.perf.kernel_code import own_symbols, spells  # noqa: PLC0415 (most captures tell of none)
 
     held = spells(side.kernel_symbols)
-    if any(one.changes for one in held):
+    changing = [one for one in held if one.changes]
+    if len(changing) > _MOST_CHANGING:
         raise UnusualError
-    return [(one.start, one.length, one.name) for one in held]
+    own = own_symbols(changing)
+    spans = [
+        [one.start for one in changing],
+        [min(one.start + one.length, (1 << 64) - 1) for one in changing],
+        [one.begin for one in changing],
+        [one.end for one in changing],
+        [one.start for one in own],
+    ]
+    if changing:
+        given = (stream.at, stream.total, samples.chain_at, samples.chain_words, samples.time, samples.rows)
+        stream.library.call("zs_moved", *given, *(Column.of("Q", each) for each in spans), len(changing))
+    return [
+        *((one.start, one.length, one.name) for one in held if not one.changes),
+        *((one.start, one.length, one.name) for one in own),
+    ]
 
 
 def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: Wanted, about: About) -> Made:
     library, rows, side = stream.library, samples.rows, followed.side
-    held = _steady(side)
+    told = _told_symbols(stream, samples, side)
     table = Frames()
     who = _who(library, samples, followed)
     comm_frames = array("I", [table.add(name, "") for name in who.comms])
@@ -270,7 +286,7 @@ def _assemble(stream: _Stream, samples: _Samples, followed: _Followed, wanted: W
     stacks = _Stacks(library, stream, samples, (who, chosen.first(kinds)), callers=wanted.name_callers)
     kernel, kernel_gaps = kernel_table(library, wanted.kallsyms, side.kernel_text)
     stacks.pairs.frames.fill(table.add(UNKNOWN, UNKNOWN))
-    name_kernel(library, stacks.pairs, kernel, held, table)
+    name_kernel(library, stacks.pairs, kernel, told, table)
     gaps = file_gaps(_name_files(library, stacks.pairs, followed, wanted.sources, table))
     about = about_it(about, stream.opened, side, (*kernel_gaps, *gaps))
     packed, cores = _packed(library, samples, (who, stack_of), stacks.tree(library, comm_frames), table)
@@ -318,7 +334,12 @@ def _packed(
 ) -> tuple[list[Packed], int]:
     """All columns, and how many cores there are samples of."""
     rows, (whose, stack_of) = samples.rows, who
-    node, idle, core, cores = Column("I", rows), Column("B", rows), Column("H", rows), Column("B", _MOST_CORES)
+    node, idle, core, cores = (
+        Column("I", rows),
+        Column("B", rows),
+        Column("H", rows),
+        Column("B", _MOST_CORES, zeros=True),
+    )
     is_idle = bytes(name in IDLE_ROUTINES for name in table.names)
     given = (stack_of, tree.leaves, len(tree.leaves), tree.frames, tree.nodes, Lent(is_idle), len(is_idle))
     library.call("zs_rows", *given, samples.pid, samples.cpu, rows, node, idle, core, cores)
@@ -346,7 +367,7 @@ def _packed(
         "pid": picked(samples.pid),
         "tid": picked(samples.tid),
         "comm": picked(whose.comm),
-        "cgroup": Column("B", rows),
+        "cgroup": Column("B", rows, zeros=True),
         "tree_frame": tree.frames.part(1, tree.nodes),
         "tree_rest": rests,
     }

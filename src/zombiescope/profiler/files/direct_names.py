@@ -93,7 +93,7 @@ def name_kernel(library: Library, pairs: Pairs, kernel: KernelTable, told: list[
         else:
             name = name_in(kernel.text, kernel.name_at.view[at])
         numbers.append(table.add(*name))
-    library.answer("zs_assign", pairs.frames, pairs.addresses, None, symbols, pairs.total, Lent(numbers))
+    library.call("zs_assign", pairs.frames, pairs.addresses, None, symbols, pairs.total, Lent(numbers), len(numbers))
 
 
 class Group(NamedTuple):
@@ -129,7 +129,7 @@ def name_group(
             return opened
         symbols, names = _names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
     numbers = array("I", [table.add(name, group.path) for name in names])
-    library.answer("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.total, Lent(numbers))
+    library.call("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.total, Lent(numbers), len(numbers))
     return None
 
 
@@ -141,8 +141,15 @@ def _gathered(library: Library, values: Column, places: Column, count: int) -> C
 
 def _all_unknown(library: Library, here: Column, group: Group, pairs: Pairs, table: Frames) -> None:
     numbers = array("I", [table.add(UNKNOWN, group.path)])
-    library.answer(
-        "zs_assign", pairs.frames, pairs.addresses, here, Column("I", group.total), group.total, Lent(numbers)
+    library.call(
+        "zs_assign",
+        pairs.frames,
+        pairs.addresses,
+        here,
+        Column("I", group.total, zeros=True),
+        group.total,
+        Lent(numbers),
+        len(numbers),
     )
 
 

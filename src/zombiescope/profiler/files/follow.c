@@ -407,6 +407,30 @@ i64 zs_names(const Followed *all, i64 *numbers, u8 *seen) {
     return found;
 }
 
+// Words of stacks that lie in a symbol of the kernel that came or went meanwhile move to where only that symbol is: from its `place` on.
+// Of several that begin at or before a sample's time the latest one counts, of equal ones the last; then it must not be over.
+i64 zs_moved(u64 *words, i64 total, const i64 *chain_at, const i64 *chain_words, const u64 *time, i64 rows, const u64 *starts, const u64 *ends,
+             const u64 *begins, const u64 *overs, const u64 *places, i64 count) {
+    u64 lowest = ~0ull, highest = 0;
+    i64 work = 0;
+    for (i64 i = 0; i < count; i++) {
+        lowest = starts[i] < lowest ? starts[i] : lowest;
+        highest = ends[i] > highest ? ends[i] : highest;
+    }
+    for (i64 row = 0; row < rows; row++) {
+        if (!inside(chain_at[row], chain_words[row], total)) return OUTSIDE;
+        for (u64 *word = words + chain_at[row], *end = word + chain_words[row]; word < end; word++) {
+            if (*word < lowest || *word >= highest) continue;
+            i64 found = -1;
+            for (i64 i = 0; i < count; i++)
+                if (*word >= starts[i] && *word < ends[i] && time[row] >= begins[i] && (found < 0 || begins[i] >= begins[found])) found = i;
+            if (found >= 0 && time[row] < overs[found]) *word += places[found] - starts[found];
+            if ((work += count) > MOST_WORK) return UNUSUAL;
+        }
+    }
+    return 0;
+}
+
 // Which name, space and key of both (for `zs_distinct`) each sample has; samples are in order of time, so that every thread only goes
 // on in its history. `number` is what each name is called; a thread that has none gets `idle` or `stranger`, of which `told` says how
 // many there are.

@@ -263,11 +263,13 @@ void zs_gather(const u64 *values, const i64 *places, i64 count, u64 *out) {
 }
 
 // The frame of each place, by the number of its symbol. Without places: of every kernel address.
-void zs_assign(u32 *frames, const u64 *addresses, const i64 *places, const u32 *symbols, i64 count, const u32 *numbers) {
+i64 zs_assign(u32 *frames, const u64 *addresses, const i64 *places, const u32 *symbols, i64 count, const u32 *numbers, i64 known) {
     for (i64 i = 0; i < count; i++) {
-        if (places) frames[places[i]] = numbers[symbols[i]];
-        else if (addresses[i] >= FIRST_KERNEL) frames[i] = numbers[symbols[i]];
+        if (!places && addresses[i] < FIRST_KERNEL) continue;
+        if (symbols[i] >= known) return OUTSIDE;
+        frames[places ? places[i] : i] = numbers[symbols[i]];
     }
+    return 0;
 }
 
 // Each sample's node, whether its core idled, and its core as it is stored; `cores` (65,536 bytes) are set where there are samples.

@@ -23,7 +23,6 @@ from zombiescope.profiler.files import store
 from zombiescope.profiler.files.columns import UnusualError
 from zombiescope.profiler.files.columns import library as built_library
 from zombiescope.profiler.files.direct import Made, Wanted, import_directly
-from zombiescope.profiler.files.scanner import built_scanner
 from zombiescope.profiler.files.symbol_files import SymbolFiles, kernel_symbols, map_file
 from zombiescope.profiler.formats.capture_heading import FAMILY
 from zombiescope.profiler.perf.data_file import MAGIC as PERF_MAGIC
@@ -180,7 +179,8 @@ def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
 
 
 def tools_for(choices: Choices) -> Tools:
-    from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415 (an import by the scanner alone needs none)
+    from zombiescope.profiler.files.scanner import built_scanner  # noqa: PLC0415 (the direct way needs none of them)
+    from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415
 
     tools = Tools(
         lambda text_began: kernel_symbols(choices.kallsyms, text_began),
@@ -295,6 +295,7 @@ def _made_directly(path: bytes, choices: Choices) -> Made | None:
     library = built_library() if choices.use_scanner else None
     if library is None:
         return None
+    prepare(_MEMORY_TIMES_FILE * _size(path))
     raw = map_file(path, may_change=True)
     if bytes(raw[:8]) != PERF_MAGIC:
         return None

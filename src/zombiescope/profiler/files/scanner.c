@@ -236,8 +236,10 @@ static Pair *wider(Pair *slots, int bits) {
 // every word, `ids` also for the free ones. Returns how many pairs.
 i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *lengths, const i64 *stack_owners, i64 count, int callers,
                  u32 *ids, i64 *new_starts, i64 *new_lengths, u64 *addresses, i64 *owners) {
-    enum { BATCH = 64 };
+    enum { BATCH = 64, RECENT = 16 };
     int bits = 12;
+    i64 recent[RECENT]; // the last stack of each few owners: the outer frames of the next one are mostly the same
+    memset(recent, 0xff, sizeof recent);
     Pair *slots = pairs_of(1ull << bits);
     i64 pairs = 0, at = 0, held = 0; // of the pairs, those in the table
     if (!slots) return NO_MEMORY;
@@ -249,7 +251,19 @@ i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *leng
         }
         const u64 *chain = words + starts[stack];
         new_starts[stack] = ++at;
-        for (i64 left = lengths[stack]; left > 0;) {
+        i64 left = lengths[stack], like = recent[owner & (RECENT - 1)];
+        recent[owner & (RECENT - 1)] = stack;
+        if (like >= 0 && stack_owners[like] == owner) {
+            const u64 *other = words + starts[like] + lengths[like];
+            i64 most = left < lengths[like] ? left : lengths[like], same = 0, known = 0;
+            while (same < most && chain[left - 1 - same] == other[-1 - same]) known += other[-1 - same++] < FIRST_MARKER;
+            // What the innermost of them becomes, depends on the word before it.
+            if (same) known -= other[-same--] < FIRST_MARKER;
+            memcpy(ids + at, ids + new_starts[like], (u64)known * sizeof *ids);
+            at += known;
+            left -= same;
+        }
+        while (left > 0) {
             u64 wanted[BATCH], places[BATCH];
             int some = 0;
             for (; left > 0 && some < BATCH; left--) {
