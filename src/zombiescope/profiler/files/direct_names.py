@@ -19,6 +19,7 @@ from zombiescope.profiler.perf.elf_symbols import (
     NO_BITS,
     SYMBOL_BYTES,
     Elf,
+    go_section,
     name_in_file,
     read_symbols,
     stubs_of,
@@ -33,10 +34,11 @@ from zombiescope.profiler.perf.frames import (
     is_made_while_running,
     name_in,
 )
-from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
+from zombiescope.profiler.perf.go_names import go_layout
 
 _UNNAMED = -(1 << 63)
 _NO_FUNCTION, _ALL_ZERO = -4, -5
+_NO_GO = (0,) * 8
 _LEAST_LINE_BYTES = 20
 """Of kallsyms."""
 Told = tuple[int, int, str]
@@ -169,9 +171,10 @@ def _names_in(
             found = _names_by(library, elf, (source, b".symtab"), offsets, sources)
             if found is not None:
                 return found
-    is_go = any(name in elf.by_name and elf.by_name[name].kind != NO_BITS for name in GO_SECTIONS)
-    if not is_go and b".gnu_debugdata" not in elf.by_name:
-        found = _names_by(library, elf, (elf, b".dynsym"), offsets, sources, may_be_empty=True)
+    go = _go_numbers(elf)
+    if go is not None or b".gnu_debugdata" not in elf.by_name:
+        table = (elf, b".dynsym" if go is None else b"")
+        found = _names_by(library, elf, table, offsets, sources, go or _NO_GO)
         if found is not None:
             return found
     symbols = read_symbols(elf, debug)
@@ -185,14 +188,13 @@ def _names_by(
     table: tuple[Elf, bytes],
     offsets: Column,
     sources: SymbolFiles,
-    *,
-    may_be_empty: bool = False,
+    go: tuple[int, ...] | None = None,
 ) -> tuple[Column, list[str]] | None:
     source = table[0]
     count = len(offsets.view)
     symbols, names_at = Column("I", count), Column("q", count + 1)
     try:
-        shape = struct.pack("<11q", *_shape(elf, *table), may_be_empty)
+        shape = struct.pack("<19q", *_shape(elf, *table), *(go or _NO_GO), go is not None)
         loads = struct.pack(f"<{3 * len(elf.loads)}Q", *(number for load in elf.loads for number in load))
     except struct.error:
         return None
@@ -206,6 +208,15 @@ def _names_by(
         return None
     places = names_at.view[: Library.checked(found)].tolist()
     return symbols, [UNKNOWN if at == _UNNAMED else sources.plain(name_in_file(elf, source.raw, at)) for at in places]
+
+
+def _go_numbers(elf: Elf) -> tuple[int, ...] | None:
+    found = go_section(elf)
+    if found is None:
+        return None
+    section, text = found
+    layout = go_layout(elf.raw, section.at, section.length, text)
+    return None if layout is None else (section.at, min(section.length, len(elf.raw) - section.at), *layout)
 
 
 def _shape(elf: Elf, source: Elf, name: bytes) -> list[int]:

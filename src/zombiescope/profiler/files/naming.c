@@ -105,9 +105,10 @@ end:
 }
 
 typedef struct {
-    // Kept in step with `_shape` in native.py. Places and lengths in bytes, of the file of the table and of the file itself.
+    // Kept in step with `_shape` in direct_names.py. Places and lengths in bytes, of the file of the table and of the file itself.
     i64 table_at, symbols, strings_at, strings_length;
     i64 stubs_at, stubs, first_stub, dynamic_at, dynamic, dynamic_strings_at;
+    i64 go_at, go_length, go_functions, go_begin, go_width, go_names, go_base, go_records;
     i64 may_be_empty;
 } Shape;
 
@@ -174,6 +175,35 @@ static int close_open_ones(const u8 *source, const Shape *shape, const u8 *code,
     return 1;
 }
 
+static u64 number_at(const u8 *at, i64 width) {
+    u64 value = 0;
+    memcpy(&value, at, (u64)width);
+    return value;
+}
+
+// The functions of a Go program: where each begins and what tells of it, up to where the last one ends.
+static void go_candidates(const u8 *raw, const Shape *shape, const Keyed *asked, i64 count, Candidate *chosen) {
+    const u8 *table = raw + shape->go_at, *entries = table + shape->go_begin;
+    i64 width = shape->go_width;
+    for (i64 i = 0; i < shape->go_functions; i++) {
+        i64 start = (i64)number_at(entries + 2 * i * width, width), next = (i64)number_at(entries + (2 * i + 2) * width, width);
+        i64 record = (i64)(number_at(entries + (2 * i + 1) * width, width) + (u64)shape->go_records);
+        if (record < 0 || record > shape->go_length - width - 4 || start < 0 || next <= start) continue;
+        i64 name = (i64)number_at(table + record + width, 4);
+        if (name >= shape->go_length - shape->go_names) continue;
+        u64 address = (u64)start + (u64)shape->go_base;
+        i64 at = first_from(asked, count, address);
+        if (at < count) stand(&chosen[at], (Candidate){address, (u64)(next - start), ~(u64)i, name + shape->go_names + shape->go_at, 1, 0});
+    }
+}
+
+static int go_fits(const Shape *shape, i64 length) {
+    if (!shape->go_functions) return 1;
+    if ((shape->go_width != 4 && shape->go_width != 8) || !inside(shape->go_at, shape->go_length, length)) return 0;
+    if (shape->go_functions < 0 || shape->go_functions > shape->go_length / 8 || shape->go_names < 0 || shape->go_records < 0) return 0;
+    return inside(shape->go_begin, (2 * shape->go_functions + 1) * shape->go_width, shape->go_length);
+}
+
 static i64 candidates(const u8 *raw, const u8 *source, const Shape *shape, const u8 *code, const Keyed *asked, i64 count, Candidate *chosen) {
     i64 wanted = 0;
     for (i64 i = 0; i < shape->symbols; i++) {
@@ -185,6 +215,7 @@ static i64 candidates(const u8 *raw, const u8 *source, const Shape *shape, const
         u64 binding = one.info >> 4, rank = binding == 1 ? 0 : binding == 2 ? 1 : 2;
         stand(&chosen[at], (Candidate){one.value, one.size, rank << 40 | (u64)i, one.name + shape->strings_at, 1, 0});
     }
+    go_candidates(raw, shape, asked, count, chosen);
     for (i64 i = 0; i < shape->stubs; i++) {
         u64 info;
         memcpy(&info, raw + shape->stubs_at + i * 24 + 8, sizeof info);
@@ -215,6 +246,7 @@ i64 zs_elf(const u8 *raw, i64 raw_length, const u8 *source, i64 source_length, c
     if (shape->symbols > source_length / 24 || !inside(shape->table_at, shape->symbols * 24, source_length)) return OUTSIDE;
     if (shape->stubs > raw_length / 24 || !inside(shape->stubs_at, shape->stubs * 24, raw_length)) return OUTSIDE;
     if (shape->dynamic > raw_length / 24 || !inside(shape->dynamic_at, shape->dynamic * 24, raw_length)) return OUTSIDE;
+    if (!go_fits(shape, raw_length)) return OUTSIDE;
     Keyed *made = malloc(((u64)count + 1) * 2 * sizeof *made);
     Candidate *chosen = calloc((u64)count + 1, sizeof *chosen);
     i64 answer = NO_MEMORY;

@@ -149,13 +149,20 @@ def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
     return _table(elf, elf, dynamic) if dynamic is not None else _none(elf)
 
 
-def _of_go(elf: Elf) -> ElfSymbols | None:
-    """A stripped Go program still knows its functions."""
+def go_section(elf: Elf) -> tuple[Section, int] | None:
+    """The table of a Go program, and where its code begins."""
     section = next((elf.by_name[name] for name in GO_SECTIONS if name in elf.by_name), None)
     text = elf.by_name.get(b".text")
-    if section is None or section.kind == NO_BITS:
+    return None if section is None or section.kind == NO_BITS else (section, text.address if text else 0)
+
+
+def _of_go(elf: Elf) -> ElfSymbols | None:
+    """A stripped Go program still knows its functions."""
+    found = go_section(elf)
+    if found is None:
         return None
-    table = read_go_table(elf.raw, section.at, section.length, text.address if text else 0)
+    section, text = found
+    table = read_go_table(elf.raw, section.at, section.length, text)
     return None if table is None else ElfSymbols(elf, *table, elf.raw)
 
 
