@@ -131,9 +131,9 @@ def _passed(one: Any) -> Any:
     return one if one is None else ctypes.c_void_p(one.at)
 
 
-def library() -> Library | None:
+def library(path: str | os.PathLike[str] = BUILT) -> Library | None:
     try:
-        return Library()
+        return Library(path)
     except (OSError, AttributeError):
         return None
 

@@ -129,7 +129,7 @@ def name_group(
         if isinstance(opened, Gap):
             _all_unknown(library, here, group, pairs, table)
             return opened
-        symbols, names = _names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
+        symbols, names = names_in(library, *opened, _gathered(library, offsets, here, group.total), sources)
     numbers = array("I", [table.add(name, group.path) for name in names])
     library.call("zs_assign", pairs.frames, pairs.addresses, here, symbols, group.total, Lent(numbers), len(numbers))
     return None
@@ -162,7 +162,7 @@ def _numbered(symbols: list[int], name: Callable[[int], str]) -> tuple[Column, l
     return Column.of("I", [number[one] for one in symbols]), [UNKNOWN if one < 0 else name(one) for one in distinct]
 
 
-def _names_in(
+def names_in(
     library: Library, elf: Elf, debug: Elf | None, offsets: Column, sources: SymbolFiles
 ) -> tuple[Column, list[str]]:
     """From the table that `read_symbols` would choose; what few files have is left to that."""

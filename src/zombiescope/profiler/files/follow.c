@@ -391,13 +391,13 @@ i64 zs_follow(const u64 *words, i64 total, const i64 *others, i64 count, i64 tra
 // numbers each: at, length, at, length.
 void zs_texts(const Followed *all, int files, i64 *out) {
     const Texts *texts = files ? &all->files : &all->names;
-    memcpy(out, texts->all, (u64)texts->count * sizeof *texts->all);
+    if (texts->count) memcpy(out, texts->all, (u64)texts->count * sizeof *texts->all);
 }
 
 // The names that threads had, in the order of threads as they came and of their times: each number once. Returns how many.
 i64 zs_names(const Followed *all, i64 *numbers, u8 *seen) {
     i64 found = 0;
-    memset(seen, 0, (u64)all->names.count);
+    if (all->names.count) memset(seen, 0, (u64)all->names.count);
     for (i64 i = 0; i < all->named.count; i++)
         for (u32 at = all->named.all[i].first; at != NOBODY; at = all->named.moments[at].next) {
             i64 name = all->named.moments[at].value;
