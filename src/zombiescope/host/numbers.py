@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 _THREADS = "OPENBLAS_NUM_THREADS"
@@ -35,4 +36,7 @@ class _Deferred(ModuleType):
 
 def defer_numpy() -> None:
     """Modules that are loaded from here on import it, and pay for it when they first use it."""
-    sys.modules.setdefault("numpy", _Deferred("numpy"))
+    if "numpy" not in sys.modules:
+        stands_for = _Deferred("numpy")
+        stands_for.__spec__ = find_spec("numpy")
+        sys.modules["numpy"] = stands_for
