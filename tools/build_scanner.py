@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the optional scanner beside its source when there is a C compiler; without one, says so and is content."""
+"""Builds the optional scanner beside its sources when there is a C compiler; without one, says so and is content."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src/zombiescope/profiler/files/scanner.c"
-TARGET = SOURCE.with_name("libscanner.so")
+FOLDER = Path(__file__).resolve().parents[1] / "src/zombiescope/profiler/files"
+SOURCES = [FOLDER / name for name in ("scanner.c", "follow.c", "naming.c")]
+TARGET = FOLDER / "libscanner.so"
 FLAGS = ["-std=gnu99", "-O3", "-Wall", "-Wextra", "-fPIC", "-shared"]
 
 
@@ -17,7 +18,7 @@ def build(target: Path = TARGET, extra: tuple[str, ...] = ()) -> bool:
     if compiler is None:
         return False
     fresh = target.with_suffix(".so.new")
-    built = subprocess.run([compiler, *FLAGS, *extra, "-o", fresh, SOURCE], check=False)
+    built = subprocess.run([compiler, *FLAGS, *extra, "-o", fresh, *SOURCES], check=False)
     if built.returncode == 0:
         fresh.replace(target)
     return built.returncode == 0

@@ -19,15 +19,22 @@ import struct
 import sys
 import time
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.profiler.perf_files import TOOLS, PerfFileBuilder, record, small_capture
 from tests.unit.zstd_frames import zstd_packed
 
-from zombiescope.profiler.files.reading import decompressor_factory
+from zombiescope.profiler.files.columns import Library, UnusualError
+from zombiescope.profiler.files.columns import library as built_library
+from zombiescope.profiler.files.direct import Wanted, import_directly
+from zombiescope.profiler.files.reading import Choices, decompressor_factory, tools_for
 from zombiescope.profiler.files.scanner import Scanner, built_scanner
+from zombiescope.profiler.files.symbol_files import SymbolFiles
 from zombiescope.profiler.formats.capture_file import decode, encode
 from zombiescope.profiler.perf.data_file import open_perf
 from zombiescope.profiler.perf.engine import Engine
@@ -37,6 +44,23 @@ from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
 MOST_SECONDS, MOST_BYTES = 60, 2 << 30
 INTERESTING = (0, 1, 7, 8, 9, 0x7F, 0x80, 0xFF, 81, 66, 71)
 LENGTHS = (0, 1, 7, 8, 16, 40, 0x7FF8, 0xFFF8, 0xFFFF)
+
+
+NOWHERE = b"/zombiescope-there-is-no-such-folder"
+DIRECT = Wanted(NOWHERE, SymbolFiles(NOWHERE), name_callers=True)
+LIKE_DIRECT = tools_for(Choices(NOWHERE, cwd_root=NOWHERE))
+"""Nothing of this machine is opened, on either way."""
+
+
+def difference(one: Capture, other: Capture) -> str:
+    """The first part in which they are not the same."""
+    for part in fields(Capture):
+        mine, theirs = getattr(one, part.name), getattr(other, part.name)
+        pairs = zip(mine, theirs, strict=True) if part.name == "tree" else [(mine, theirs)]
+        for left, right in pairs:
+            if not (np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right):
+                return f"{part.name}: {left} and {right}"
+    return ""
 
 
 class Seed:
@@ -106,6 +130,20 @@ class Attempts:
         self.reasons: Counter[str] = Counter()
         self.slowest = 0.0
 
+    def make_directly(self, raw: bytes, made: Library, likewise: tuple[str, int]) -> None:
+        """The way without numpy: the same file as a capture, or it leaves that to the other."""
+        signal.alarm(MOST_SECONDS)
+        try:
+            direct = import_directly(memoryview(bytearray(raw)), "fuzz", DIRECT, made)
+            stored = b"".join(direct.pieces)
+        except (UnusualError, BrokenCapture):
+            self.outcomes["left to numpy"] += 1
+            return
+        finally:
+            signal.alarm(0)
+        self.outcomes["direct"] += 1
+        assert difference(decode(stored), import_perf(raw, LIKE_DIRECT, "fuzz")) == "", likewise
+
     def make(self, raw: bytes, tools: Tools) -> tuple[str, int]:
         """How it ended, and with how many samples."""
         signal.alarm(MOST_SECONDS)
@@ -155,11 +193,13 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     faulthandler.register(signal.SIGALRM, chain=True)
     dice, attempts, all_tools = random.Random(given.seed), Attempts(), engines(given.scanner)
-    known = seeds(given.files)
+    known, made = seeds(given.files), built_library(given.scanner) if given.scanner else built_library()
     for number in range(given.count):
         seed = dice.choice(known)
         raw, is_seen = (mutated(seed, dice), False) if number % 10 else cut(seed, dice)
         answers = [attempts.make(raw, tools) for tools in all_tools]
+        if made is not None:
+            attempts.make_directly(raw, made, answers[0])
         assert len(set(answers)) == 1, f"mutation {number}: the engines differ: {answers}"
         assert not is_seen or answers[0][0] != "whole", f"mutation {number}: a cut file passes for a whole one"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

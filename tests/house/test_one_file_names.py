@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "zombiescope"
 TAKEN = all_taken(PACKAGE)
 NOT_IN_THE_ONE_FILE = {
     "zombiescope/profiler/files/scanner.py": "the scanner in C, which is built beside an installation",
+    "zombiescope/profiler/files/columns.py": "columns for that scanner",
     "zombiescope/profiler/files/reading.py": "reads captures, which needs numpy; lives without mallopt",
 }
 

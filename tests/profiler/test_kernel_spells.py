@@ -15,7 +15,7 @@ from tests.profiler.test_perf_import import stacks
 from zombiescope.profiler.files.reading import Choices, read_capture
 from zombiescope.profiler.perf.importing import import_perf
 from zombiescope.profiler.perf.kernel_code import _lookup, spells
-from zombiescope.profiler.perf.processes import KernelSymbol
+from zombiescope.profiler.perf.side_records import KernelSymbol
 
 PLACE = 0xFFFFFFFFC0100000
 CALLER = 0xFFFFFFFF81000150

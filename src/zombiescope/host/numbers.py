@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 _THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -19,3 +22,21 @@ def load_numpy() -> None:
         import_module("numpy")
     finally:
         del os.environ[_THREADS]  # our children choose for themselves
+
+
+class _Deferred(ModuleType):
+    """Stands for numpy until somebody asks it for something: an import by the scanner never does."""
+
+    def __getattr__(self, name: str) -> object:
+        sys.modules.pop("numpy", None)
+        load_numpy()
+        self.__dict__.update(sys.modules["numpy"].__dict__)
+        return self.__dict__[name] if name in self.__dict__ else getattr(sys.modules["numpy"], name)
+
+
+def defer_numpy() -> None:
+    """Modules that are loaded from here on import it, and pay for it when they first use it."""
+    if "numpy" not in sys.modules:
+        stands_for = _Deferred("numpy")
+        stands_for.__spec__ = find_spec("numpy")
+        sys.modules["numpy"] = stands_for

@@ -10,7 +10,7 @@ import click
 
 from zombiescope.cli.options import examples
 from zombiescope.errors import absent_part
-from zombiescope.host.numbers import load_numpy
+from zombiescope.host.numbers import defer_numpy, load_numpy
 
 _COMMANDS = {
     "record": ("recording", "record", "Sample every core in rolling segments, kept in a ring. Needs root."),
@@ -67,7 +67,9 @@ class _Commands(click.Group):
             return None
         if cmd_name not in _WITHOUT_NUMPY and find_spec("numpy") is None:
             raise absent_part(f"cannot {_VERBS[cmd_name]}", "numpy", "profile", _INSTEAD)
-        if cmd_name not in _WITHOUT_NUMPY:
+        if cmd_name == "import":
+            defer_numpy()
+        elif cmd_name not in _WITHOUT_NUMPY:
             load_numpy()
         module, name, _ = _COMMANDS[cmd_name]
         command = getattr(import_module(f"zombiescope.cli.profiles.{module}"), name)

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import click
-import numpy as np
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import examples, json_option
 from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import kallsyms_option, perf_names_option
 from zombiescope.facts.names import shown
-from zombiescope.profiler.files.reading import Choices, import_capture
+from zombiescope.profiler.files.reading import Choices, Imported, import_capture, read_capture
 from zombiescope.profiler.files.store import entries
-from zombiescope.profiler.stacks.capture import Capture
 
 
 @click.command(
@@ -51,23 +49,22 @@ def bring_in(
     their content. What could not be read is said; the rest is stored. Exit code 0, or 3 when nothing could be read.
     """
     choices = Choices(kallsyms, perf_names, use_scanner=not no_scanner, demangle=not no_demangle)
-    stored, capture = import_capture(file, output or captures, name, choices)
+    made = import_capture(file, output or captures, name, choices)
+    stored = shown(made.stored)
     if as_json:
         from zombiescope.profiler.drawing.documents import render_capture  # noqa: PLC0415 (only a document loads it)
 
-        return JsonAnswer(render_capture(shown(stored), capture, shown(stored)))
-    lines = [f"stored {shown(stored)}: {_size(capture)}"]
-    lines += [f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in capture.about.gaps]
-    why, verb = ("to see what the cores did", "heatmap") if capture.about.has_time else ("to see the calls", "flame")
-    return TextAnswer([*lines, next_line(why, verb, captures, shown(stored))])
+        return JsonAnswer(render_capture(stored, read_capture(made.stored, choices), stored))
+    lines = [f"stored {stored}: {_size(made)}"]
+    lines += [f"unknown: {gap.reason}" + (f" ({gap.hint})" if gap.hint else "") for gap in made.about.gaps]
+    why, verb = ("to see what the cores did", "heatmap") if made.about.has_time else ("to see the calls", "flame")
+    return TextAnswer([*lines, next_line(why, verb, captures, stored)])
 
 
-def _size(capture: Capture) -> str:
-    if not capture.about.has_time:
-        samples = len(capture) if capture.weight is None else int(capture.weight.sum())
-        return f"{samples:,} samples in {len(capture):,} stacks"
-    cores = int(np.count_nonzero(np.bincount(capture.cpu)))
-    return f"{len(capture):,} samples, {capture.seconds:.1f} s, {cores} core{'s' * (cores != 1)}"
+def _size(made: Imported) -> str:
+    if not made.about.has_time:
+        return f"{made.samples:,} samples in {made.rows:,} stacks"
+    return f"{made.rows:,} samples, {made.seconds:.1f} s, {made.cores} core{'s' * (made.cores != 1)}"
 
 
 @click.command("list", epilog=examples("zombiescope profile list", "zombiescope profile list --captures /srv/captures"))

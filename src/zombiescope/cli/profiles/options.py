@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,9 @@ from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
 from zombiescope.profiler.files.store import LATEST
-from zombiescope.profiler.stacks.capture import Selection
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.stacks.capture import Selection
 
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
@@ -79,6 +81,8 @@ def selection_of(given: dict[str, Any], begin: float | None = None, end: float |
         raise UsageError(
             f"cannot look from {begin:g} s to {end:g} s", "it ends before it begins", "give --from below --to"
         )
+    from zombiescope.profiler.stacks.capture import Selection  # noqa: PLC0415 (an import selects nothing)
+
     return Selection(
         begin,
         end,

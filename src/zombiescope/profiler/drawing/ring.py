@@ -97,7 +97,9 @@ def render_ring(found: Coverage, wish: Wish, notes: Sequence[Note], raw: Raw | N
 def render_raw_text(raw: Raw, folder: str) -> list[RenderableType]:
     """Where there is nothing else: what a recorder without numpy stored is not read here."""
     return [
-        Text(f"{counted(raw.segments, 'raw segment')} in {folder}, {_decimal(raw.size_bytes)}, as sampled", style="bold"),
+        Text(
+            f"{counted(raw.segments, 'raw segment')} in {folder}, {_decimal(raw.size_bytes)}, as sampled", style="bold"
+        ),
         Text("what they cover is not known until profile import has made captures of them"),
     ]
 

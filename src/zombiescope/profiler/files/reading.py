@@ -9,10 +9,10 @@ import importlib
 import os
 import re
 import zlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
@@ -20,14 +20,17 @@ from zombiescope.host.bounds import Budget, bounded, input_bytes
 from zombiescope.host.page_size import PAGE_BYTES
 from zombiescope.host.zstd import Piece, ZstdLibrary
 from zombiescope.profiler.files import store
-from zombiescope.profiler.files.scanner import built_scanner
+from zombiescope.profiler.files.columns import UnusualError
+from zombiescope.profiler.files.columns import library as built_library
+from zombiescope.profiler.files.direct import Made, Wanted, import_directly
 from zombiescope.profiler.files.symbol_files import SymbolFiles, kernel_symbols, map_file
-from zombiescope.profiler.formats import capture_file
-from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.formats.capture_heading import FAMILY
 from zombiescope.profiler.perf.data_file import MAGIC as PERF_MAGIC
-from zombiescope.profiler.perf.importing import Tools, import_perf
-from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
+from zombiescope.profiler.stacks.about import About, BrokenCapture
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.perf.importing import Tools
+    from zombiescope.profiler.stacks.capture import Capture
 
 Decompress = Callable[[bytes], bytes]
 _PIECE = 1 << 17
@@ -135,9 +138,16 @@ class Choices(NamedTuple):
 
 
 def read_capture(path: bytes, choices: Choices) -> Capture:
+    with _said_of(path):
+        return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
+
+
+@contextmanager
+def _said_of(path: bytes) -> Iterator[None]:
+    """What is wrong with a file, as an error with its name."""
     try:
         with within_bounds(f"cannot read the capture ({shown(path)})", path):
-            return _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
+            yield
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ObservationError(f"cannot read the capture ({shown(path)})", why, "is the path right?") from error
@@ -157,14 +167,21 @@ def within_bounds(what: str, path: bytes) -> AbstractContextManager[None]:
 def _read(raw: memoryview, name: str, choices: Choices) -> Capture:
     beginning = bytes(raw[:8])
     if beginning.startswith(FAMILY):
-        return capture_file.decode(raw)
+        from zombiescope.profiler.formats.capture_file import decode  # noqa: PLC0415 (each form loads only what it needs)
+
+        return decode(raw)
     if beginning in _PERF_BEGINNINGS:
+        from zombiescope.profiler.perf.importing import import_perf  # noqa: PLC0415
+
         return import_perf(raw, tools_for(choices), name)
     content = _unzipped(raw) if beginning[:2] == _GZIP else bytes(raw)
     return _read_text(content, name, demangle=choices.demangle)
 
 
 def tools_for(choices: Choices) -> Tools:
+    from zombiescope.profiler.files.scanner import built_scanner  # noqa: PLC0415 (the direct way needs none of them)
+    from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415
+
     tools = Tools(
         lambda text_began: kernel_symbols(choices.kallsyms, text_began),
         SymbolFiles(choices.cwd_root, choices.demangle),
@@ -235,8 +252,17 @@ def prepare(expected_bytes: int) -> bool:
 _MEMORY_TIMES_FILE = 4
 
 
-def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
-    prepare(_MEMORY_TIMES_FILE * _size(path))
+class Imported(NamedTuple):
+    stored: bytes
+    about: About
+    rows: int
+    samples: int
+    """What the rows stand for."""
+    seconds: float
+    cores: int
+
+
+def import_capture(path: bytes, folder: bytes, name: str | None, choices: Choices) -> Imported:
     # Nothing made here is a cycle: looking for some, again and again among ever more objects, would only cost time.
     gc.disable()
     try:
@@ -253,13 +279,42 @@ def _size(path: bytes) -> int:
         return 0
 
 
-def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> tuple[bytes, Capture]:
-    capture = read_capture(path, choices)
+def _import(path: bytes, folder: bytes, name: str | None, choices: Choices) -> Imported:
     stem = os.fsencode(name) if name else os.path.basename(path).removesuffix(b".gz")
+    with _said_of(path):
+        made = _made_directly(path, choices) or _made(path, choices)
     if not stem or b"/" in stem or stem.startswith(b"."):
         raise UsageError(
             f"cannot store a capture as {shown(stem)!r}", "it is not a regular file name", "give one with --name"
         )
+    return Imported(store.save(folder, stem, made.pieces), made.about, *made[2:])
+
+
+def _made_directly(path: bytes, choices: Choices) -> Made | None:
+    """Without numpy; None: it takes the other way."""
+    library = built_library() if choices.use_scanner else None
+    if library is None:
+        return None
+    prepare(_MEMORY_TIMES_FILE * _size(path))
+    raw = map_file(path, may_change=True)
+    if bytes(raw[:8]) != PERF_MAGIC:
+        return None
+    wanted = Wanted(
+        choices.kallsyms, SymbolFiles(choices.cwd_root, choices.demangle), name_callers=not choices.as_perf_names
+    )
+    try:
+        return import_directly(raw, shown(os.path.basename(path)), wanted, library)
+    except UnusualError:
+        return None
+
+
+def _made(path: bytes, choices: Choices) -> Made:
+    from zombiescope.profiler.formats.capture_file import encode  # noqa: PLC0415 (the other way needs none)
+
+    prepare(_MEMORY_TIMES_FILE * _size(path))
+    capture = _read(map_file(path, may_change=True), shown(os.path.basename(path)), choices)
     # A segment that a recorder stored elsewhere is here to stay: no recorder's ring may have it.
     capture = replace(capture, about=capture.about._replace(ring=""))
-    return store.save(folder, stem, encode(capture)), capture
+    samples = len(capture) if capture.weight is None else int(capture.weight.sum())
+    rows, cores = len(capture), capture.core_count
+    return Made(capture.about, encode(capture), rows, samples, capture.seconds, cores)

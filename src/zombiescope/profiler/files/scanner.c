@@ -2,32 +2,15 @@
 // The steps of an import that touch every record or every word of every stack, with loops instead of array operations.
 // Plain C99, no dependencies, loaded with ctypes. Every index that comes from a file is checked before it is used;
 // every failure is a negative return: -1 no memory, -2 a place outside of the data.
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "scanner.h"
 
-typedef uint64_t u64;
-typedef int64_t i64;
-typedef uint32_t u32;
-
-#define NO_MEMORY -1
-#define OUTSIDE -2
-#define NOBODY 0xFFFFFFFFu
 #define FIRST_MARKER (0xFFFFFFFFFFFFFFFFull - 4094)
-#define FIRST_KERNEL (1ull << 63)
 
 // No file can make a table slow: what is not found within so many slots is a kind of its own. Numbers need not be the fewest, only
 // right; the tree makes equal stacks one again. A table at most half full of honest keys has runs of some forty.
 #define MOST_PROBES 256
 
-int zs_version(void) { return 4; }
-
-static inline u64 mix(u64 h) {
-    h ^= h >> 32;
-    h *= 0xD6E8FEB86659FD93ull;
-    h ^= h >> 29;
-    return h;
-}
+int zs_version(void) { return 5; }
 
 static inline u64 hash_words(const u64 *words, i64 count, u64 salt) {
     u64 a = salt * 0x9E3779B97F4A7C15ull + (u64)count, b = salt ^ 0xC2B2AE3D27D4EB4Full;
@@ -50,8 +33,6 @@ static u64 table_size(i64 count) {
     while (size < (u64)count * 2 && size < (1ull << 31)) size <<= 1;
     return size;
 }
-
-static int inside(i64 start, i64 length, i64 total) { return start >= 0 && length >= 0 && length <= total && start <= total - length; }
 
 // From record to record. `samples` has room for one every `least` words, `others` for one a word. Stops at what makes no sense or is
 // compressed; `told[0]` is the place, beyond `total` when the last record is said to go on, `told[1]` how many others there are.
@@ -255,8 +236,10 @@ static Pair *wider(Pair *slots, int bits) {
 // every word, `ids` also for the free ones. Returns how many pairs.
 i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *lengths, const i64 *stack_owners, i64 count, int callers,
                  u32 *ids, i64 *new_starts, i64 *new_lengths, u64 *addresses, i64 *owners) {
-    enum { BATCH = 64 };
+    enum { BATCH = 64, RECENT = 16 };
     int bits = 12;
+    i64 recent[RECENT]; // the last stack of each few owners: the outer frames of the next one are mostly the same
+    memset(recent, 0xff, sizeof recent);
     Pair *slots = pairs_of(1ull << bits);
     i64 pairs = 0, at = 0, held = 0; // of the pairs, those in the table
     if (!slots) return NO_MEMORY;
@@ -268,7 +251,19 @@ i64 zs_addresses(const u64 *words, i64 total, const i64 *starts, const i64 *leng
         }
         const u64 *chain = words + starts[stack];
         new_starts[stack] = ++at;
-        for (i64 left = lengths[stack]; left > 0;) {
+        i64 left = lengths[stack], like = recent[owner & (RECENT - 1)];
+        recent[owner & (RECENT - 1)] = stack;
+        if (like >= 0 && stack_owners[like] == owner) {
+            const u64 *other = words + starts[like] + lengths[like];
+            i64 most = left < lengths[like] ? left : lengths[like], same = 0, known = 0;
+            while (same < most && chain[left - 1 - same] == other[-1 - same]) known += other[-1 - same++] < FIRST_MARKER;
+            // What the innermost of them becomes, depends on the word before it.
+            if (same) known -= other[-same--] < FIRST_MARKER;
+            memcpy(ids + at, ids + new_starts[like], (u64)known * sizeof *ids);
+            at += known;
+            left -= same;
+        }
+        while (left > 0) {
             u64 wanted[BATCH], places[BATCH];
             int some = 0;
             for (; left > 0 && some < BATCH; left--) {

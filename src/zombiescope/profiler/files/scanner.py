@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optional scanner in C (`scanner.c`, built to `libscanner.so` beside it): used when it is there, never required."""
+"""The optional scanner in C (`scanner.c` and others, built to `libscanner.so` beside them): used when there, never required."""
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
+import os
 
 import numpy as np
 
-from zombiescope.profiler.perf import data_file
-from zombiescope.profiler.perf.data_file import Event, Layout
+from zombiescope.profiler.files.columns import BUILT, VERSION, layout_words
+from zombiescope.profiler.perf.data_file import Event
 from zombiescope.profiler.perf.engine import Addresses
 from zombiescope.profiler.perf.samples import Samples, Walk, ended_walk
 from zombiescope.profiler.stacks.arrays import I64, U32, U64, Numbers
 from zombiescope.profiler.stacks.call_tree import CallTree
 from zombiescope.profiler.stacks.capture import BrokenCapture
 
-BUILT = Path(__file__).with_name("libscanner.so")
-_VERSION = 4
 _WHY = {-1: "there is not enough memory", -2: "a stack lies outside of the file"}
 
 
@@ -27,9 +25,9 @@ class Scanner:
     Answers are the beginning of arrays with room for the worst: what was never written takes no memory, a copy would.
     """
 
-    def __init__(self, path: Path = BUILT) -> None:
+    def __init__(self, path: str | os.PathLike[str] = BUILT) -> None:
         self._library = ctypes.CDLL(str(path))
-        if self._library.zs_version() != _VERSION:
+        if self._library.zs_version() != VERSION:
             raise OSError("it is of another version")
         for name in ("zs_walk", "zs_columns", "zs_numbers", "zs_distinct", "zs_addresses", "zs_tree"):
             getattr(self._library, name).restype = ctypes.c_int64
@@ -44,7 +42,7 @@ class Scanner:
 
     def columns(self, words: U64, places: I64, event: Event, index: int) -> Samples:
         count = len(places)
-        layout = _layout(event.layout())
+        layout = np.array(layout_words(event.layout()), np.int64)
         time, cgroup = np.empty(count, np.uint64), np.empty(count, np.uint64)
         cpu, pid, tid = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.uint32)
         mode = np.empty(count, np.uint8)
@@ -85,15 +83,6 @@ class Scanner:
         rest = (_at(stacks.lengths), _at(roots), ctypes.c_int64(count), ctypes.c_int64(room))
         nodes = _checked(self._library.zs_tree(*given, *rest, _at(frames), _at(sizes), _at(leaves)))
         return CallTree(frames[:nodes], sizes[:nodes]), leaves
-
-
-def _layout(layout: Layout) -> I64:
-    """In the order of the struct in scanner.c."""
-    at = layout.at
-    chain = -1 if layout.chain is None else layout.chain
-    after = -1 if layout.cgroup_after_chain is None else layout.cgroup_after_chain
-    fields = [at.get(bit, -1) for bit in (data_file.IP, data_file.TID, data_file.TIME, data_file.CPU)]
-    return np.array([layout.least_words, *fields, chain, *(layout.read_group or (0, 0)), after], np.int64)
 
 
 def _at(values: Numbers) -> ctypes.c_void_p:

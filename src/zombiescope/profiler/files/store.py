@@ -12,8 +12,7 @@ from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.symbol_files import map_file
-from zombiescope.profiler.formats.capture_file import read_about
-from zombiescope.profiler.stacks.capture import BrokenCapture, Stored
+from zombiescope.profiler.stacks.about import BrokenCapture, Stored
 
 SUFFIX = b".zscap"
 LATEST = "latest"
@@ -52,6 +51,8 @@ def entries(folder: bytes) -> list[Stored]:
 
 
 def _entry(path: bytes, name: bytes) -> Stored:
+    from zombiescope.profiler.formats.capture_file import read_about  # noqa: PLC0415 (to store one needs no reader)
+
     seen = os.stat(path)
     about = None
     with contextlib.suppress(OSError, BrokenCapture):

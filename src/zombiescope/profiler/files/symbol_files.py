@@ -13,16 +13,19 @@ import mmap
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
 from zombiescope.host.safe_open import open_regular, why_foreign
 from zombiescope.profiler.perf.elf_symbols import BrokenElf, Elf, ElfSymbols, open_elf, read_symbols
-from zombiescope.profiler.perf.kernel_code import KernelSymbols, read_kallsyms
+from zombiescope.profiler.perf.frames import VDSO, text_began
 from zombiescope.profiler.perf.plain_names import plain_name
-from zombiescope.profiler.perf.symbolise import VDSO, JitMap, read_jit_map
+
+if TYPE_CHECKING:
+    from zombiescope.profiler.perf.kernel_code import KernelSymbols
+    from zombiescope.profiler.perf.symbolise import JitMap
 
 _DEBUG_FOLDERS = (b"/usr/lib/debug/.build-id",)
 _MOST_MAP_BYTES = 256 << 20
@@ -36,6 +39,7 @@ _PIECE = 1 << 20
 _MAPPED_TIMES = 2
 """A binary of this machine, and the table made of its symbols."""
 RUNNING_KALLSYMS = b"/proc/kallsyms"
+WithDebug = tuple[Elf, Elf | None]
 
 
 @dataclass(slots=True)
@@ -54,10 +58,13 @@ class SymbolFiles:
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         key = (path, build_id)
         if key not in self._elfs:
-            self._elfs[key] = self._open_elf(unshown(path), build_id, pid)
+            found = self.open_elf(path, build_id, pid)
+            self._elfs[key] = found if isinstance(found, Gap) else read_symbols(*found)
         return self._elfs[key]
 
-    def _open_elf(self, path: bytes, build_id: str, pid: int) -> ElfSymbols | Gap:
+    def open_elf(self, shown_path: str, build_id: str, pid: int) -> WithDebug | Gap:
+        """The file that was mapped, and its separate debug file where it names no functions itself."""
+        path = unshown(shown_path)
         if path == VDSO.encode():
             return _own_vdso(build_id)
         reason, hint = "", ""
@@ -68,7 +75,7 @@ class SymbolFiles:
                     reason = reason or "the file there now is of another build"
                     hint = hint or "import where it was recorded, before the program is replaced"
                     continue
-                return read_symbols(elf, self._debug(elf))
+                return elf, self._debug(elf)
             except OSError as error:
                 reason = reason or (error.strerror or str(error)).lower()
             except BrokenElf as error:
@@ -114,6 +121,8 @@ class SymbolFiles:
             self._take(2 * facts.st_size)
             text = _read_pieces(file, facts.st_size)
         self._take(_LINE_BYTES * (text.count(b"\n") + 1))
+        from zombiescope.profiler.perf.symbolise import read_jit_map  # noqa: PLC0415 (few processes leave one)
+
         return read_jit_map(text)
 
     def _map_strangers_file(self, path: bytes) -> memoryview:
@@ -159,7 +168,7 @@ def _same(elf: Elf, build_id: str) -> bool:
     return bool(mine) and build_id.ljust(40, "0") == mine[:40].ljust(40, "0")
 
 
-def _own_vdso(release: str) -> ElfSymbols | Gap:
+def _own_vdso(release: str) -> WithDebug | Gap:
     """The kernel lays the same code into every process, ours too: good for a capture of the running kernel."""
     if release != os.uname().release:
         return Gap("frames[].name", "its code is part of another kernel", "import on the kernel that was recorded")
@@ -169,30 +178,42 @@ def _own_vdso(release: str) -> ElfSymbols | Gap:
                 begin, end = (int(word, 16) for word in line.split(b" ", 1)[0].split(b"-"))
                 with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123 (a kernel file)
                     memory.seek(begin)
-                    return read_symbols(open_elf(memoryview(memory.read(end - begin))), None)
+                    return open_elf(memoryview(memory.read(end - begin))), None
     except (OSError, ValueError, BrokenElf) as error:
         return Gap("frames[].name", f"cannot read our own: {error}")
     return Gap("frames[].name", "this process has none")
 
 
-def kernel_symbols(saved: bytes | None, text_began: int | None) -> KernelSymbols | Gap:
+def kernel_symbols(saved: bytes | None, began: int | None) -> KernelSymbols | Gap:
     """From a saved kallsyms, or the running kernel's; only of the boot that was recorded."""
+    from zombiescope.profiler.perf.kernel_code import read_kallsyms  # noqa: PLC0415 (the scanner has its own)
+
     path = saved or RUNNING_KALLSYMS
+    text = kallsyms_text(path)
+    symbols = text if isinstance(text, Gap) else read_kallsyms(text)
+    if isinstance(symbols, Gap):
+        return symbols
+    return boot_gap(symbols.text, path, began) or symbols
+
+
+def boot_gap(text: bytes, path: bytes, began: int | None) -> Gap | None:
+    """Where the recorded kernel's code began, and whether these symbols are of that boot."""
+    now = text_began(text) if began is not None else None
+    if now is None or now == began:
+        return None
+    return Gap(
+        "frames[].name",
+        f"{os.fsdecode(path)} is of another boot than the capture",
+        "save /proc/kallsyms when recording and give it with --kallsyms",
+    )
+
+
+def kallsyms_text(path: bytes) -> bytes | Gap:
     try:
-        symbols = read_kallsyms(read_bounded(path, _MOST_MAP_BYTES))
+        return read_bounded(path, _MOST_MAP_BYTES)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Gap("frames[].name", f"cannot read {os.fsdecode(path)}: {why}", "give a saved one with --kallsyms")
-    if isinstance(symbols, Gap) or text_began is None:
-        return symbols
-    now = symbols.address_of(b"_text") or symbols.address_of(b"_stext")
-    if now is not None and now != text_began:
-        return Gap(
-            "frames[].name",
-            f"{os.fsdecode(path)} is of another boot than the capture",
-            "save /proc/kallsyms when recording and give it with --kallsyms",
-        )
-    return symbols
 
 
 def map_file(path: bytes, *, may_change: bool = False) -> memoryview:

@@ -18,36 +18,38 @@ import numpy as np
 from zombiescope.errors import KEPT_BY_NEWER, UnknownFormatError
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import quiet
-from zombiescope.profiler.formats.capture_heading import LEAD, MAGIC, SCHEMA, read_heading
+from zombiescope.profiler.formats.capture_heading import read_heading
+from zombiescope.profiler.formats.capture_packing import (
+    PROBED_BYTES,
+    Ascending,
+    Packed,
+    Plane,
+    column,
+    frame_texts,
+    pieces_of,
+)
 from zombiescope.profiler.stacks.arrays import U32, Numbers, dense_ids
 from zombiescope.profiler.stacks.call_tree import ROOT_FRAME, CallTree
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, Clock
 
-_LEVEL = 1
-_NO_REPEATS = ("time", "node", "thread", "tree_rest")
-"""Columns in which looking for repeated stretches costs time and finds little."""
-_NOISE_BITS = 6.4
-_PROBED_BYTES = 1 << 14
 _MOST_ROWS, _MOST_TEXT_BYTES = 1 << 28, 256 << 20
 _MOST_GAPS, _MOST_RATE_HZ = 1000, 1e9
 _DAMAGE = (
     KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error, struct.error
 )  # fmt: skip
-_WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32, np.uint64)
+_WIDTHS = ("u1", "u2", "u4", "u8")
 
 
 def encode(capture: Capture) -> Iterator[bytes]:
     """The file, in pieces."""
     columns = [_pack(name, values, ascends=name == "time") for name, values in _columns(capture)]
-    text = zlib.compress(json.dumps(_texts(capture), separators=(",", ":")).encode(), _LEVEL)
-    columns.append(({"name": "texts", "bytes": len(text), "crc": zlib.crc32(text)}, text))
-    heading = json.dumps(
-        {"schema": SCHEMA, "about": about_document(capture.about), "columns": [entry for entry, _ in columns]}
-    ).encode()
-    yield LEAD.pack(MAGIC, len(heading))
-    yield heading
-    for _, packed in columns:
-        yield packed
+    texts = {
+        **frame_texts(capture.frame_names, capture.frame_files),
+        "comms": list(capture.comms),
+        "events": list(capture.events),
+        "cgroups": list(capture.cgroups),
+    }
+    return pieces_of(capture.about, columns, texts)
 
 
 def _columns(capture: Capture) -> Iterator[tuple[str, Numbers]]:
@@ -79,81 +81,21 @@ def _columns(capture: Capture) -> Iterator[tuple[str, Numbers]]:
     yield "tree_rest", _rests(capture.tree.size)
 
 
-def _texts(capture: Capture) -> dict[str, list[str]]:
-    files = sorted(set(capture.frame_files))
-    number = {name: index for index, name in enumerate(files)}
-    return {
-        "names": list(capture.frame_names),
-        "files": files,
-        "file_of": [number[name] for name in capture.frame_files],  # type: ignore[misc]
-        "comms": list(capture.comms),
-        "events": list(capture.events),
-        "cgroups": list(capture.cgroups),
-    }
-
-
-def about_document(about: About) -> dict[str, Any]:
-    clock = about.clock
-    return {
-        "source": about.source,
-        "host": about.host,
-        "kernel": about.kernel,
-        "clock": None if clock is None else clock._asdict(),
-        "rate_hz": about.rate_hz,
-        "lost": about.lost,
-        "throttled": about.throttled,
-        "has_time": about.has_time,
-        "gaps": [gap._asdict() for gap in about.gaps],
-        "ring": about.ring,
-        "serial": about.serial,
-        "boot": about.boot,
-    }
-
-
-def _pack(name: str, values: Numbers, *, ascends: bool) -> tuple[dict[str, Any], bytes]:
-    last = int(values[-1]) if ascends and len(values) else 0
-    if ascends and len(values):
-        values = np.diff(values, prepend=np.uint64(0))
-        first, values = int(values[0]), np.concatenate([np.zeros(1, np.uint64), values[1:]])
-    else:
-        first = 0
+def _pack(name: str, values: Numbers, *, ascends: bool) -> Packed:
+    ends = None
+    if ascends:
+        ends = Ascending(int(values[0]), int(values[-1])) if len(values) else Ascending(0, 0)
+        values = np.diff(values, prepend=values[:1])
     largest = int(values.max()) if len(values) else 0
     narrow = values.astype(next(width for width in _WIDTHS if largest <= np.iinfo(width).max))
     width = narrow.dtype.itemsize
     planes = np.ascontiguousarray(narrow.view(np.uint8).reshape(-1, width).T)
-    packed = _deflate(planes, zlib.Z_RLE if name in _NO_REPEATS else zlib.Z_DEFAULT_STRATEGY)
-    entry = {
-        "form": "deflate",
-        "name": name,
-        "rows": len(values),
-        "width": width,
-        "ascends": ascends,
-        "first": first,
-        "bytes": len(packed),
-        "crc": zlib.crc32(packed),
-    }
-    return {**entry, "last": last} if ascends else entry, packed
+    return column(name, len(values), [Plane(plane.data, _counts(plane)) for plane in planes], ends)
 
 
-def _deflate(planes: Numbers, strategy: int) -> bytes:
-    """One stream of several packers, each ended at a byte: what looks like noise is stored as it is, which costs no time."""
-    pieces = []
-    for number, plane in enumerate(planes):
-        level = 0 if _is_noise(plane) else _LEVEL
-        packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS, strategy=strategy)
-        pieces += [packer.compress(plane.data)]
-        pieces += [packer.flush(zlib.Z_FINISH if number == len(planes) - 1 else zlib.Z_FULL_FLUSH)]
-    return b"".join(pieces)
-
-
-def _is_noise(plane: Numbers) -> bool:
-    middle = max(0, len(plane) - _PROBED_BYTES) // 2
-    counts = np.bincount(plane[middle : middle + _PROBED_BYTES], minlength=256)
-    total = int(counts.sum())
-    if total < _PROBED_BYTES:
-        return False
-    shares = counts[counts > 0] / total
-    return float(-(shares * np.log2(shares)).sum()) > _NOISE_BITS
+def _counts(plane: Numbers) -> list[int]:
+    middle = max(0, len(plane) - PROBED_BYTES) // 2
+    return [int(count) for count in np.bincount(plane[middle : middle + PROBED_BYTES], minlength=256).tolist()]
 
 
 def _rests(sizes: U32) -> U32:

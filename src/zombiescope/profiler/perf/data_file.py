@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, SupportsInt
 
 from zombiescope.facts.names import shown
-from zombiescope.profiler.stacks.capture import BrokenCapture, Clock
+from zombiescope.profiler.stacks.about import BrokenCapture, Clock
 
 IP, TID, TIME, ADDR, READ, CALLCHAIN, ID, CPU = (1 << bit for bit in range(8))
 PERIOD, STREAM_ID, RAW, BRANCH_STACK, REGS_USER, STACK_USER = (1 << bit for bit in range(8, 14))
@@ -127,6 +127,8 @@ _BUILD_ID, _HOSTNAME, _OS_RELEASE, _EVENT_DESC, _CLOCK_DATA = 2, 3, 4, 12, 29
 _MOST_EVENTS, _MOST_IDS = 4096, 1 << 20
 HEADER_ATTR, HEADER_BUILD_ID, HEADER_FEATURE = 64, 67, 80
 _TRACING_DATA, _AUXTRACE = 66, 71
+SAMPLE = 9
+COMPRESSED, COMPRESSED2 = 81, 83
 _BUILD_ID_SIZE = 1 << 15
 
 
@@ -317,3 +319,32 @@ def trailing_bytes(kind: int, first_word: int) -> int:
     if kind == _TRACING_DATA:
         return (first_word & 0xFFFFFFFF) + 7 & ~7
     return first_word if kind == _AUXTRACE else 0
+
+
+class Words(Protocol):
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> SupportsInt: ...
+
+
+def why_ended(words: Words, least_sample_words: int, at: int) -> tuple[int, str, bool]:
+    """The end, what makes no sense there, and whether what follows is compressed."""
+    total = len(words)
+    if at >= total:
+        return total, "" if at == total else "the last record is cut off", False
+    header = int(words[at])
+    kind, size = header & 0xFFFFFFFF, header >> 48
+    if kind in (COMPRESSED, COMPRESSED2):
+        return at, "", True
+    return at, wrong_with(kind, size, at, total, least_sample_words), False
+
+
+def wrong_with(kind: int, size: int, at: int, total: int, least_sample_words: int) -> str:
+    if size < 8:
+        return f"a record of {size} bytes"
+    if size & 7 and kind not in (COMPRESSED, COMPRESSED2):
+        return f"a record of {size} bytes, which is no multiple of 8"
+    if at + (size >> 3) > total:
+        return f"a record of {size} bytes, of which {(total - at) * 8} are there"
+    if kind == SAMPLE and size >> 3 < least_sample_words:
+        return f"a sample of {size} bytes, too short for its event"
+    return ""

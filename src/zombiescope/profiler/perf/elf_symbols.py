@@ -13,12 +13,11 @@ from zombiescope.profiler.perf.go_names import SECTIONS as GO_SECTIONS
 from zombiescope.profiler.perf.go_names import read_go_table
 from zombiescope.profiler.stacks.arrays import I64, U64, Numbers, find_within
 
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
-_LOAD, _NO_BITS, _EXECUTABLE = 1, 8, 4
+_SYMBOL = [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+SYMBOL_BYTES = 24
+_LOAD, NO_BITS, EXECUTABLE = 1, 8, 4
 _FUNCTION, _INDIRECT_FUNCTION, _NO_TYPE = 2, 10, 0
-_MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
+MOST_SECTIONS, _MOST_DEBUG_BYTES = 65_536, 64 << 20
 _LAST_SYMBOL_BYTES = 4096
 _STUB_BYTES = 16
 _PLACE_BITS = 40
@@ -75,10 +74,14 @@ class ElfSymbols(NamedTuple):
         return find_within(self.starts, self.ends, self.elf.addresses(file_offsets))
 
     def name(self, symbol: int) -> str:
-        at = int(self.name_at[symbol])
-        if at < 0:
-            return shown(_text(self.elf.raw, -at - 1) + b"@plt")
-        return shown(_text(self.names, at))
+        return name_in_file(self.elf, self.names, int(self.name_at[symbol]))
+
+
+def name_in_file(elf: Elf, names: memoryview, at: int) -> str:
+    """Below zero: of a stub, whose name is in the file itself."""
+    if at < 0:
+        return shown(_text(elf.raw, -at - 1) + b"@plt")
+    return shown(_text(names, at))
 
 
 def _text(raw: memoryview, at: int) -> bytes:
@@ -108,12 +111,12 @@ def _open(buffer: memoryview) -> Elf:
             loads.append((at, address, min(length, len(buffer))))
     found: list[Section] = []
     name_offsets: list[int] = []
-    for index in range(min(sections, _MOST_SECTIONS)):
+    for index in range(min(sections, MOST_SECTIONS)):
         name, kind, flags, address, at, length, link = struct.unpack_from(
             "<IIQQQQI", buffer, sections_at + index * section_bytes
         )
         name_offsets.append(name)
-        inside = kind == _NO_BITS or at + length <= len(buffer)
+        inside = kind == NO_BITS or at + length <= len(buffer)
         found.append(Section(flags, address, at, length if inside else 0, link, kind))
     by_name: dict[bytes, Section] = {}
     if names_in < len(found):
@@ -146,13 +149,20 @@ def _own_symbols(elf: Elf, debug: Elf | None) -> ElfSymbols:
     return _table(elf, elf, dynamic) if dynamic is not None else _none(elf)
 
 
-def _of_go(elf: Elf) -> ElfSymbols | None:
-    """A stripped Go program still knows its functions."""
+def go_section(elf: Elf) -> tuple[Section, int] | None:
+    """The table of a Go program, and where its code begins."""
     section = next((elf.by_name[name] for name in GO_SECTIONS if name in elf.by_name), None)
     text = elf.by_name.get(b".text")
-    if section is None or section.kind == _NO_BITS:
+    return None if section is None or section.kind == NO_BITS else (section, text.address if text else 0)
+
+
+def _of_go(elf: Elf) -> ElfSymbols | None:
+    """A stripped Go program still knows its functions."""
+    found = go_section(elf)
+    if found is None:
         return None
-    table = read_go_table(elf.raw, section.at, section.length, text.address if text else 0)
+    section, text = found
+    table = read_go_table(elf.raw, section.at, section.length, text)
     return None if table is None else ElfSymbols(elf, *table, elf.raw)
 
 
@@ -187,14 +197,14 @@ def _merged(symbols: ElfSymbols, elf: Elf) -> ElfSymbols:
 
 
 def _table(elf: Elf, source: Elf, section: Section) -> ElfSymbols:
-    if section.kind == _NO_BITS or section.link >= len(source.sections):
+    if section.kind == NO_BITS or section.link >= len(source.sections):
         return _none(elf)
-    rows = np.frombuffer(source.raw, _SYMBOL, section.length // _SYMBOL.itemsize, section.at)
+    rows = np.frombuffer(source.raw, np.dtype(_SYMBOL), section.length // SYMBOL_BYTES, section.at)
     strings = source.sections[section.link]
     kind = rows["info"] & 15
     code = np.zeros(65_536, bool)
     for index, other in enumerate(source.sections[:65_536]):
-        code[index] = bool(other.flags & _EXECUTABLE)
+        code[index] = bool(other.flags & EXECUTABLE)
     wanted = (kind == _FUNCTION) | (kind == _INDIRECT_FUNCTION)
     # Labels without a type, as hand-written assembly has them, count where code lies: perf does the same.
     wanted |= (kind == _NO_TYPE) & code[rows["section"]] & (rows["name"] != 0)
@@ -219,22 +229,39 @@ def _first_of_each(rows: Numbers) -> I64:
     return np.minimum.reduceat(rank[order], first) & ((1 << _PLACE_BITS) - 1)
 
 
-def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
-    """x86-64: one stub of 16 bytes a relocation, in `.plt.sec`, or in `.plt` after its own first 16."""
-    by_name = symbols.elf.by_name
+class Stubs(NamedTuple):
+    """One of 16 bytes a relocation."""
+
+    relocations: Section
+    total: int
+    first: int
+    """Its address."""
+    dynamic: Section
+    strings: Section
+
+
+def stubs_of(elf: Elf) -> Stubs | None:
+    """x86-64: in `.plt.sec`, or in `.plt` after its own first 16."""
+    by_name = elf.by_name
     relocations, dynamic, secure = by_name.get(b".rela.plt"), by_name.get(b".dynsym"), by_name.get(b".plt.sec")
     place = secure or by_name.get(b".plt")
-    if relocations is None or dynamic is None or place is None or dynamic.link >= len(symbols.elf.sections):
-        return symbols
-    rows = np.frombuffer(symbols.elf.raw, "<u8", relocations.length // 24 * 3, relocations.at).reshape(-1, 3)
-    table = np.frombuffer(symbols.elf.raw, _SYMBOL, dynamic.length // _SYMBOL.itemsize, dynamic.at)
-    numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)
+    if relocations is None or dynamic is None or place is None or dynamic.link >= len(elf.sections):
+        return None
     first = place.address + (0 if secure else _STUB_BYTES)
     room = max(0, place.address + place.length - first) // _STUB_BYTES
-    numbers = numbers[:room]
-    strings = symbols.elf.sections[dynamic.link]
+    return Stubs(relocations, min(relocations.length // 24, room), first, dynamic, elf.sections[dynamic.link])
+
+
+def _with_stubs(symbols: ElfSymbols) -> ElfSymbols:
+    stubs = stubs_of(symbols.elf)
+    if stubs is None:
+        return symbols
+    rows = np.frombuffer(symbols.elf.raw, "<u8", stubs.total * 3, stubs.relocations.at).reshape(-1, 3)
+    dynamic, first = stubs.dynamic, stubs.first
+    table = np.frombuffer(symbols.elf.raw, np.dtype(_SYMBOL), dynamic.length // SYMBOL_BYTES, dynamic.at)
+    numbers = (rows[:, 1] >> np.uint64(32)).astype(np.int64)
     known = np.flatnonzero((numbers > 0) & (numbers < len(table)))
-    at = strings.at + table["name"][numbers[known]].astype(np.int64)
+    at = stubs.strings.at + table["name"][numbers[known]].astype(np.int64)
     starts = np.concatenate([symbols.starts, (first + known * _STUB_BYTES).astype(np.uint64)])
     ends = np.concatenate([symbols.ends, (first + (known + 1) * _STUB_BYTES).astype(np.uint64)])
     places = np.concatenate([symbols.name_at, -1 - at])

@@ -36,28 +36,7 @@ def _sign(digits: str) -> str:
     return sign if sign.isprintable() and sign.isascii() else f"%{digits}"
 
 
-def read_go_table(raw: memoryview, at: int, length: int, text: int) -> GoTable | None:
-    """`at`, `length`: of the table in the file; `text`: where its code begins, if the table does not say. None: it is none."""
-    table = raw[at : at + length]
-    try:
-        magic, zero, _, pointer = struct.unpack_from("<IHBB", table)
-        if zero or pointer != 8:
-            return None
-        if magic in (_GO_1_18, _GO_1_20):
-            count, _, text_start, names, _, _, _, functions = struct.unpack_from("<8Q", table, 8)
-            return _table(table, at, _Layout(count, functions, 4, names, text_start or text))
-        if magic == _GO_1_16:
-            count, _, names, _, _, _, functions = struct.unpack_from("<7Q", table, 8)
-            return _table(table, at, _Layout(count, functions, 8, names, 0))
-        if magic == _GO_1_2:
-            (count,) = struct.unpack_from("<Q", table, 8)
-            return _table(table, at, _Layout(count, 16, 8, 0, 0, records=0))
-    except (struct.error, ValueError, OverflowError):
-        return None
-    return None
-
-
-class _Layout(NamedTuple):
+class GoLayout(NamedTuple):
     many: int
     functions: int
     """Where the table of entries begins."""
@@ -65,18 +44,53 @@ class _Layout(NamedTuple):
     """Of an entry's two numbers."""
     names: int
     base: int
-    records: int | None = None
-    """What the second number counts from; None: from the entries."""
+    records: int
+    """What the second number counts from."""
 
 
-def _table(table: memoryview, at: int, layout: _Layout) -> GoTable | None:
-    count, width = layout.many, layout.width
-    if not 0 < count <= _MOST_FUNCTIONS or layout.functions + (2 * count + 1) * width > len(table):
+def go_layout(raw: memoryview, at: int, length: int, text: int) -> GoLayout | None:
+    """`at`, `length`: of the table in the file; `text`: where its code begins, if the table does not say. None: it is none."""
+    table = raw[at : at + length]
+    try:
+        found = _layout_in(table, text)
+    except struct.error:
         return None
+    if found is None or not 0 < found.many <= _MOST_FUNCTIONS:
+        return None
+    return found if found.functions + (2 * found.many + 1) * found.width <= len(table) else None
+
+
+def _layout_in(table: memoryview, text: int) -> GoLayout | None:
+    magic, zero, _, pointer = struct.unpack_from("<IHBB", table)
+    if zero or pointer != 8:
+        return None
+    if magic in (_GO_1_18, _GO_1_20):
+        count, _, text_start, names, _, _, _, functions = struct.unpack_from("<8Q", table, 8)
+        return GoLayout(count, functions, 4, names, text_start or text, functions)
+    if magic == _GO_1_16:
+        count, _, names, _, _, _, functions = struct.unpack_from("<7Q", table, 8)
+        return GoLayout(count, functions, 8, names, 0, functions)
+    if magic == _GO_1_2:
+        (count,) = struct.unpack_from("<Q", table, 8)
+        return GoLayout(count, 16, 8, 0, 0, 0)
+    return None
+
+
+def read_go_table(raw: memoryview, at: int, length: int, text: int) -> GoTable | None:
+    """As `go_layout`."""
+    layout = go_layout(raw, at, length, text)
+    try:
+        return None if layout is None else _table(raw[at : at + length], at, layout)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _table(table: memoryview, at: int, layout: GoLayout) -> GoTable:
+    count, width = layout.many, layout.width
     entries = np.frombuffer(table, f"<u{width}", 2 * count + 1, layout.functions).astype(np.int64)
-    starts, records = entries[0:-1:2], entries[1::2] + (layout.functions if layout.records is None else layout.records)
+    starts, records = entries[0:-1:2], entries[1::2] + layout.records
     following = entries[2::2]
-    inside = (records >= 0) & (records + width + 4 <= len(table)) & (starts >= 0) & (following > starts)
+    inside = (records >= 0) & (records <= len(table) - width - 4) & (starts >= 0) & (following > starts)
     bytes_ = np.frombuffer(table, np.uint8)
     places = records[inside] + width
     offsets = np.zeros(len(places), np.int64)

@@ -10,12 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.profiler.perf.data_file import PerfFile, open_perf
+from zombiescope.profiler.perf.data_file import COMPRESSED, COMPRESSED2, PerfFile, open_perf
 from zombiescope.profiler.perf.engine import ArrayEngine, Engine
+from zombiescope.profiler.perf.frames import VDSO, Frames
 from zombiescope.profiler.perf.kernel_code import KernelSymbols, Spell, moved, no_kernel_symbols, own_symbols, spells
-from zombiescope.profiler.perf.processes import Change, KernelSymbol, Mapped, Side, Spaces, Threads, follow, read_side
-from zombiescope.profiler.perf.samples import COMPRESSED, COMPRESSED2, Samples, Walk, read_samples
-from zombiescope.profiler.perf.symbolise import VDSO, Frames, SymbolSources, symbolise
+from zombiescope.profiler.perf.processes import Spaces, Threads, follow
+from zombiescope.profiler.perf.samples import Samples, Walk, read_samples
+from zombiescope.profiler.perf.side_records import Change, KernelSymbol, Mapped, Side, read_side
+from zombiescope.profiler.perf.symbolise import SymbolSources, symbolise
+from zombiescope.profiler.perf.telling import about_it, file_gaps, records_at, sample_gaps, stream_gaps, walk_gaps
 from zombiescope.profiler.stacks.arrays import U32, U64, dense_ids
 from zombiescope.profiler.stacks.capture import About, BrokenCapture, Capture, judge_idle
 
@@ -43,7 +46,7 @@ def plain_stream(
     least = min(event.layout().least_words for event in opened.events.all)
     walk = walk_records(words, least)
     if not walk.is_compressed:
-        return Stream(words, walk, _walk_gaps(walk, len(words), opened.data_from) or _rest(opened, len(words) * 8))
+        return Stream(words, walk, stream_gaps(opened, walk.why, walk.end, len(words)))
     if decompressor is None:
         missing = Gap(
             "samples", "the records are compressed with zstd, which is not available here", "pip install zstandard"
@@ -52,25 +55,7 @@ def plain_stream(
     unpacked, gaps = _unpack(data, decompressor())
     words = np.require(np.frombuffer(unpacked[: len(unpacked) & ~7], "<u8"), requirements="A")
     walk = walk_records(words, least)
-    return Stream(words, walk, (*gaps, *_walk_gaps(walk, len(words), 0)))
-
-
-def _walk_gaps(walk: Walk, total: int, data_from: int) -> tuple[Gap, ...]:
-    if not walk.why:
-        return ()
-    where = f"at byte {data_from + walk.end * 8:,}: {walk.why}"
-    return (Gap("samples", f"{where}; the last {(total - walk.end) * 8:,} bytes are not read", "copy the file again"),)
-
-
-def _rest(opened: PerfFile, read: int) -> tuple[Gap, ...]:
-    """Too little for a record's header: a stream that was cut there."""
-    left = opened.data_to - opened.data_from - read
-    if not left:
-        return ()
-    where = f"at byte {opened.data_from + read:,}"
-    return (
-        Gap("samples", f"{where}: the last {left} bytes are only the beginning of a record", "copy the file again"),
-    )
+    return Stream(words, walk, (*gaps, *walk_gaps(walk.why, walk.end, len(words), 0)))
 
 
 def _unpack(data: memoryview, decompress: Callable[[bytes], bytes]) -> tuple[bytes, tuple[Gap, ...]]:
@@ -114,7 +99,6 @@ def _joined(plain: list[bytes], unpacked: list[bytes], why: str) -> tuple[bytes,
 KernelSource = Callable[[int | None], KernelSymbols | Gap]
 """Given where the recorded kernel's text began."""
 _MOST_CPUS = 65_535
-_MOST_RATE_HZ = 10**9
 
 
 class Tools(NamedTuple):
@@ -133,25 +117,16 @@ def import_perf(raw: bytes | memoryview, tools: Tools, source: str) -> Capture:
     opened = open_perf(raw)
     stream = plain_stream(opened, tools.decompressor, tools.engine.walk)
     samples = read_samples(stream.words, stream.walk.samples, opened.events, tools.engine.columns)
-    side = read_side(_records(stream), opened.events.all[0])
+    side = read_side(records_at(stream.words.data.cast("B"), stream.walk.others), opened.events.all[0])
     side.build_ids.update(opened.build_ids)
     side.build_ids[VDSO] = opened.kernel or ""
     spaces = follow(_with_build_ids(side.changes, side.build_ids))
-    gaps = list(stream.gaps) + _sample_gaps(opened, samples, side)
+    gaps = list(stream.gaps) + sample_gaps(opened, samples.broken, side)
     if not len(samples.time):
         if not gaps:
             raise BrokenCapture("it holds no sample: perf recorded nothing", "record again, for longer")
         raise BrokenCapture(f"it holds no sample: {gaps[0].reason}", gaps[0].hint or "copy it again, or record again")
     return _assemble(stream.words, opened, samples, (side, spaces), tools, About(source, gaps=tuple(gaps)))
-
-
-def _records(stream: Stream) -> list[tuple[int, int, bytes]]:
-    raw = stream.words.data.cast("B")
-    records = []
-    for word in stream.walk.others:
-        kind, misc, size = struct.unpack_from("<IHH", raw, word * 8)
-        records.append((kind, misc, bytes(raw[word * 8 + 8 : word * 8 + size])))
-    return records
 
 
 def _with_build_ids(changes: list[Change], build_ids: dict[str, str]) -> list[Change]:
@@ -161,18 +136,6 @@ def _with_build_ids(changes: list[Change], build_ids: dict[str, str]) -> list[Ch
         else one
         for one in changes
     ]
-
-
-def _sample_gaps(opened: PerfFile, samples: Samples, side: Side) -> list[Gap]:
-    lower = "record with a lower rate"
-    told = (
-        (opened.short_by, "samples", "the file ends {:,} bytes early", "copy it again"),
-        (samples.broken, "samples", "{:,} samples with lengths that cannot be are left out", ""),
-        (side.broken, "frames", "{:,} records on processes and maps are too short to be read", ""),
-        (side.lost, "samples", "the kernel lost {:,} records: the buffers were full", lower),
-        (side.throttled, "samples", "sampling was throttled {:,} times", lower),
-    )
-    return [Gap(fact, reason.format(count), hint) for count, fact, reason, hint in told if count]
 
 
 def _assemble(
@@ -201,12 +164,12 @@ def _assemble(
         callers=tools.name_callers,
     )
     named = symbolise(stacks.addresses, stacks.owners, spaces, kernel, tools.sources, table)
-    gaps = _file_gaps(named.unnamed_files)
+    gaps = file_gaps(named.unnamed_files)
     tree, leaves = tools.engine.tree(stacks, named.frames, comm_frames[comm_of[chosen]])
     node = leaves[stack_of].astype(np.uint32)
     cgroup_ids, cgroups = _cgroups(samples.cgroup, side)
     return Capture(
-        _about(about, opened, side, (*kernel_gaps, *gaps)),
+        about_it(about, opened, side, (*kernel_gaps, *gaps)),
         samples.time,
         np.minimum(samples.cpu, _MOST_CPUS).astype(np.uint16),
         samples.pid,
@@ -232,32 +195,11 @@ def _threads(samples: Samples, engine: Engine) -> Threads:
     return Threads(ids, samples.pid[chosen].tolist(), samples.tid[chosen].tolist())
 
 
-def _about(about: About, opened: PerfFile, side: Side, gaps: tuple[Gap, ...]) -> About:
-    rates = [event.rate for event in opened.events.all if event.is_frequency and 0 < event.rate <= _MOST_RATE_HZ]
-    return about._replace(
-        host=opened.hostname,
-        kernel=opened.kernel,
-        clock=opened.clock,
-        rate_hz=float(rates[0]) if rates else None,
-        lost=side.lost,
-        throttled=side.throttled,
-        gaps=(*about.gaps, *gaps),
-    )
-
-
 def _kernel(tools: Tools, side: Side, held: list[Spell]) -> tuple[KernelSymbols, list[Gap]]:
     found = tools.kernel(side.kernel_text)
     symbols, gaps = (no_kernel_symbols(), [found]) if isinstance(found, Gap) else (found, [])
     steady = [KernelSymbol(one.begin, one.start, one.length, one.name) for one in held if not one.changes]
     return symbols.told_also(steady + own_symbols([one for one in held if one.changes])), gaps
-
-
-def _file_gaps(unnamed: dict[str, Gap]) -> list[Gap]:
-    if not unnamed:
-        return []
-    examples = "; ".join(f"{path} ({gap.reason})" for path, gap in list(unnamed.items())[:3])
-    more = f" and {len(unnamed) - 3} more files" if len(unnamed) > 3 else ""
-    return [Gap("frames[].name", f"functions not named in {examples}{more}", next(iter(unnamed.values())).hint)]
 
 
 def _cgroups(raw: U64, side: Side) -> tuple[U32, tuple[str, ...]]:

@@ -10,20 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.names import shown
-from zombiescope.profiler.perf.processes import KernelSymbol
+from zombiescope.profiler.perf.frames import ALL_ZERO, KERNEL, NO_FUNCTION, OF_RECORDS, UNKNOWN, name_in
 from zombiescope.profiler.perf.samples import Samples
+from zombiescope.profiler.perf.side_records import KernelSymbol
 from zombiescope.profiler.stacks.arrays import I64, U8, U64, find_within
 
-KERNEL = "[kernel]"
-UNKNOWN = "[unknown]"
 _FAR = 1 << 16
-_BLOCK = np.uint64(4096)
+_BLOCK = 4096
 """What perf rounds the end of a last symbol to, whatever the page size of the machine."""
-_CODE = np.frombuffer(b"TtWw", np.uint8)
-_NIBBLE = np.zeros(256, np.uint8)
-for _index, _digit in enumerate(b"0123456789abcdef"):
-    _NIBBLE[_digit] = _index
+_CODE = b"TtWw"
+_DIGITS = b"0123456789abcdef"
 
 
 class KernelSymbols(NamedTuple):
@@ -37,7 +33,7 @@ class KernelSymbols(NamedTuple):
     def find(self, addresses: U64) -> I64:
         """The symbol of each address, or -1. One with nothing near after it ends with its block: beyond lies no code of its."""
         following = np.append(self.starts[1:], np.uint64(0xFFFFFFFFFFFFFFFF))[: len(self.starts)]
-        block_end = (self.starts // _BLOCK + np.uint64(2)) * _BLOCK
+        block_end = (self.starts // np.uint64(_BLOCK) + np.uint64(2)) * np.uint64(_BLOCK)
         ends = np.where(following - self.starts > np.uint64(_FAR), block_end, following)
         mine = np.flatnonzero(self.name_at < 0)
         lengths = np.array([self.told[-1 - at].length for at in self.name_at[mine].tolist()], np.uint64)
@@ -50,10 +46,8 @@ class KernelSymbols(NamedTuple):
             return UNKNOWN, KERNEL
         at = int(self.name_at[symbol])
         if at < 0:
-            return self.told[-at - 1].name, "[bpf]"
-        line = self.text[at : self.text.find(b"\n", at)] if b"\n" in self.text[at : at + 512] else self.text[at:]
-        name, _, module = line.partition(b"\t")
-        return shown(name), shown(module.strip()) if module else KERNEL
+            return self.told[-at - 1].name, OF_RECORDS
+        return name_in(self.text, at)
 
     def told_also(self, told: list[KernelSymbol]) -> KernelSymbols:
         """With the programs and trampolines that came and went while recording."""
@@ -70,10 +64,6 @@ class KernelSymbols(NamedTuple):
         place = int(np.searchsorted(self.starts, np.uint64(start)))
         return place < len(self.starts) and int(self.starts[place]) == start
 
-    def address_of(self, name: bytes) -> int | None:
-        at = self.text.find(b" " + name + b"\n")
-        return int(self.text[at - 18 : at - 2], 16) if at >= 18 else None
-
 
 def no_kernel_symbols() -> KernelSymbols:
     return KernelSymbols(np.empty(0, np.uint64), np.empty(0, np.int64), b"")
@@ -84,16 +74,14 @@ def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
     line_ends = np.flatnonzero(raw == 10)
     starts = np.concatenate([np.zeros(1, np.int64), line_ends[:-1] + 1]) if len(line_ends) else line_ends
     starts = starts[line_ends - starts > 19]
-    starts = starts[np.isin(raw[starts + 17], _CODE) & (raw[starts + 16] == 32) & (raw[starts + 18] == 32)]
+    starts = starts[
+        np.isin(raw[starts + 17], np.frombuffer(_CODE, np.uint8)) & (raw[starts + 16] == 32) & (raw[starts + 18] == 32)
+    ]
     if not len(starts):
-        return Gap("frames[].name", "the saved kernel symbols hold no function", "save /proc/kallsyms as root")
+        return NO_FUNCTION
     addresses = _hexadecimal(raw, starts)
     if not addresses.any():
-        return Gap(
-            "frames[].name",
-            "the kernel hides its addresses (all zero in kallsyms)",
-            "record as root, or with CAP_SYSLOG",
-        )
+        return ALL_ZERO
     order = np.argsort(addresses, kind="stable")
     addresses, names = addresses[order], starts[order] + 19
     first = np.ones(len(addresses), bool)
@@ -102,9 +90,10 @@ def read_kallsyms(text: bytes) -> KernelSymbols | Gap:
 
 
 def _hexadecimal(raw: U8, starts: I64) -> U64:
-    value = np.zeros(len(starts), np.uint64)
+    nibbles, value = np.zeros(256, np.uint8), np.zeros(len(starts), np.uint64)
+    nibbles[np.frombuffer(_DIGITS, np.uint8)] = np.arange(16)
     for digit in range(16):
-        value = (value << np.uint64(4)) | _NIBBLE[raw[starts + digit]].astype(np.uint64)
+        value = (value << np.uint64(4)) | nibbles[raw[starts + digit]].astype(np.uint64)
     return value
 
 

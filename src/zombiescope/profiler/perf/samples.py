@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zombiescope.profiler.perf import data_file as layout_of
-from zombiescope.profiler.perf.data_file import Event, Events, Layout, trailing_bytes
+from zombiescope.profiler.perf.data_file import (
+    COMPRESSED,
+    COMPRESSED2,
+    SAMPLE,
+    Event,
+    Events,
+    Layout,
+    trailing_bytes,
+    why_ended,
+    wrong_with,
+)
 from zombiescope.profiler.stacks.arrays import I64, U8, U16, U32, U64, Flags, Numbers
 
 _PIECE_ROWS = 1 << 15
@@ -147,8 +157,6 @@ def _cgroups(words: U64, ends: I64, after_chain: I64, layout: Layout) -> U64:
     return np.where(at < ends, words[np.minimum(at, len(words) - 1)], np.uint64(0)).astype(np.uint64)
 
 
-SAMPLE = 9
-COMPRESSED, COMPRESSED2 = 81, 83
 _PIECE_WORDS = 1 << 18
 
 
@@ -173,7 +181,7 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
     while at < total:
         header = plain[at]
         kind, size = header & 0xFFFFFFFF, header >> 48
-        if kind in (COMPRESSED, COMPRESSED2) or _wrong(kind, size, at, total, least_sample_words):
+        if kind in (COMPRESSED, COMPRESSED2) or wrong_with(kind, size, at, total, least_sample_words):
             break
         if kind == SAMPLE:
             if first >= len(listed) or listed[first] != at:
@@ -189,14 +197,8 @@ def walk_records(words: U64, least_sample_words: int) -> Walk:
 
 def ended_walk(words: U64, least_sample_words: int, samples: I64, others: list[int], at: int) -> Walk:
     """With the reason why it ended at this place."""
-    total = len(words)
-    if at >= total:
-        return Walk(samples, others, total, "" if at == total else "the last record is cut off")
-    header = int(words[at])
-    kind, size = header & 0xFFFFFFFF, header >> 48
-    if kind in (COMPRESSED, COMPRESSED2):
-        return Walk(samples, others, at, is_compressed=True)
-    return Walk(samples, others, at, _wrong(kind, size, at, total, least_sample_words))
+    end, why, is_compressed = why_ended(words, least_sample_words, at)
+    return Walk(samples, others, end, why, is_compressed)
 
 
 def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:
@@ -214,15 +216,3 @@ def _candidates(words: U64, least: int) -> tuple[I64, I64, list[int]]:
     chained = np.zeros(len(places), bool)
     chained[:-1] = following[:-1] == places[1:]
     return places, following, np.flatnonzero(~chained).tolist()
-
-
-def _wrong(kind: int, size: int, at: int, total: int, least_sample_words: int) -> str:
-    if size < 8:
-        return f"a record of {size} bytes"
-    if size & 7 and kind not in (COMPRESSED, COMPRESSED2):
-        return f"a record of {size} bytes, which is no multiple of 8"
-    if at + (size >> 3) > total:
-        return f"a record of {size} bytes, of which {(total - at) * 8} are there"
-    if kind == SAMPLE and size >> 3 < least_sample_words:
-        return f"a sample of {size} bytes, too short for its event"
-    return ""

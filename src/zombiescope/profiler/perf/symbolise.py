@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,8 +11,10 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.profiler.perf.elf_symbols import ElfSymbols
 from zombiescope.profiler.perf.engine import FIRST_KERNEL_ADDRESS
-from zombiescope.profiler.perf.kernel_code import UNKNOWN, KernelSymbols
-from zombiescope.profiler.perf.processes import Mapped, Spaces
+from zombiescope.profiler.perf.frames import UNKNOWN, Frames, is_made_while_running
+from zombiescope.profiler.perf.kernel_code import KernelSymbols
+from zombiescope.profiler.perf.processes import Spaces
+from zombiescope.profiler.perf.side_records import Mapped
 from zombiescope.profiler.stacks.arrays import I64, U32, U64, find_within, grouping, used_numbers
 
 _MOST_LINES = 2_000_000
@@ -51,9 +52,6 @@ def read_jit_map(text: bytes) -> JitMap:
     )
 
 
-VDSO = "[vdso]"
-
-
 class SymbolSources(Protocol):
     def elf(self, path: str, build_id: str, pid: int) -> ElfSymbols | Gap:
         """Of the vdso, the release of the kernel that it is part of stands for a build id."""
@@ -66,22 +64,6 @@ class SymbolSources(Protocol):
     def plain(self, name: str) -> str:
         """A name as its author wrote it."""
         ...
-
-
-@dataclass(slots=True)
-class Frames:
-    """Every (function, file) once. Grows while a capture is read."""
-
-    names: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    _known: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def add(self, name: str, file: str) -> int:
-        number = self._known.setdefault((name, file), len(self.names))
-        if number == len(self.names):
-            self.names.append(name)
-            self.files.append(file)
-        return number
 
 
 class Symbolised(NamedTuple):
@@ -146,7 +128,7 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     for row, (one, pid) in enumerate(mapped):
         if one is None:
             continue
-        made = _is_made_while_running(one.path)
+        made = is_made_while_running(one.path)
         key = files.setdefault((one.path, "" if made else one.build_id, pid if made else 0), len(files))
         if key == len(mapped_by):
             mapped_by.append(pid)
@@ -165,14 +147,8 @@ def _grouped(places: I64, addresses: U64, which: I64, mapped: list[tuple[Mapped 
     return groups
 
 
-def _is_made_while_running(path: str) -> bool:
-    if path == VDSO:
-        return False
-    return not path.startswith("/") or path.startswith(("//anon", "/memfd:", "/dev/zero"))
-
-
 def _name_group(group: _Group, addresses: U64, sources: SymbolSources, table: Frames, gaps: dict[str, Gap]) -> U32:
-    if _is_made_while_running(group.path):
+    if is_made_while_running(group.path):
         jit = sources.jit(group.pid)
         if isinstance(jit, Gap):
             gaps[group.path] = jit

@@ -9,91 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zombiescope.facts.gap import Gap
+from zombiescope.profiler.stacks.about import IDLE_ROUTINES, About, BrokenCapture, Clock, Stored
 from zombiescope.profiler.stacks.arrays import I64, U8, U16, U32, U64, Flags, Numbers
 from zombiescope.profiler.stacks.call_tree import CallTree
+
+__all__ = ["About", "BrokenCapture", "Clock", "Stored"]  # of a capture, but without numpy
 
 KERNEL_MODE, USER_MODE, GUEST_KERNEL_MODE, GUEST_USER_MODE = 1, 2, 4, 5
 _KERNEL_MODES = (KERNEL_MODE, GUEST_KERNEL_MODE)
 _OF_PROCESSES = ("[unknown]", "[vdso]", "[vsyscall]", "[stack", "[heap]", "[anon", "[uprobes]")
-_IDLE_ROUTINES = frozenset(
-    (
-        "pv_native_safe_halt",
-        "native_safe_halt",
-        "acpi_safe_halt",
-        "default_idle",
-        "default_idle_call",
-        "default_enter_idle",
-        "cpuidle_enter_state",
-        "cpuidle_enter",
-        "call_cpuidle",
-        "do_idle",
-        "cpuidle_idle_call",
-        "arch_cpu_idle",
-        "cpu_idle_poll",
-        "poll_idle",
-        "mwait_idle",
-        "acpi_idle_enter",
-        "acpi_idle_do_entry",
-        "acpi_processor_ffh_cstate_enter",
-        "intel_idle",
-        "intel_idle_irq",
-        "intel_idle_ibrs",
-        "intel_idle_xstate",
-        "cpu_do_idle",
-        "arch_cpu_idle_enter",
-        "psci_enter_idle_state",
-        "io_idle",
-        "amd_e400_idle",
-        "xen_safe_halt",
-    )
-)
-
-
-class Clock(NamedTuple):
-    """One moment on several clocks: nanoseconds since the epoch, on the clock of the samples, and on that of the kernel's log."""
-
-    wall_ns: int
-    sample_ns: int
-    log_ns: int | None = None
-    """None: the recorder did not look."""
-
-    def on_wall(self, sample_ns: int) -> int:
-        return self.wall_ns + sample_ns - self.sample_ns
-
-    def on_log(self, sample_ns: int) -> int:
-        """Where nobody looked the clocks are taken for one: they part by some seconds in months."""
-        return sample_ns - (0 if self.log_ns is None else self.sample_ns - self.log_ns)
-
-
-class About(NamedTuple):
-    source: str
-    """What it was made from, as a person would say it."""
-    host: str | None = None
-    kernel: str | None = None
-    clock: Clock | None = None
-    rate_hz: float | None = None
-    lost: int = 0
-    throttled: int = 0
-    has_time: bool = True
-    gaps: tuple[Gap, ...] = ()
-    ring: str = ""
-    """The mark of the rolling recording that stored it and may remove it; empty for what was imported."""
-    serial: int = 0
-    """Which segment of its ring it is: they are counted from 1 on, whatever a clock says."""
-    boot: str = ""
-    """Of the machine: the sample clock of one boot is not that of another."""
-
-
-class Stored(NamedTuple):
-    """A capture in a folder."""
-
-    path: bytes
-    name: str
-    size_bytes: int
-    written_at: float
-    about: About | None
-    """None: it is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +60,11 @@ class Capture:
         return int((np.isin(self.mode, _KERNEL_MODES) & ~self.idle).sum())
 
     @property
+    def core_count(self) -> int:
+        """That there are samples of."""
+        return int(np.count_nonzero(np.bincount(self.cpu)))
+
+    @property
     def seconds(self) -> float:
         return (int(self.time[-1]) - int(self.time[0])) / 1e9 if len(self.time) else 0.0
 
@@ -147,20 +76,13 @@ def is_kernel_file(file: str) -> bool:
 
 def judge_idle(pid: U32, node: U32, tree: CallTree, names: list[str]) -> Flags:
     """Idle is what the leaf says: interrupt work on an idle core is work."""
-    is_idle_name = np.array([name in _IDLE_ROUTINES for name in names] or [False], bool)
+    is_idle_name = np.array([name in IDLE_ROUTINES for name in names] or [False], bool)
     frames = tree.frame[node]
     inside = frames < len(is_idle_name)
     idle: Flags = np.zeros(len(node), bool)
     idle[inside] = is_idle_name[frames[inside]]
     idle &= pid == 0
     return idle
-
-
-class BrokenCapture(Exception):  # noqa: N818 (it names the thing, not the failure)
-    def __init__(self, why: str, hint: str = "") -> None:
-        super().__init__(why)
-        self.why = why
-        self.hint = hint
 
 
 class Selection(NamedTuple):
