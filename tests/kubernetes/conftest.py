@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kubernetes.cluster import TOP, Cluster
+from tests.kubernetes.build import PROGRAM
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.machine_cluster import MachineCluster
+from tests.vm.build import say
 from tools.image.__main__ import write_image
 
 IS_REQUIRED = "kubernetes" in os.environ.get("ZOMBIESCOPE_REQUIRE", "")
-PROGRAM = TOP / "dist/zombiescope-x86_64"
 BUILT = ["x86_64", *(["aarch64"] if PROGRAM.with_name("zombiescope-aarch64").exists() else [])]
 """Both platforms where `make image` built them; CI builds one."""
 
@@ -36,6 +38,14 @@ def cluster(own_image: Path) -> Iterator[Cluster]:
         refuse("a node needs root")
     with Cluster.started([own_image]) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def machine_cluster(own_image: Path) -> Iterator[MachineCluster]:
+    with MachineCluster.started([own_image]) as started:
+        yield started
+    assert started.outcome
+    say(f"kubernetes: node of the machine ready after {started.seconds_to_ready} s; in all {started.outcome.cost()}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

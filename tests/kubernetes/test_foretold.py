@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.kubernetes import asking
-from tests.kubernetes.cluster import Cluster, ClusterError
-from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.any_cluster import ClusterError
+from tests.kubernetes.build import PROGRAM
+from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.settings import SERVICE_ADDRESS, SOCKET
 from tests.kubernetes.workloads import SHOP, Object, crashing_deployment, namespace
 
