@@ -2,7 +2,7 @@
 """What the plan foretells of a Deployment's end, and what went: `python -m bench.bench_foretold [RESTARTS]` as root.
 
 On the test cluster, seven Deployments of different shapes loop side by side; each is scaled to 0, one by one, right after a plan.
-Only zombies that were there before are looked for, by id. Those that a page of the disk's own holds beside are counted apart: they are
+Only zombies that were there before are looked for, by id. Those that a page of the disk holds beside are counted apart: they are
 said to stay until reclaim takes that page, and how many of them went by themselves before is shown.
 """
 

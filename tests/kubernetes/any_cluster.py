@@ -30,6 +30,7 @@ class AnyCluster(ABC):
     seconds_to_ready: float = 0.0
     patience: float = 1.0
     """How much longer everything may take than on this machine."""
+    to_apply: tuple[str, ...] = ("apply",)
 
     @abstractmethod
     def run(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -56,7 +57,9 @@ class AnyCluster(ABC):
         return json.loads(self.kubectl("get", *words, "-o", "json"))
 
     def apply(self, *objects: dict[str, Any]) -> None:
-        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+        self.kubectl(
+            *self.to_apply, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        )
 
     def wait(self, what: str, holds: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
         """Until it is true; what it was then."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.kubernetes.settings import (
     API_PORT,
@@ -82,6 +82,8 @@ def set_up_network() -> None:
 class Parts:
     """The programs of the cluster, each with its log; one that ends is a failure, said with its last words."""
 
+    more_environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     def __init__(self, folder: Path, hyper: Path, root: Path, most_seconds: float = _MOST_SECONDS) -> None:
         self.folder, self._hyper, self.root = folder, hyper, root
         self._most_seconds = most_seconds
@@ -89,12 +91,7 @@ class Parts:
         (folder / "bin").mkdir()
         (folder / "log").mkdir()
         path = f"{root}/usr/bin:{root}/usr/sbin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-        self._environment = {
-            "PATH": path,
-            "HOME": str(folder),
-            "LC_ALL": "C.UTF-8",
-            "GOGC": os.environ.get("GOGC", "100"),
-        }
+        self._environment = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", **self.more_environment}
 
     def start(self, name: str, *words: str) -> None:
         program = words[0] if words[0].startswith("/") else str(self._linked(words[0]))

@@ -85,7 +85,7 @@ _NAMES = {
 }
 
 
-def write_settings(target: Path, folder: Path, root: Path, *, systemd: bool) -> None:
+def write_settings(target: Path, folder: Path, root: Path, *, systemd: bool, status_seconds: int = 2) -> None:
     """All of it below `target`, which the node sees as `folder`; `root`: Debian's packages, unpacked, as it sees them."""
     for name in ("pki", "conf", "cni", "opt"):
         (target / name).mkdir(parents=True, exist_ok=True)
@@ -98,6 +98,7 @@ def write_settings(target: Path, folder: Path, root: Path, *, systemd: bool) -> 
     (target / "cni/10-pods.conflist").write_text(json.dumps(_NETWORK))
     kubelet = {
         **kubelet_settings(systemd=systemd),
+        "nodeStatusUpdateFrequency": f"{status_seconds}s",
         "staticPodPath": str(folder / "manifests"),
         "volumePluginDir": str(folder / "volume-plugins"),
         "tlsCertFile": str(pki / "kubelet.crt"),
@@ -123,7 +124,17 @@ def kubelet_settings(*, systemd: bool) -> dict[str, object]:
 
 def kubeconfig(pki: Path, name: str, port: int = API_PORT) -> dict[str, object]:
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(pki / "ca.crt")}
-    user = {"client-certificate": str(pki / f"{name}.crt"), "client-key": str(pki / f"{name}.key")}
+    return _kubeconfig(
+        cluster, {"client-certificate": str(pki / f"{name}.crt"), "client-key": str(pki / f"{name}.key")}
+    )
+
+
+def plain_kubeconfig(port: int) -> dict[str, object]:
+    """By a `kubectl proxy`, which has the certificates."""
+    return _kubeconfig({"server": f"http://127.0.0.1:{port}"}, {})
+
+
+def _kubeconfig(cluster: dict[str, str], user: dict[str, str]) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from tests.kubernetes import asking
-from tests.kubernetes.any_cluster import TOP, AnyCluster, ClusterError
+from tests.kubernetes.any_cluster import TOP, AnyCluster
 from tests.kubernetes.asking import CONDITION, OURS
 from tests.kubernetes.workloads import SHOP, crashing_deployment, cron_job, healed_pod, namespace
 
@@ -21,7 +21,7 @@ CRASHY, DOOMED = "workload:shop/Deployment/crashy", "workload:shop/Deployment/do
 NIGHTLY = "workload:shop/CronJob/nightly"
 TIMES = 3
 WELL_SECONDS = 15.0
-RELIEF_SECONDS = 40.0
+RELIEF_LOOKS = 6
 SETTINGS = """[agent]
 interval_seconds = {interval}
 kubernetes_hold_seconds = {hold}
@@ -88,15 +88,23 @@ class Telling:
         self.seconds[what] = round(time.monotonic() - self._began, 1)
         print(f"kubernetes: {what} after {self.seconds[what]} s", file=sys.__stderr__, flush=True)
 
-    def settle_in(self) -> None:
+    def zombies(self) -> int:
         scanned = json.loads(self.cluster.run(self.cluster.program, "scan", "--no-bytes", "--json").stdout)
-        self.limit = scanned["memcg"]["zombies"] + self.pace.margin
+        return int(scanned["memcg"]["zombies"])
+
+    def settle_in(self) -> None:
+        self.limit = self.zombies() + self.pace.margin
         self.start_ours(self.limit)
+        if self.pace.is_emulated:  # one after the other: all of it at once is minutes there
+            self.wait_for_ours()
+        self.cluster.apply(namespace())
+        account = ("get", "serviceaccount", "default", "--namespace", SHOP)
+        self.cluster.wait("pods may be made there", lambda: self.cluster.kubectl(*account, check=False))
         crashy = crashing_deployment(containers=self.pace.containers)
         doomed = crashing_deployment("doomed", 1, self.pace.doomed_containers)
         nightly = cron_job(self.pace.schedule, self.pace.work_containers)
-        self.cluster.apply(namespace(), crashy, healed_pod(), doomed, nightly)
-        self.cluster.wait("our agent is ready", lambda: asking.is_ready(asking.agent_pod(self.cluster)))
+        self.cluster.apply(crashy, healed_pod(), doomed, nightly)
+        self.wait_for_ours()
         self.mark("agent ready")
 
     def start_ours(self, limit: int) -> None:
@@ -104,6 +112,9 @@ class Telling:
         if self.pace.is_emulated:
             asking.be_patient(objects)
         self.cluster.apply(*objects)
+
+    def wait_for_ours(self) -> None:
+        self.cluster.wait("our agent is ready", lambda: asking.is_ready(asking.agent_pod(self.cluster)))
 
     def status(self) -> str:
         return asking.conditions(self.cluster).get(CONDITION, {}).get("status", "")
@@ -160,17 +171,24 @@ class Telling:
     def relieve(self) -> dict[str, dict[str, str]]:
         self.cluster.kubectl("scale", "deployment", "crashy", "-n", SHOP, "--replicas=0")
         self.cluster.kubectl("delete", "cronjob", "nightly", "-n", SHOP)
-        try:
-            return self.wait_for_status("False", RELIEF_SECONDS)
-        except ClusterError:
+        if not self.is_relieved():
             self.move_the_limit()
-            return self.wait_for_status("False")
+        return self.wait_for_status("False")
+
+    def is_relieved(self) -> bool:
+        """Whether few enough are left; asked until their number falls no more."""
+        self.cluster.wait("its pods are gone", lambda: "crashy" not in self.restarts())
+        seen = [self.zombies()]
+        while seen[-1] >= self.limit and (len(seen) < RELIEF_LOOKS or seen[-1] < seen[-RELIEF_LOOKS]):
+            time.sleep(2)
+            seen.append(self.zombies())
+        return seen[-1] < self.limit
 
     def move_the_limit(self) -> None:
         """Where too many survive their pods (pages of the block device), or others make zombies: a new limit, a new agent."""
         self.start_ours(10**6)
         self.cluster.kubectl("delete", "pods", "--all", "-n", OURS)
-        self.cluster.wait("our new agent is ready", lambda: asking.is_ready(asking.agent_pod(self.cluster)))
+        self.wait_for_ours()
         self.mark("limit moved")
 
     def remove(self) -> list[str]:
