@@ -170,8 +170,12 @@ kubernetes-node: $(READY) $(PACKAGES) ## the programs of a Kubernetes node, from
 test-kubernetes: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## a real cluster of one node, our DaemonSet and the commands of the guides in it; a skip is a failure
 	ZOMBIESCOPE_REQUIRE=kubernetes $(BIN)/python -m pytest -rP tests/kubernetes -m 'not on_demand'
 
-test-kubernetes-machine: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## on demand: kubelet and containerd on cgroup v2 with the systemd driver, in an emulated machine
-	ZOMBIESCOPE_REQUIRE=kubernetes ZOMBIESCOPE_KUBERNETES_MACHINE=1 $(BIN)/python -m pytest -rP tests/kubernetes/test_machine.py
+test-kubernetes-machine: $(READY) $(PACKAGES) onefile-x86_64 kubernetes-node ## on demand: the same story on cgroup v2 with the systemd driver, and a kubelet alone, in emulated machines
+	ZOMBIESCOPE_REQUIRE=kubernetes ZOMBIESCOPE_KUBERNETES_MACHINE=1 $(BIN)/python -m pytest -rP tests/kubernetes/test_story.py tests/kubernetes/test_machine.py -m on_demand
+
+test-image-machines: $(READY) $(PACKAGES) ## on demand: the image of both platforms as its configuration says, in an x86-64 and an arm64 machine
+	@$(BIN)/python -m tools.onefile
+	ZOMBIESCOPE_REQUIRE=kubernetes ZOMBIESCOPE_IMAGE_MACHINES=1 $(BIN)/python -m pytest -rP tests/kubernetes/test_image_machine.py -m on_demand
 
 pyz: $(READY)    ## one self-contained file that runs with a plain python3
 	@$(BIN)/python tools/build_pyz.py

@@ -22,6 +22,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
     "tests/vm/README.md": "project/tests-vm.md",
+    "tests/kubernetes/README.md": "project/tests-kubernetes.md",
     "tests/scenarios/README.md": "project/tests-scenarios.md",
     "tests/machines/README.md": "project/tests-machines.md",
     "tests/schemas/README.md": "project/tests-schemas.md",

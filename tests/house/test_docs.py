@@ -224,3 +224,15 @@ def test_a_decision_record_is_short_and_complete(record: Path) -> None:
 
 def test_decision_records_are_numbered_without_holes() -> None:
     assert [record.name[:4] for record in RECORDS] == [f"{number:04}" for number in range(1, len(RECORDS) + 1)]
+
+
+def test_a_test_that_a_page_names_is_there() -> None:
+    """Below tests/: `folder/test_x.py::test_y`, and `::test_z` for one more of the same file."""
+    found = []
+    for page in DOCUMENTS:
+        file = ""
+        for named in re.finditer(r"`([\w/]+\.py)?::(test_\w+)`", page.read_text()):
+            file = named[1] or file
+            found.append(named[2])
+            assert f"\ndef {named[2]}(" in (ROOT / "tests" / file).read_text(), f"{name_of(page)}: {file}::{named[2]}"
+    assert found

@@ -19,6 +19,8 @@ from tests.vm.archive import BuildError as ArchiveError
 from tests.vm.archive import PrivateApt
 from tools.onefile.steps import BuildError, Cache, Made, run
 
+PROGRAM = Path(__file__).resolve().parents[2] / "dist/zombiescope-x86_64"
+"""Our one file, as `make onefile-x86_64` leaves it."""
 RUNTIME = ("etcd-server", "containerd", "runc", "containernetworking-plugins")
 NEWER = ("kubectl",)
 """From the release after: bookworm's own kubectl is 1.20, without half of what the guides use."""

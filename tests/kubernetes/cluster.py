@@ -7,35 +7,27 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.kubernetes.build import Programs, ensure
+from tests.kubernetes.any_cluster import MOST_SECONDS, TOP, AnyCluster, ClusterError, said
+from tests.kubernetes.build import PROGRAM, Programs, ensure
 from tests.kubernetes.images import workload_images
 from tests.kubernetes.keeper import PREFIX, clear_leftovers, own_cgroups
 
-TOP = Path(__file__).resolve().parents[2]
-_MOST_SECONDS = 120.0
 
-
-class ClusterError(Exception):
-    """Why there is no cluster, or what a command of it said."""
-
-
-class Cluster:
+class Cluster(AnyCluster):
     """`with Cluster.started() as cluster`. Whatever happens to this process, the keeper clears up."""
 
     def __init__(self, programs: Programs, folder: Path, keeper: subprocess.Popen[str], init: int) -> None:
         self.programs, self.folder = programs, folder
         self._keeper = keeper
         self._init = init
-        self.seconds_to_ready = 0.0
+        self.kubeconfig, self.program = folder / "conf/admin.kubeconfig", str(PROGRAM)
 
     @classmethod
     def started(cls, images: Sequence[Path] = ()) -> Cluster:
@@ -49,9 +41,7 @@ class Cluster:
             "folder": str(folder),
             "hyper": str(programs.hyper),
             "root": str(programs.root),
-            "kubectl": str(programs.kubectl),
             "images": [str(path) for path in (*workload_images(folder / "images"), *images)],
-            "systemd": False,
         }
         keeper = subprocess.Popen(
             [sys.executable, "-m", "tests.kubernetes.keeper", json.dumps(order)],
@@ -82,7 +72,7 @@ class Cluster:
         """Returns when nothing of it is left."""
         assert self._keeper.stdin
         self._keeper.stdin.close()
-        if self._keeper.wait(_MOST_SECONDS):
+        if self._keeper.wait(MOST_SECONDS):
             raise ClusterError(f"the keeper ended with {self._keeper.returncode}")
 
     def command(self, *words: str) -> list[str]:
@@ -93,34 +83,14 @@ class Cluster:
         done = subprocess.run(
             self.command(*words), check=False, capture_output=True, text=True, errors="replace", timeout=120, **more
         )
-        if check and done.returncode:
-            raise ClusterError(f"{' '.join(words)[:200]} ended with {done.returncode}: {done.stderr or done.stdout}")
-        return done
+        return said(done, check=check)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """For programs that call kubectl by its name."""
-        path = f"{self.programs.kubectl.parent}:{os.environ['PATH']}"
-        return {**os.environ, "KUBECONFIG": str(self.folder / "conf/admin.kubeconfig"), "PATH": path}
+    def kubectl_done(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.run(str(self.programs.kubectl), *words, check=False, env=self.environment, **more)
 
-    def kubectl(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
-        program = [str(self.programs.kubectl), *words]
-        return self.run(*program, check=check, input=stdin, env=self.environment).stdout
-
-    def get(self, *words: str) -> Any:
-        return json.loads(self.kubectl("get", *words, "-o", "json"))
-
-    def apply(self, *objects: dict[str, Any]) -> None:
-        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-
-    def wait(self, what: str, holds: Callable[[], Any], seconds: float = _MOST_SECONDS) -> Any:
-        """Until it is true; what it was then."""
-        ends = time.monotonic() + seconds
-        while not (found := holds()):
-            if time.monotonic() > ends:
-                raise ClusterError(f"not within {seconds:.0f} s: {what}")
-            time.sleep(0.2)
-        return found
+    def answer(self, pod: dict[str, Any], path: str) -> str:
+        address = pod["status"]["podIP"]
+        return self.run("curl", "--silent", "--show-error", "--fail", f"http://{address}:9753{path}").stdout
 
 
 def _init_of(keeper: int) -> int:

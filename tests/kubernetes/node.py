@@ -10,14 +10,27 @@ from __future__ import annotations
 import json
 import os
 import select
+import socket
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
 
-from tests.kubernetes.settings import NODE, NODE_ADDRESS, SERVICE_ADDRESS, SERVICES, SOCKET, write_settings
+from tests.kubernetes.settings import (
+    API_PORT,
+    NODE,
+    NODE_ADDRESS,
+    SERVICE_ADDRESS,
+    SERVICES,
+    SOCKET,
+    write_settings,
+)
 
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 KEYS = ("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
@@ -69,17 +82,20 @@ def set_up_network() -> None:
 class Parts:
     """The programs of the cluster, each with its log; one that ends is a failure, said with its last words."""
 
-    def __init__(self, folder: Path, hyper: Path, root: Path) -> None:
-        self._folder, self._hyper, self._root = folder, hyper, root
+    more_environment: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __init__(self, folder: Path, hyper: Path, root: Path, most_seconds: float = _MOST_SECONDS) -> None:
+        self.folder, self._hyper, self.root = folder, hyper, root
+        self._most_seconds = most_seconds
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         (folder / "bin").mkdir()
         (folder / "log").mkdir()
         path = f"{root}/usr/bin:{root}/usr/sbin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-        self._environment = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+        self._environment = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", **self.more_environment}
 
     def start(self, name: str, *words: str) -> None:
         program = words[0] if words[0].startswith("/") else str(self._linked(words[0]))
-        log = (self._folder / "log" / f"{name}.log").open("wb")
+        log = (self.folder / "log" / f"{name}.log").open("wb")
         self._running[name] = subprocess.Popen(
             [program, *words[1:]],
             stdin=subprocess.DEVNULL,
@@ -90,23 +106,23 @@ class Parts:
         )
 
     def _linked(self, name: str) -> Path:
-        link = self._folder / "bin" / name
+        link = self.folder / "bin" / name
         if not link.exists():
             link.symlink_to(self._hyper)
         return link
 
     def wait_until(self, ready: Callable[[], bool], what: str) -> None:
-        ends = time.monotonic() + _MOST_SECONDS
+        ends = time.monotonic() + self._most_seconds
         while not ready():
             self.check()
             if time.monotonic() > ends:
-                raise RuntimeError(f"{what} was not ready within {_MOST_SECONDS:.0f} s")
-            time.sleep(0.1)
+                raise RuntimeError(f"{what} was not ready within {self._most_seconds:.0f} s")
+            time.sleep(self._most_seconds / 1200)
 
     def check(self) -> None:
         for name, process in self._running.items():
             if process.poll() is not None:
-                words = (self._folder / "log" / f"{name}.log").read_text(errors="replace").splitlines()[-6:]
+                words = (self.folder / "log" / f"{name}.log").read_text(errors="replace").splitlines()[-6:]
                 raise RuntimeError(f"{name} ended with {process.returncode}: " + " | ".join(words))
 
     def reap(self) -> None:
@@ -115,10 +131,33 @@ class Parts:
         while (found := _ended()) and found not in own:
             os.waitpid(found, 0)
 
-    def says(self, *words: str) -> str:
-        environment = {**self._environment, "KUBECONFIG": str(self._folder / "conf/admin.kubeconfig")}
-        done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
-        return done.stdout if done.returncode == 0 else ""
+
+class Api:
+    """The API server as its administrator asks it: by one request, which is cheaper than a kubectl."""
+
+    def __init__(self, pki: Path) -> None:
+        self._pki = pki
+
+    def says(self, path: str) -> str:
+        """Nothing where it does not answer yet."""
+        trust = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
+        trust.verify_flags &= ~ssl.VERIFY_X509_STRICT  # of a CA that lives for a test
+        trust.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+        try:
+            with urllib.request.urlopen(f"https://127.0.0.1:{API_PORT}{path}", timeout=30, context=trust) as answer:
+                return str(answer.read().decode())
+        except OSError:  # refused, cut off, or an answer that is none
+            return ""
+
+    def node_is_ready(self) -> bool:
+        told: dict[str, Any] = json.loads(self.says(f"/api/v1/nodes/{NODE}") or "{}")
+        found = told.get("status", {}).get("conditions", [])
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
+
+
+def listens(place: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as door:
+        return door.connect_ex(place) == 0
 
 
 def _ended() -> int | None:
@@ -129,43 +168,46 @@ def _ended() -> int | None:
     return found.si_pid if found else None
 
 
-def start_all(folder: Path, hyper: Path, root: Path, kubectl: Path, images: Sequence[Path]) -> Parts:
-    parts, conf, pki = Parts(folder, hyper, root), folder / "conf", folder / "pki"
+def start_all(parts: Parts, images: Sequence[Path], more: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+    """`more`: what else a part is told, by its name."""
+    folder, root, conf, pki = parts.folder, parts.root, parts.folder / "conf", parts.folder / "pki"
+
+    def start(name: str, *words: str) -> None:
+        parts.start(name, *words, *more.get(name, ()))
+
     etcd = "http://127.0.0.1:2379"
-    parts.start(
+    start(
         "etcd",
         f"{root}/usr/bin/etcd",
         *("--data-dir", str(folder / "etcd"), "--unsafe-no-fsync", "--listen-client-urls", etcd),
         *("--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:2380"),
     )
-    parts.start("containerd", f"{root}/usr/bin/containerd", "-c", str(conf / "containerd.toml"))
-    parts.start("kube-apiserver", "kube-apiserver", *_apiserver(folder, pki, etcd))
-    ctr = (f"{root}/usr/bin/ctr", "-a", SOCKET, "-n", "k8s.io")
-    parts.wait_until(lambda: "Server:" in parts.says(*ctr, "version"), "containerd")
+    start("containerd", f"{root}/usr/bin/containerd", "-c", str(conf / "containerd.toml"))
+    start("kube-apiserver", "kube-apiserver", *_apiserver(folder, pki, etcd))
+    parts.wait_until(lambda: listens(SOCKET), "containerd")
     for image in images:
-        _run(*ctr, "images", "import", str(image))
-    parts.wait_until(lambda: parts.says(str(kubectl), "get", "--raw", "/readyz") == "ok", "the API server")
+        _run(f"{root}/usr/bin/ctr", "-a", SOCKET, "-n", "k8s.io", "images", "import", str(image))
+    api = Api(pki)
+    parts.wait_until(lambda: api.says("/readyz") == "ok", "the API server")
     own = ("--use-service-account-credentials=true", f"--service-account-private-key-file={pki}/sa.key")
-    parts.start(*_follower(folder, "kube-controller-manager", 10257), *own, f"--root-ca-file={pki}/ca.crt")
-    parts.start(*_follower(folder, "kube-scheduler", 10259))
+    start(*_follower(folder, "kube-controller-manager", 10257), *own, f"--root-ca-file={pki}/ca.crt")
+    start(*_follower(folder, "kube-scheduler", 10259))
     runtime = f"--container-runtime-endpoint=unix://{SOCKET}", "--container-runtime=remote", f"--containerd={SOCKET}"
-    parts.start(
+    start(
         "kubelet",
         "kubelet",
         f"--config={conf}/kubelet.json",
         f"--kubeconfig={conf}/kubelet.kubeconfig",
         *(f"--hostname-override={NODE}", f"--node-ip={NODE_ADDRESS}", f"--cert-dir={folder}/kubelet-certs", *runtime),
     )
-    status = ("get", "node", NODE, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
-    parts.wait_until(lambda: parts.says(str(kubectl), *status) == "True", "the node")
-    return parts
+    parts.wait_until(api.node_is_ready, "the node")
 
 
 def _apiserver(folder: Path, pki: Path, etcd: str) -> list[str]:
     certificate = f"--kubelet-client-certificate={pki}/admin.crt", f"--kubelet-client-key={pki}/admin.key"
     return [
         f"--etcd-servers={etcd}",
-        *("--bind-address=0.0.0.0", "--secure-port=443", "--insecure-port=0"),
+        *("--bind-address=0.0.0.0", f"--secure-port={API_PORT}", "--insecure-port=0"),
         *(f"--advertise-address={NODE_ADDRESS}", "--endpoint-reconciler-type=none", f"--cert-dir={folder}/apiserver"),
         *(f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key"),
         f"--client-ca-file={pki}/ca.crt",
@@ -193,9 +235,9 @@ def main() -> None:
     try:
         set_up_mounts(folder)
         set_up_network()
-        write_settings(folder, root, systemd=order["systemd"])
-        images = [Path(name) for name in order["images"]]
-        parts = start_all(folder, Path(order["hyper"]), root, Path(order["kubectl"]), images)
+        write_settings(folder, folder, root, systemd=False)
+        parts = Parts(folder, Path(order["hyper"]), root)
+        start_all(parts, [Path(name) for name in order["images"]])
         _tell(f"ready {time.monotonic() - began:.1f}")
         while not select.select([sys.stdin], [], [], 1.0)[0]:
             parts.reap()

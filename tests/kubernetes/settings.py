@@ -12,6 +12,7 @@ NODE_ADDRESS = "192.0.2.2"
 SERVICE_ADDRESS = "10.99.0.1"
 SERVICES = "10.99.0.0/24"
 PODS = "10.98.0.0/24"
+API_PORT = 443
 SOCKET = "/run/containerd/containerd.sock"
 PAUSE = "docker.io/local/pause:1"
 
@@ -84,19 +85,20 @@ _NAMES = {
 }
 
 
-def write_settings(folder: Path, root: Path, *, systemd: bool) -> None:
-    """All of it below `folder`; `root`: Debian's packages, unpacked."""
-    pki, conf = folder / "pki", folder / "conf"
-    for place in (pki, conf, folder / "cni", folder / "opt"):
-        place.mkdir(parents=True, exist_ok=True)
-    _write_certificates(pki)
+def write_settings(target: Path, folder: Path, root: Path, *, systemd: bool, status_seconds: int = 2) -> None:
+    """All of it below `target`, which the node sees as `folder`; `root`: Debian's packages, unpacked, as it sees them."""
+    for name in ("pki", "conf", "cni", "opt"):
+        (target / name).mkdir(parents=True, exist_ok=True)
+    _write_certificates(target / "pki")
+    pki, conf = folder / "pki", target / "conf"
     for name in ("admin", "kubelet", "kube-controller-manager", "kube-scheduler"):
-        (conf / f"{name}.kubeconfig").write_text(json.dumps(_kubeconfig(pki, name)))
+        (conf / f"{name}.kubeconfig").write_text(json.dumps(kubeconfig(pki, name)))
     runtime = runtime_settings(str(folder), f"{root}/usr/sbin/runc", f"{root}/usr/lib/cni", systemd=systemd)
     (conf / "containerd.toml").write_text(runtime)
-    (folder / "cni/10-pods.conflist").write_text(json.dumps(_NETWORK))
+    (target / "cni/10-pods.conflist").write_text(json.dumps(_NETWORK))
     kubelet = {
         **kubelet_settings(systemd=systemd),
+        "nodeStatusUpdateFrequency": f"{status_seconds}s",
         "staticPodPath": str(folder / "manifests"),
         "volumePluginDir": str(folder / "volume-plugins"),
         "tlsCertFile": str(pki / "kubelet.crt"),
@@ -120,9 +122,19 @@ def kubelet_settings(*, systemd: bool) -> dict[str, object]:
     return {**_KUBELET, "cgroupDriver": "systemd" if systemd else "cgroupfs"}
 
 
-def _kubeconfig(pki: Path, name: str) -> dict[str, object]:
-    cluster = {"server": "https://127.0.0.1:443", "certificate-authority": str(pki / "ca.crt")}
-    user = {"client-certificate": str(pki / f"{name}.crt"), "client-key": str(pki / f"{name}.key")}
+def kubeconfig(pki: Path, name: str, port: int = API_PORT) -> dict[str, object]:
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(pki / "ca.crt")}
+    return _kubeconfig(
+        cluster, {"client-certificate": str(pki / f"{name}.crt"), "client-key": str(pki / f"{name}.key")}
+    )
+
+
+def plain_kubeconfig(port: int) -> dict[str, object]:
+    """By a `kubectl proxy`, which has the certificates."""
+    return _kubeconfig({"server": f"http://127.0.0.1:{port}"}, {})
+
+
+def _kubeconfig(cluster: dict[str, str], user: dict[str, str]) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 
-from tests.kubernetes.cluster import TOP, Cluster
+from tests.kubernetes.any_cluster import TOP
+from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.settings import NODE
 from tests.kubernetes.workloads import SHOP, container, healed_pod, namespace, pod_spec
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kubernetes.cluster import TOP
+from tests.kubernetes.any_cluster import TOP
 from tests.kubernetes.keeper import PREFIX, own_cgroups
 from tests.kubernetes.node import KEYS, OWN, SYSCTLS
 

@@ -7,22 +7,18 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.kubernetes import asking
-from tests.kubernetes.cluster import Cluster, ClusterError
-from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.any_cluster import ClusterError
+from tests.kubernetes.build import PROGRAM
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.leaving import MAKER, NAME, NAMESPACE, restarts
 from tests.kubernetes.settings import SERVICE_ADDRESS, SOCKET
-from tests.kubernetes.workloads import SHOP, Object, crashing_deployment, namespace
+from tests.kubernetes.workloads import Object
 
-NAME = "leaving"
-MAKER = f"workload:{SHOP}/Deployment/{NAME}"
 RESTARTS = 3
-
-
-def restarts(cluster: Cluster) -> list[int]:
-    pods = cluster.get("pods", "--namespace", SHOP, "--selector", f"app={NAME}")["items"]
-    return [each["restartCount"] for pod in pods for each in pod["status"].get("containerStatuses", [])]
 
 
 def zombies(cluster: Cluster) -> dict[int, Object]:
@@ -34,23 +30,12 @@ def is_of_disk(zombie: Object) -> bool:
     return any(pin["fstype"] == "bdev" for pin in zombie["pins"])
 
 
-def leaving_deployment() -> Object:
-    """Half of its containers write to an emptyDir on disk, half to one in memory."""
-    made = crashing_deployment(NAME, 1, 4)
-    pod = made["spec"]["template"]["spec"]
-    pod["volumes"].append({"name": "memory", "emptyDir": {"medium": "Memory"}})
-    for container in pod["containers"][::2]:
-        container["volumeMounts"][0]["name"] = "memory"
-    return made
-
-
 @pytest.fixture(scope="module")
 def leaving(cluster: Cluster) -> Iterator[None]:
-    """A Deployment in a loop, until it is gone."""
-    cluster.apply(namespace(), leaving_deployment())
+    """A Deployment in a loop, until it is gone. It began with the cluster: conftest.py."""
     cluster.wait("restarts", lambda: (told := restarts(cluster)) and min(told) >= RESTARTS)
     yield
-    cluster.kubectl("delete", "namespace", SHOP)
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
 @pytest.fixture
@@ -71,11 +56,11 @@ def why_it_loops(cluster: Cluster, *words: str) -> str:
 
 @pytest.mark.usefixtures("leaving", "account")
 def test_who_is_asked_knows_how_it_ended(cluster: Cluster) -> None:
-    by_itself, runtime, api = (
-        why_it_loops(cluster, *words) for words in ((), ("--cri-socket", SOCKET), ("--kube-api",))
-    )
+    asked: list[tuple[str, ...]] = [(), ("--cri-socket", SOCKET), ("--kube-api",)]
+    with ThreadPoolExecutor(len(asked)) as beside:
+        by_itself, runtime, api = beside.map(lambda words: why_it_loops(cluster, *words), asked)
     for said in (by_itself, runtime, api):
-        assert f"Deployment {SHOP}/{NAME}" in said
+        assert f"Deployment {NAMESPACE}/{NAME}" in said
     assert "exit code" not in by_itself  # log folders do not tell
     assert "exit code 1" in runtime
     assert "exit code 1" in api
@@ -87,7 +72,7 @@ def test_what_goes_with_the_pods_is_foretold(cluster: Cluster) -> None:
     with the pods: zombies that were said to stay, and went, are not counted as far as a control group went as well."""
     plan = json.loads(cluster.run(str(PROGRAM), "plan", "--json", "--seconds", "1").stdout)
     step = next(each for each in plan["steps"] if each["name"] == f"stop-workload:{MAKER.removeprefix('workload:')}")
-    command = f"kubectl -n {SHOP} scale deployment/{NAME} --replicas=0"
+    command = f"kubectl -n {NAMESPACE} scale deployment/{NAME} --replicas=0"
     assert command in step["change"]["commands"]
     expected = step["expected"]["zombies_freed"]
     assert expected is not None

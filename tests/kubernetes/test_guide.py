@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.kubernetes import asking
-from tests.kubernetes.cluster import TOP, Cluster
-from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.any_cluster import TOP
+from tests.kubernetes.build import PROGRAM
+from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.settings import NODE, SERVICE_ADDRESS
 from tools.fences import Fence, documents, fences_of
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.conftest import BUILT, PROGRAM
+from tests.kubernetes.build import PROGRAM
+from tests.kubernetes.conftest import BUILT
 from tools.image.__main__ import NOBODY, write_image
 from tools.image.oci import BILL, INDEX
 

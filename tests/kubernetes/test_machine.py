@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The story on cgroup v2 with the systemd driver, in a machine of the kernel matrix: on demand, by emulation. There is no API
-server: pods are static, and the cluster is told nothing."""
+"""On cgroup v2 with the systemd driver, in machines of the kernel matrix: on demand, by emulation. One has no API server: pods are
+static, and the cluster is told nothing. The other has a whole cluster, in which test_story.py tells its story."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes.build import ensure
-from tests.kubernetes.conftest import PROGRAM
+from tests.kubernetes.build import PROGRAM, ensure
 from tests.kubernetes.images import workload_images
+from tests.kubernetes.machine_cluster import MachineCluster
 from tests.kubernetes.settings import NODE, kubelet_settings, runtime_settings
 from tests.kubernetes.workloads import container, pod_spec
 from tests.vm.build import Store
@@ -142,3 +142,10 @@ def test_the_metrics_of_the_agent_in_its_pod_name_it_also_when_it_is_gone(outcom
 def test_the_page_is_served(outcome: Outcome) -> None:
     assert 'id="app"' in (outcome.folder / "page.html").read_text()
     assert read(outcome, "page-doctor.json")["host"]["name"] == NODE
+
+
+def test_a_whole_cluster_is_on_v2_with_systemds_driver_too(machine_cluster: MachineCluster) -> None:
+    said = machine_cluster.run(machine_cluster.program, "scan", "--json").stdout
+    assert json.loads(said)["memcg"]["hierarchy"] == "v2"
+    found = machine_cluster.run("find", "/sys/fs/cgroup", "-type", "d", "-path", "*kubepods*").stdout
+    assert "/kubepods.slice" in found

@@ -60,16 +60,11 @@ def healed_pod(name: str = "healed", times: int = 3) -> Object:
     return _object("Pod", "v1", name, pod_spec(container("main", "heal", "/data", "2", str(times))))
 
 
-def doomed_deployment(name: str = "doomed") -> Object:
-    """To be deleted when it has made zombies."""
-    return crashing_deployment(name, 1, 8)
-
-
-def cron_job(name: str = "nightly") -> Object:
-    made = [container(f"work{at}", "work", "/data", "8") for at in range(6)]
+def cron_job(schedule: str, containers: int, name: str = "nightly") -> Object:
+    made = [container(f"work{at}", "work", "/data", "8") for at in range(containers)]
     pod = pod_spec(*made, restartPolicy="Never")
     spec = {
-        "schedule": "* * * * *",
+        "schedule": schedule,
         "successfulJobsHistoryLimit": 1,
         "jobTemplate": {"spec": {"backoffLimit": 0, "template": _labelled(name, pod)}},
     }

@@ -42,8 +42,8 @@ class Cell:
     memory_megabytes: int = 1024
     cpus: int = 2
     """More than two only on demand (`tests.vm.run --cpus`): one thread emulates them all."""
-    forwarded_port: int = 0
-    """Of this host's loopback, led to the agent's port in the machine by a network card of its own; 0: no card. On demand only."""
+    forwarded: tuple[tuple[int, int], ...] = ()
+    """Ports of this host's loopback, each led to a port in the machine by a network card of its own; none: no card. On demand."""
 
     @property
     def kernel_part(self) -> str:

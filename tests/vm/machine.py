@@ -24,7 +24,9 @@ from tests.vm.cells import Cell, Hierarchy, Init
 from tests.vm.image import ROOT_PARTITION
 from tests.vm.recipe import PLATFORMS
 
-AGENT_PORT = 9478
+CARD = ("virtio_pci", "virtio_net")
+"""The modules of a machine's network card; the first is built into newer kernels."""
+CARD_ADDRESS = "10.0.2.15"
 NOT_FINISHED = 124
 NEVER_STARTED = 125
 _MEGABYTE = 1 << 20
@@ -217,10 +219,10 @@ def _command(store: Store, cell: Cell, folder: Path) -> list[str]:
     command += ["-kernel", str(kernel), "-append", _kernel_arguments(cell), "-device", "nvme,id=disks,serial=vm"]
     if platform.modules:
         command += ["-initrd", str(kernel.with_name("initramfs"))]
-    if cell.forwarded_port:
-        # `restrict`: the machine reaches nobody, and is reached through this one port of the loopback.
-        forward = f"hostfwd=tcp:127.0.0.1:{cell.forwarded_port}-10.0.2.15:{AGENT_PORT}"
-        command += ["-netdev", f"user,id=net,restrict=on,{forward}", "-device", "virtio-net-pci,netdev=net,romfile="]
+    if cell.forwarded:
+        # `restrict`: the machine reaches nobody, and is reached through these ports of the loopback.
+        forwards = "".join(f",hostfwd=tcp:127.0.0.1:{ours}-{CARD_ADDRESS}:{its}" for ours, its in cell.forwarded)
+        command += ["-netdev", f"user,id=net,restrict=on{forwards}", "-device", "virtio-net-pci,netdev=net,romfile="]
     for number, path, options in disks:
         command += ["-drive", f"if=none,id=d{number},format=raw,file={path},{options}"]
         command += ["-device", f"nvme-ns,bus=disks,drive=d{number},nsid={number}"]
