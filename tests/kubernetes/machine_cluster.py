@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -95,6 +96,7 @@ class MachineCluster(AnyCluster):
             stderr=subprocess.DEVNULL,
         )
         self.kubeconfig.write_text(json.dumps(plain_kubeconfig(port)))
+        self.wait("the proxy listens", lambda: listens_at(port))
 
     def _is_ready(self) -> bool:
         if self._running.done():
@@ -167,6 +169,11 @@ class MachineCluster(AnyCluster):
         return self.kubectl(
             "get", "--raw", f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}:9753/proxy{path}"
         )
+
+
+def listens_at(port: int) -> bool:
+    with socket.socket() as door:
+        return door.connect_ex(("127.0.0.1", port)) == 0
 
 
 def staged(job: Path, programs: Programs, images: Sequence[Path], modules: Sequence[Path]) -> Path:
