@@ -57,11 +57,13 @@ class PerfFileBuilder:
         self.records.append(record(3, 1 << 13 if is_exec else 0, body))
         return self
 
-    def mmap2(self, time: int, pid: int, start: int, length: int, offset: int, path: bytes) -> PerfFileBuilder:
-        body = (
-            struct.pack("<IIQQQ", pid, pid, start, length, offset) + b"\0" * 32 + padded(path) + self.trailer(time, pid)
-        )
-        self.records.append(record(10, 2, body))
+    def mmap2(
+        self, time: int, pid: int, start: int, length: int, offset: int, path: bytes, *, marked: bytes | None = None
+    ) -> PerfFileBuilder:
+        """`marked`: what stands in place of device and inode, marked as a build id."""
+        body = struct.pack("<IIQQQ", pid, pid, start, length, offset) + (marked or b"").ljust(32, b"\0")
+        body += padded(path) + self.trailer(time, pid)
+        self.records.append(record(10, 2 if marked is None else 2 | 1 << 14, body))
         return self
 
     def fork(self, time: int, pid: int, parent: int) -> PerfFileBuilder:

@@ -11,7 +11,9 @@ import pytest
 from tests.profiler.perf_files import KERNEL_MARK, TOOLS, USER_MARK, PerfFileBuilder, record, small_capture
 
 from zombiescope.profiler.formats.capture_file import decode, encode
+from zombiescope.profiler.perf.data_file import Event
 from zombiescope.profiler.perf.importing import import_perf
+from zombiescope.profiler.perf.side_records import Mapped, read_side
 from zombiescope.profiler.stacks.capture import BrokenCapture, Capture
 from zombiescope.profiler.stacks.flame_graph import paths
 
@@ -55,6 +57,19 @@ def test_exec_and_fork_change_names_and_maps_in_time_order() -> None:
         [("bash", ""), ("[unknown]", "/bin/bash")],
         [("python", ""), ("[unknown]", "/bin/python")],
     ]
+
+
+DEVICE, NVME = struct.pack("<IIQQ", 0xFE, 0, 0x3FB0B, 0), struct.pack("<IIQQ", 0x103, 1, 7, 9)
+IDENTITY = struct.pack("<BBH20s", 20, 0, 0, bytes(range(20)))
+
+
+@pytest.mark.parametrize(("marked", "build_id"), [(DEVICE, ""), (NVME, ""), (IDENTITY, bytes(range(20)).hex())])
+def test_a_device_that_is_marked_as_a_build_id_is_none(marked: bytes, build_id: str) -> None:
+    (raw,) = PerfFileBuilder().mmap2(0, 10, 0x1000, 0x1000, 0, b"/bin/x", marked=marked).records
+    kind, misc, _ = struct.unpack_from("<IHH", raw)
+    (mapped,) = read_side([(kind, misc, raw[8:])], Event(1, 0, 99, 0, 0, 0, None)).changes
+    assert isinstance(mapped, Mapped)
+    assert (mapped.path, mapped.build_id) == ("/bin/x", build_id)
 
 
 def test_a_map_over_another_counts_from_its_time_on() -> None:

@@ -317,7 +317,9 @@ static i64 follow_one(Followed *all, u64 header, u64 time, i64 at, i64 length) {
     // Beyond are the sums that a number of 64 bits does not hold; nothing honest lies there.
     if (one.length >> 63 || one.offset >> 63 || one.start + one.length < one.start) return UNUSUAL;
     i64 path = kind == MMAP ? 32 : 64, id_length = 0;
-    if (kind == MMAP2 && misc & WITH_BUILD_ID) id_length = body[32] < MOST_ID ? body[32] : MOST_ID;
+    // Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there.
+    int has_id = kind == MMAP2 && misc & WITH_BUILD_ID && body[32] <= MOST_ID && !(body[33] | body[34] | body[35]);
+    if (has_id) id_length = body[32];
     // A path is the same text wherever it stands first, whatever its build id.
     Text text = {at + path, text_length(body + path, length - path), at, 0};
     i64 known = number_of(all, &all->files, text);

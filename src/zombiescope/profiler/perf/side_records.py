@@ -13,6 +13,7 @@ from zombiescope.profiler.perf.data_file import HEADER_BUILD_ID, Event, build_id
 
 _MMAP, _LOST, _COMM, _THROTTLE, _FORK, _MMAP2, _LOST_SAMPLES, _KSYMBOL, _CGROUP = 1, 2, 3, 5, 7, 10, 13, 17, 19
 _COMM_EXEC, _MMAP_BUILD_ID = 1 << 13, 1 << 14
+_MOST_ID_BYTES = 20
 _KERNEL_MODE = 1
 _KSYMBOL_GONE = 1
 
@@ -121,8 +122,13 @@ def _mmap(side: Side, time: int, misc: int, body: bytes) -> None:
 
 def _mmap2(side: Side, time: int, misc: int, body: bytes) -> None:
     pid, _, start, length, offset = struct.unpack_from("<IIQQQ", body)
-    build_id = body[36 : 36 + min(body[32], 20)].hex() if misc & _MMAP_BUILD_ID else ""
-    _map(side, misc, Mapped(time, pid, start, length, offset, _name(body[64:]), build_id))
+    _map(side, misc, Mapped(time, pid, start, length, offset, _name(body[64:]), _id_of(misc, body)))
+
+
+def _id_of(misc: int, body: bytes) -> str:
+    """Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there."""
+    is_one = misc & _MMAP_BUILD_ID and body[32] <= _MOST_ID_BYTES and not any(body[33:36])
+    return body[36 : 36 + body[32]].hex() if is_one else ""
 
 
 def _map(side: Side, misc: int, mapped: Mapped) -> None:
