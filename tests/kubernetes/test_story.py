@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -78,7 +79,10 @@ def test_the_metrics_name_a_workload_that_is_gone(told: Told) -> None:
 def test_the_doctor_names_the_workload_that_loops(told: Told) -> None:
     loop = finding(told.doctor, "looping-container")
     assert loop["verdict"] == "present"
-    assert f"Deployment shop/crashy ({2 * told.pace.containers} containers)" in loop["summary"]
+    named = re.search(r"Deployment shop/crashy \((\d+) containers\)", loop["summary"])
+    assert named, loop["summary"]
+    # In an emulated machine one of them may be up for more than ten seconds before it fails: then nobody can say yet that it loops.
+    assert 2 * told.pace.containers - told.pace.is_emulated <= int(named[1]) <= 2 * told.pace.containers
     assert told.doctor["verdict"].startswith("`Deployment shop/crashy` is restarted over and over")
     assert "doomed" not in finding(told.doctor_after_deletion, "looping-container")["summary"]
 
