@@ -33,6 +33,11 @@ _PATIENT = 10
 """In front one waits for the emulators (5): a machine that gets too little of a CPU is slow to no end, tests of files are not."""
 
 
+_asked: list[str] = []
+"""The signals that asked us to end. They are only noted, and heard where we wait: one that broke off the start of a process would
+leave it without anybody who ends it."""
+
+
 class AskedToEndError(Exception):
     """Somebody asked us to end."""
 
@@ -97,6 +102,8 @@ def wait_for(process: subprocess.Popen[bytes], lines: Sequence[Behind]) -> int:
     """Until it ends, with the progress of the lines behind."""
     waiting = list(lines)
     while process.poll() is None:
+        if _asked:
+            raise AskedToEndError(_asked[0])
         waiting = [line for line in waiting if not line.is_through()]
         time.sleep(_LOOK_SECONDS)
     return process.returncode
@@ -157,7 +164,7 @@ def last_words(tiers: Sequence[Tier]) -> None:
 
 
 def interrupt(number: int, _frame: FrameType | None) -> None:
-    raise AskedToEndError(signal.Signals(number).name)
+    _asked.append(signal.Signals(number).name)
 
 
 def main(arguments: Sequence[str]) -> int:

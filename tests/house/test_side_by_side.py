@@ -95,6 +95,30 @@ def test_a_signal_ends_both_and_lets_them_clean_up(number: signal.Signals) -> No
     assert eventually(lambda: Path("tidied").exists() and is_gone("began"))
 
 
+INTERRUPTED_START = """
+import os, signal, sys, time
+from pathlib import Path
+from tools import side_by_side as beside
+start = beside.make
+def interrupted(*arguments, **options):
+    process = start(*arguments, **options)
+    while not Path("began").exists():
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return process
+beside.make = interrupted
+sys.exit(beside.main(sys.argv[1:]))
+"""
+
+
+def test_a_signal_while_a_line_starts_is_heard_once_somebody_can_end_it() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_START, "clean-up", "--", "front"]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "SLOW": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=surroundings, timeout=100)
+    assert done.returncode == 130, done
+    assert eventually(lambda: Path("tidied").exists() and is_gone("began"))
+
+
 def test_killed_itself_it_leaves_nothing_running() -> None:
     running = begin("stuck", "--", "front", SLOW="1")
     assert eventually(Path("began").exists)
