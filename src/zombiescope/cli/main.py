@@ -7,6 +7,7 @@ And the list of commands: one is loaded when it is asked for, so that `scan` doe
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,9 @@ class _Commands(click.Group):
             return None
         module = cmd_name.replace("-", "_")
         command = getattr(import_module(f"zombiescope.cli.commands.{module}"), module)
+        if not gc.isenabled():  # what was loaded stays, and is not looked through again and again
+            gc.freeze()
+            gc.enable()
         assert isinstance(command, click.Command)
         return command
 
@@ -116,6 +120,7 @@ def commands(*, debug: bool) -> None:
 
 
 def run() -> NoReturn:
+    gc.disable()  # until a command is loaded: a start makes much and drops little
     sys.exit(main(sys.argv[1:]))
 
 
