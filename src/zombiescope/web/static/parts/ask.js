@@ -40,9 +40,14 @@ export async function get(path, signal) {
   }
   const tag = answer.headers.get("etag"), known = tags.get(path);
   if (answer.ok && tag && known && known.tag === tag) { await answer.body?.cancel(); return known.document; } // 65,000 rows are not parsed again
-  const text = await answer.text();
-  let document = null;
-  try { document = JSON.parse(text); } catch { /* the guards speak plain text */ }
+  let document = null, text = "";
+  try {
+    if (/json/.test(answer.headers.get("content-type"))) document = await answer.json();
+    else text = await answer.text(); // the guards speak plain text
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (!(error instanceof SyntaxError)) throw new AskError("The server's answer broke off.", "", "", true);
+  }
   if (answer.status === 202) return { making: document || {} };
   if (!answer.ok) {
     const told = document || {};

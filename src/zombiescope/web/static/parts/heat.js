@@ -26,7 +26,7 @@ export class HeatMap {
     this.columns = this.strips.length ? this.strips[0].counts.length : 0;
     this.hottest = 1;
     for (const strip of this.strips) for (const column of strip.counts) for (const value of column) if (value > this.hottest) this.hottest = value;
-    this.draw();
+    this.repaint();
   }
 
   get seconds() { return this.columns * this.data.column_seconds; }
@@ -38,32 +38,59 @@ export class HeatMap {
     return { hottest: this.hottest, cell: this.data.column_seconds / this.data.rows, colours: [colour("h0"), ...[64, 128, 192, 255].map((one) => `rgb(${palette[one].join(" ")})`)] };
   }
 
-  draw() {
-    if (!this.data || !this.colours || !this.canvas.clientWidth) return;
-    const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1;
+  // The strips, drawn anew only when they or the room for them are others: a range lies on their picture.
+  #strips(width, ratio) {
     const strip = this.data.rows * (this.strips.length > 8 ? 1 : this.strips.length > 2 ? 2 : 3);
     const height = TOP + this.strips.length * (strip + GAP) + 4;
-    this.canvas.style.height = `${height}px`;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    const context = this.context;
+    const wide = Math.round(width * ratio), high = Math.round(height * ratio);
+    if (this.still && this.still.width === wide && this.still.height === high) return height;
+    this.still = new OffscreenCanvas(wide, high);
+    const context = this.still.getContext("2d"), palette = this.colours[isDark() ? "dark" : "light"];
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = systemFont(12);
     this.wide = (width - LEFT - 8) / Math.max(1, this.columns);
-    const palette = this.colours[isDark() ? "dark" : "light"];
     this.strips.forEach((one, index) => {
       const top = TOP + index * (strip + GAP);
       context.fillStyle = colour("h0");
       context.fillRect(LEFT, top, this.columns * this.wide, strip);
-      this.#cells(one.counts, top, strip, palette);
+      this.#cells(context, one.counts, top, strip, palette);
       context.fillStyle = colour("ink");
       context.fillText(one.name, 6, top + strip / 2 + 4);
       context.fillStyle = colour("soft");
-      this.#axis(top + strip + 14);
-      this.#markers(one, top, strip, colour("link"));
+      this.#axis(context, top + strip + 14);
+      this.#markers(context, one, top, strip, colour("link"));
     });
+    return height;
+  }
+
+  draw() {
+    if (!this.data || !this.colours || !this.canvas.clientWidth) return;
+    const width = this.canvas.clientWidth, ratio = devicePixelRatio || 1, height = this.#strips(width, ratio);
+    if (this.canvas.width !== this.still.width || this.canvas.height !== this.still.height) {
+      this.canvas.style.height = `${height}px`;
+      this.canvas.width = this.still.width;
+      this.canvas.height = this.still.height;
+    }
+    const context = this.context;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.still, 0, 0);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.font = systemFont(12);
     this.#lined(height, colour("warning"), colour("panel"));
     this.#chosen(height, colour("link"));
+    this.drawn = this.range;
+  }
+
+  repaint() {
+    this.still = null;
+    this.draw();
+  }
+
+  // A range from elsewhere; one that is in sight already needs no new picture.
+  point(range) {
+    this.range = range;
+    if (String(this.drawn) !== String(range)) this.draw();
   }
 
   #lined(height, colour, ground) {
@@ -86,7 +113,7 @@ export class HeatMap {
     context.setLineDash([]);
   }
 
-  #cells(counts, top, strip, palette) {
+  #cells(context, counts, top, strip, palette) {
     const image = new ImageData(Math.max(1, this.columns), this.data.rows);
     for (let column = 0; column < this.columns; column++) {
       for (let row = 0; row < this.data.rows; row++) {
@@ -98,23 +125,23 @@ export class HeatMap {
     }
     const small = new OffscreenCanvas(image.width, image.height);
     small.getContext("2d").putImageData(image, 0, 0);
-    this.context.imageSmoothingEnabled = false;
-    this.context.drawImage(small, LEFT, top, this.columns * this.wide, strip);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, LEFT, top, this.columns * this.wide, strip);
   }
 
-  #axis(y) {
+  #axis(context, y) {
     const step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200].find((one) => one * this.wide >= 60) || 3600;
     for (let column = 0; column < this.columns; column += step) {
-      this.context.fillText(`${+(this.data.begin_seconds + column * this.data.column_seconds).toFixed(2)} s`, LEFT + column * this.wide, y);
+      context.fillText(`${+(this.data.begin_seconds + column * this.data.column_seconds).toFixed(2)} s`, LEFT + column * this.wide, y);
     }
   }
 
-  #markers(one, top, strip, colour) {
-    this.context.strokeStyle = colour;
-    this.context.lineWidth = 2;
+  #markers(context, one, top, strip, colour) {
+    context.strokeStyle = colour;
+    context.lineWidth = 2;
     for (const mark of this.marks) {
       if (one.core !== undefined && mark.core !== one.core) continue;
-      this.context.strokeRect(this.#x(mark.begin), top + 1, Math.max(2, this.#x(mark.end) - this.#x(mark.begin)), strip - 2);
+      context.strokeRect(this.#x(mark.begin), top + 1, Math.max(2, this.#x(mark.end) - this.#x(mark.begin)), strip - 2);
     }
   }
 

@@ -61,20 +61,26 @@ export function systemFont(size, weight = "") {
   return `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
 }
 
+// Another height is no reason to draw: it follows from what was drawn.
+export function onWidth(element, draw) {
+  let width = 0;
+  const watch = new ResizeObserver(([entry]) => {
+    const now = Math.round(entry.contentRect.width);
+    if (now !== width) { width = now; draw(); }
+  });
+  watch.observe(element);
+  return () => watch.disconnect();
+}
+
 // A canvas that draws itself when what it shows, its width or the theme is another.
 export function useCanvas(draw, inputs) {
   const canvas = useRef(null), kept = useRef(draw);
   kept.current = draw;
   const redraw = () => { if (canvas.current && canvas.current.clientWidth) kept.current(canvas.current); };
   useEffect(() => {
-    let width = 0;
-    const watch = new ResizeObserver(([entry]) => {
-      const now = Math.round(entry.contentRect.width);
-      if (now !== width) { width = now; redraw(); }
-    });
-    watch.observe(canvas.current);
+    const unwatch = onWidth(canvas.current, redraw);
     themed.add(redraw);
-    return () => { watch.disconnect(); themed.delete(redraw); };
+    return () => { unwatch(); themed.delete(redraw); };
   }, []);
   useLayoutEffect(redraw, inputs);
   return canvas;

@@ -8,9 +8,10 @@ import { useKeys } from "../parts/keys.js";
 import { Failure, Gap, Name, Panel, Pick } from "../parts/marks.js";
 import { HeatMap } from "../parts/heat.js";
 import { AREAS, FlameGraph, laidOut } from "../parts/flame.js";
-import { onRepaint } from "../parts/paper.js";
+import { onRepaint, onWidth } from "../parts/paper.js";
 import { count, milliseconds, moment, percent, plural, seconds } from "../parts/words.js";
 
+const NONE = []; // one and the same, so that nothing looks like another answer
 const FILTERS = ["core", "comm", "cgroup", "idle"];
 
 export function Profiles({ query }) {
@@ -32,7 +33,7 @@ function Capture({ name, query, list }) {
   const heat = useDocument(hasTime ? of("heatmap", filters) : ""), flame = useDocument(of("flame", { ...filters, ...ranged, ...(query.before ? { before: query.before } : {}) }));
   const moments = useDocument(hasTime ? of("moments") : ""), marks = useDocument(hasTime ? of("marks") : ""), colours = useDocument("/api/v1/colours");
   const flameGraph = useRef(null), search = useRef(null), [at, setAt] = useState(0);
-  const found = moments.data?.moments || [];
+  const found = moments.data?.moments || NONE;
   const jump = (one) => choose({ moment: "", core: one.core, from: one.begin_seconds, to: one.end_seconds, before: one.begin_seconds > 0.2 ? `${Math.max(0, one.begin_seconds - 2).toFixed(1)}..${one.begin_seconds.toFixed(1)}` : "", zoom: "" });
   // A link to "the worst moment" becomes that moment as soon as it is known.
   useEffect(() => {
@@ -60,7 +61,7 @@ function Capture({ name, query, list }) {
     <p class="note" id="facts">${about.data ? factsOf(about.data) : ""}</p>
     ${(about.data?.gaps || []).concat(marks.data?.gaps || []).map((gap) => html`<p class="note gapline"><${Gap} reason=${gap.reason} /> ${gap.reason}</p>`)}
     ${about.error && html`<${Failure} error=${about.error} />`}
-    ${hasTime && html`<${When} heat=${heat} colours=${colours.data} query=${query} side=${side} moments=${found} marks=${marks.data?.marks || []} onJump=${jump} />`}
+    ${hasTime && html`<${When} heat=${heat} colours=${colours.data} query=${query} side=${side} moments=${found} marks=${marks.data?.marks || NONE} onJump=${jump} />`}
     <${What} flame=${flame} query=${query} graph=${flameGraph} search=${search} />`;
 }
 
@@ -97,21 +98,20 @@ function When({ heat, colours, query, side, moments, marks, onJump }) {
     const made = new HeatMap(canvas.current, (range) => choose({ from: range ? range[0] : "", to: range ? range[1] : "", zoom: "" }));
     map.current = made;
     window.zombiescope = { ...window.zombiescope, heat: made };
-    const watch = new ResizeObserver(() => made.draw());
-    watch.observe(canvas.current.parentElement);
-    const forget = onRepaint(() => { made.draw(); setScale(made.scale); });
-    return () => { watch.disconnect(); forget(); };
+    const unwatch = onWidth(canvas.current.parentElement, () => made.draw());
+    const forget = onRepaint(() => { made.repaint(); setScale(made.scale); });
+    return () => { unwatch(); forget(); };
   }, []);
   useEffect(() => {
     const made = map.current;
     if (!colours || !heat.data) return;
     made.colours = colours;
-    made.range = query.from !== undefined ? [Number(query.from), Number(query.to)] : null;
     made.marks = moments.map((one) => ({ core: one.core, begin: one.begin_seconds, end: one.end_seconds }));
     made.lines = marks;
     made.show(heat.data, query.strip === "sum");
     setScale(made.scale);
-  }, [colours, heat.data, query.strip, query.from, query.to, moments, marks]);
+  }, [colours, heat.data, query.strip, moments, marks]);
+  useEffect(() => { map.current.point(query.from !== undefined ? [Number(query.from), Number(query.to)] : null); }, [query.from, query.to]);
   return html`<section class="panel" aria-labelledby="heat-title"><header><h2 id="heat-title">When</h2><span class="note" id="heat-hint">Drag to choose a range. Keys: arrows move it, Shift and arrows change its end, Home chooses all.</span>
       <span class="spring"><${Pick} label="Strips" options=${[["cores", "one per core"], ["sum", "all cores"]]} value=${query.strip === "sum" ? "sum" : "cores"} onPick=${(value) => choose({ strip: value === "sum" ? value : "" })} /></span></header>
     ${heat.error && html`<${Failure} error=${heat.error} />`}
@@ -148,15 +148,15 @@ function mostOf({ frames, boxes }) {
 }
 
 function What({ flame, query, graph, search }) {
-  const canvas = useRef(null), [box, setBox] = useState(0), [share, setShare] = useState(null), data = flame.data && laidOut(flame.data);
+  const canvas = useRef(null), [box, setBox] = useState(0), [share, setShare] = useState(null), [isListed, list] = useState(query.data === "1");
+  const data = flame.data && laidOut(flame.data);
   useEffect(() => {
     const made = new FlameGraph(canvas.current, setBox, (path) => choose({ zoom: path }));
     graph.current = made;
     window.zombiescope = { ...window.zombiescope, flame: made };
-    const watch = new ResizeObserver(() => made.draw());
-    watch.observe(canvas.current.parentElement);
+    const unwatch = onWidth(canvas.current.parentElement, () => made.draw());
     const forget = onRepaint(() => made.repaint());
-    return () => { watch.disconnect(); forget(); };
+    return () => { unwatch(); forget(); };
   }, []);
   useEffect(() => {
     if (!data) return;
@@ -165,7 +165,7 @@ function What({ flame, query, graph, search }) {
     if (query.zoom) graph.current.follow(query.zoom);
   }, [data]);
   useEffect(() => { if (data && graph.current.query !== (query.q || "")) setShare(graph.current.search(query.q || "")); }, [query.q]);
-  const rows = data ? widest(flame.data) : [];
+  const rows = data && isListed ? widest(flame.data) : NONE;
   const chosen = query.from !== undefined ? `${query.from} s to ${query.to} s` : "the whole capture";
   return html`<section class="panel" aria-labelledby="flame-title"><header><h2 id="flame-title">What</h2><output class="note" id="range">${data ? `${chosen}: ${plural(data.samples, "sample")}` : ""}</output>
       <output class="note" id="compared">${data && data.before_samples !== null && query.before ? `against ${query.before.replace("..", " s to ")} s (${plural(data.before_samples, "sample")}): orange is more, blue is less` : ""}</output></header>
@@ -178,7 +178,7 @@ function What({ flame, query, graph, search }) {
     <p id="detail" class="mono" role="status">${data ? describe(data, box) : ""}</p>
     <p class="note" id="flame-hint">Click a box to zoom. Keys: arrows walk, Enter zooms, Escape zooms out, <kbd>q</kbd> searches.</p>
     <div class="flamebox" id="flame-box"><canvas id="flame" ref=${canvas} tabindex="0" role="application" aria-label="Flame graph of the chosen range" aria-describedby="flame-hint detail"></canvas></div>
-    <details open=${query.data === "1"}><summary>The widest functions as a table</summary>
+    <details open=${query.data === "1"} onToggle=${(event) => list(event.currentTarget.open)}><summary>The widest functions as a table</summary>
       <table class="stack"><thead><tr><th scope="col" class="num w1">own</th><th scope="col" class="num w1">with callees</th><th scope="col">function</th><th scope="col">file</th></tr></thead><tbody id="rows">${rows.map((row) => html`<tr><td class="num"><b>${percent(row.self / Math.max(1, data.samples))}</b></td><td class="num">${percent(row.total / Math.max(1, data.samples))}</td><td><code>${row.name}</code></td><td><code>${row.file}</code></td></tr>`)}</tbody></table></details></section>`;
 }
 
