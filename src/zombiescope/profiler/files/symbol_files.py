@@ -119,7 +119,7 @@ class SymbolFiles:
             if why:
                 raise PermissionError(errno.EPERM, why)
             self._take(2 * facts.st_size)
-            text = _read_pieces(file, facts.st_size)
+            text = _read_pieces(file, facts.st_size, facts.st_size)
         self._take(_LINE_BYTES * (text.count(b"\n") + 1))
         from zombiescope.profiler.perf.symbolise import read_jit_map  # noqa: PLC0415 (few processes leave one)
 
@@ -133,7 +133,7 @@ class SymbolFiles:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             if facts.st_uid not in (0, os.geteuid()):
                 self._take(_MAPPED_TIMES * facts.st_size)
-                return memoryview(_read_pieces(file, facts.st_size))
+                return memoryview(_read_pieces(file, facts.st_size, facts.st_size))
             allow(_MAPPED_TIMES * facts.st_size)
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) if facts.st_size else memoryview(b"")
 
@@ -230,17 +230,19 @@ def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
 def read_bounded(path: bytes, limit: int) -> bytes:
     """Of any other name than the kernel's two, a regular file: at a pipe it would wait for ever."""
     if path in (RUNNING_KALLSYMS, b"/proc/self/maps"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor, size = os.open(path, os.O_RDONLY | os.O_CLOEXEC), 0
     else:
-        descriptor, _ = open_regular(path, follow=True)
+        descriptor, facts = open_regular(path, follow=True)
+        size = facts.st_size
     with os.fdopen(descriptor, "rb") as file:
-        return _read_pieces(file, limit)
+        return _read_pieces(file, limit, size)
 
 
-def _read_pieces(file: IO[bytes], limit: int) -> bytes:
+def _read_pieces(file: IO[bytes], limit: int, size: int = 0) -> bytes:
+    """`size`: what it has, as far as is known. One piece is not copied once more; without a size it would take the whole limit."""
     pieces: list[bytes] = []
     left = limit
-    while left and (piece := file.read(min(left, _PIECE))):  # all at once would take room for the whole limit
+    while left and (piece := file.read(min(left, max(size, _PIECE)))):
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
