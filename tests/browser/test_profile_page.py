@@ -288,6 +288,18 @@ def test_the_pointer_meets_the_box_that_is_drawn_there(page: Page, small: str) -
     assert all(detail.startswith(name) for name, detail in told), told
 
 
+def test_the_table_counts_what_a_function_called_wherever_it_was_called_from_and_once(page: Page) -> None:
+    stacks = b"main;a;walk 6\nmain;b;walk;walk 3\nmain;walk;leaf 1\n"
+    for address in served(read_collapsed(stacks, "collapsed")):
+        visit(page, address, "#/profiles?side=both")
+        assert page.locator("#rows tr").count() == 0, "a table that nobody sees is not made"
+        page.click("details summary")
+        until(page, "document.querySelectorAll('#rows tr').length > 0")
+        rows = [row.split("\t")[:3] for row in page.locator("#rows tr").all_inner_texts()]
+        assert rows[0] == ["90 %", "100 %", "walk"], rows
+        assert ["0 %", "60 %", "a"] in rows and ["10 %", "10 %", "leaf"] in rows, rows
+
+
 def test_a_graph_in_any_order_is_drawn_alike(page: Page, small: str) -> None:
     visit(page, small, "#/profiles?side=both")
     found: dict[str, Any] = page.evaluate(

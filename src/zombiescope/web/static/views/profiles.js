@@ -129,16 +129,21 @@ function widest(data) {
   return widestOf.get(data);
 }
 
+// With callees: a box inside of another one of the same function is in that one's count already. Above the functions stand all
+// samples and their processes.
 function mostOf({ frames, boxes }) {
-  const total = new Float64Array(frames.length), self = new Float64Array(frames.length), best = [];
-  for (let box = 0; box < boxes.frame.length; box++) {
-    const number = boxes.frame[box];
-    if (boxes.total[box] > total[number]) total[number] = boxes.total[box];
+  const { parent, frame } = boxes, total = new Float64Array(frames.length), self = new Float64Array(frames.length), best = [];
+  for (let box = 0; box < frame.length; box++) {
+    if (parent[box] <= 0) continue;
+    const number = frame[box];
+    let above = parent[box];
+    while (parent[above] > 0 && frame[above] !== number) above = parent[above];
+    if (parent[above] <= 0) total[number] += boxes.total[box];
     self[number] += boxes.self[box];
   }
   const isMore = (one, two) => self[one] > self[two] || (self[one] === self[two] && total[one] > total[two]);
   for (let number = 0; number < frames.length; number++) {
-    if (!frames[number][1] || (best.length === WIDEST && !isMore(number, best[WIDEST - 1]))) continue;
+    if (!total[number] || (best.length === WIDEST && !isMore(number, best[WIDEST - 1]))) continue;
     let place = best.length;
     while (place > 0 && isMore(number, best[place - 1])) place--;
     best.splice(place, 0, number);
