@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.run_again import asks_the_machine, run_and_again
 
 settings.register_profile("house", deadline=None, database=None)
 settings.load_profile("house")
@@ -22,6 +23,10 @@ for _each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(_each, signal.default_int_handler if _each is signal.SIGINT else signal.SIG_DFL)
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    return run_and_again(item, nextitem, str) if asks_the_machine(item) else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

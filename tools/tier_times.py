@@ -2,7 +2,7 @@
 """What each tier took, against the time CI has for it, and which tests had to be run again: the last words of `make test`.
 
 A tier over its budget is said to be, and fails nothing: a machine may be slow. Tests that are run again write their name to
-build/retried, one a line (tests/kernel/conftest.py, tests/vm/test_matrix.py).
+build/retried, one per line (tests/run_again.py, tests/vm/test_matrix.py).
 """
 
 from __future__ import annotations

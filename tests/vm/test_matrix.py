@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.run_again import note_retry
 from tests.vm.build import Store, say
 from tests.vm.cells import CELLS, WHICH_VARIABLE, Cell, cell_named
 from tests.vm.job import stage
@@ -82,10 +83,7 @@ def run_cell(store: Store, cell: Cell, *, is_second: bool = False) -> Outcome:
     if outcome.status != 0 and not is_second and not STOP.is_set():
         crash = outcome.crash()
         kept = keep_first(outcome)
-        with (REPOSITORY / "build" / "retried").open(
-            "a", encoding="utf-8"
-        ) as file:  # for the last words of `make test`
-            file.write(f"the machine {cell.name}\n")
+        note_retry(f"the machine {cell.name}")
         say(f"{cell.name}: once more, {why_once_more(store, cell, crash)}; what fails twice fails ({kept})")
         return run_cell(store, cell, is_second=True)
     return outcome
