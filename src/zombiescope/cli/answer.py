@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:  # rich is loaded only when text is drawn
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -43,3 +46,10 @@ class PlainAnswer(NamedTuple):
 
 
 Answer = JsonAnswer | TextAnswer | PlainAnswer
+
+
+def standard_output() -> TextIO:
+    """Raises OSError where it was closed before we began."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return sys.stdout

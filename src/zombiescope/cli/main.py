@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from zombiescope import __version__
-from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer
+from zombiescope.cli.answer import Answer, JsonAnswer, Next, PlainAnswer, TextAnswer, standard_output
 from zombiescope.cli.progress import tell
 from zombiescope.errors import EXIT_BUG, EXIT_FINE, EXIT_INTERRUPTED, ObservationError, ZombiescopeError, reason_of
 from zombiescope.facts.names import quiet_lines
@@ -152,9 +152,8 @@ def main(arguments: list[str]) -> int:
 def _print(answer: Answer | None) -> int:
     if answer is None:
         return EXIT_FINE
-    if sys.stdout is None:  # it was closed before we began
-        return _say_unwritten(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
+        standard_output()
         _write(answer)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -90,10 +90,15 @@ def test_a_reader_that_goes_away_is_no_error(root: str) -> None:
         assert (code, err) == (141, ""), arguments
 
 
-def test_a_closed_standard_output_is_a_clear_error(root: str) -> None:
-    shell = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "scan", "--json", "--root", root]
+@pytest.mark.parametrize(
+    "form", ["scan --json --root", "record - --seconds 0 --root", "profile export --form collapsed"]
+)
+def test_a_closed_standard_output_is_a_clear_error(root: str, tmp_path: Path, form: str) -> None:
+    stacks = tmp_path / "stacks.folded"
+    stacks.write_text("main;work 3\n")
+    shell = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, *form.split(), str(stacks) if "profile" in form else root]
     done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert done.returncode == 3
+    assert done.returncode == 3, done.stderr
     assert "bad file descriptor" in done.stderr
 
 

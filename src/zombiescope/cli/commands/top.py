@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
 
 import click
 
+from zombiescope.cli.answer import standard_output
 from zombiescope.cli.options import examples, root_option, same_place
 from zombiescope.errors import EXIT_FINE, EXIT_INTERRUPTED, IS_ONE_FILE, UsageError
 from zombiescope.host.access import Host
@@ -51,7 +51,8 @@ def top(*, interval: float, count: int | None, order: str, plain: bool, root: by
         )
     watching = Watching(host)
     try:
-        if not plain and count is None and sys.stdout.isatty() and find_spec("textual") is not None:
+        is_terminal = standard_output().isatty()
+        if not plain and count is None and is_terminal and find_spec("textual") is not None:
             from zombiescope.cli.screen import MakersScreen  # noqa: PLC0415 (an extra)
 
             MakersScreen(watching.picture, interval, order).run()

@@ -14,6 +14,9 @@ from zombiescope.profiler.perf.data_file import HEADER_BUILD_ID, Event, build_id
 _MMAP, _LOST, _COMM, _THROTTLE, _FORK, _MMAP2, _LOST_SAMPLES, _KSYMBOL, _CGROUP = 1, 2, 3, 5, 7, 10, 13, 17, 19
 _COMM_EXEC, _MMAP_BUILD_ID = 1 << 13, 1 << 14
 _MOST_ID_BYTES = 20
+_LEAST_LONG_ID_BYTES = 16
+_ID_END = 56
+_MOST_MINORS = 1 << 20
 _KERNEL_MODE = 1
 _KSYMBOL_GONE = 1
 
@@ -126,9 +129,14 @@ def _mmap2(side: Side, time: int, misc: int, body: bytes) -> None:
 
 
 def _id_of(misc: int, body: bytes) -> str:
-    """Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there."""
-    is_one = misc & _MMAP_BUILD_ID and body[32] <= _MOST_ID_BYTES and not any(body[33:36])
-    return body[36 : 36 + body[32]].hex() if is_one else ""
+    """Linux 6.18 marks a record so, too, when only another recorder asked for build ids: then device and inode stand there. The
+    number of a device (7 loop, 8 sd, 9 md) can pass for a length: but what follows an id is zero, and a short one does not begin
+    as a minor number of 20 bits does."""
+    size = body[32]
+    if not misc & _MMAP_BUILD_ID or size > _MOST_ID_BYTES or any(body[33:36]) or any(body[36 + size : _ID_END]):
+        return ""
+    is_minor = size < _LEAST_LONG_ID_BYTES and struct.unpack_from("<I", body, 36)[0] < _MOST_MINORS
+    return "" if is_minor else body[36 : 36 + size].hex()
 
 
 def _map(side: Side, misc: int, mapped: Mapped) -> None:
