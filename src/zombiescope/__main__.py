@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m zombiescope` is the same as `zombiescope`. A Python that is too old can read this file, and says so."""
 
+import gc
 import signal
 import sys
 
@@ -19,6 +20,7 @@ def main() -> None:
     heard = signal.getsignal(signal.SIGINT)
     if heard is signal.default_int_handler:  # nothing has begun: Ctrl-C ends it, without a traceback of what was being loaded
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # as `run` does, and before the modules that it needs
     from zombiescope.cli.main import run  # noqa: PLC0415 (only where it can be read)
 
     if heard is signal.default_int_handler:
