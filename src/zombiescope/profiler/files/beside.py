@@ -19,6 +19,8 @@ from zombiescope.profiler.stacks.coverage import Note, Reason
 
 SUMMARY = b".summary"
 _JOURNAL, _MOMENTS, _PUSHED = b".recorder", b".moments", b".pushed"
+BOOKS = (_JOURNAL, _MOMENTS, _PUSHED)
+"""Each stays small by itself, and counts."""
 _MOST_JOURNAL_BYTES = 256 << 10
 _MOST_TEXT = 300
 _MOST_WAITING = 1000
