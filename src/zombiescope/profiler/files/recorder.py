@@ -40,6 +40,7 @@ from zombiescope.profiler.files.sources import (
 )
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
+from zombiescope.profiler.files.symbol_files import RunningKernel
 from zombiescope.profiler.formats.capture_file import encode
 from zombiescope.profiler.stacks.capture import Capture, Clock
 from zombiescope.profiler.stacks.coverage import Reason
@@ -92,6 +93,7 @@ class Recording:
     """The largest capture made of one."""
     _at_once: int = 1
     """Segments that lie there: of perf the next one grows while this one is stored."""
+    _kernel: RunningKernel = field(default_factory=RunningKernel)
     _seen: Seen = field(default_factory=dict)
     _is_over: bool = False
     """The folder has more than it may, and that is said."""
@@ -137,7 +139,7 @@ class Recording:
 
     def sample(self, seconds: float | None) -> Iterator[Segment]:
         source = open_source(self.order.source, self.order.rate_hz)
-        self._who = source.name
+        self._who, self._kernel = source.name, RunningKernel()
         self.told(source.name, source.why)
         cores = os.cpu_count() or 1
         if isinstance(source, PerfSource):
@@ -159,7 +161,7 @@ class Recording:
 
     def _stored(self, path: bytes, name: bytes, *, always: bool = False) -> list[Segment]:
         try:
-            capture = read_capture(path, Choices())
+            capture = read_capture(path, Choices() if always else Choices(kernel=self._kernel))
         except ZombiescopeError as error:
             self.dropped(path, error.why)
             self.note("dropped", error.why)
