@@ -136,7 +136,7 @@ def test_a_summary_with_numbers_that_cannot_be_ends_nobody(
         document = json.loads(gzip.decompress(path.read_bytes()))
         for rows in document["taken"].values():
             rows[:] = [["a name\nand another \x1b[2J", *[value] * (len(row) - 1)] for row in rows]
-        document["moments"] = [{name: value for name in each} for each in document["moments"]]
+        document["moments"] = [dict.fromkeys(each, value) for each in document["moments"]]
         document |= {"seconds": value, "rate_hz": value, "kept": [{"kind": "x", "at": value, "words": "x"}]}
         path.write_bytes(gzip.compress(json.dumps(document).encode()))
     Summing(CAUSE_OF).know(held(os.fsencode(folder)))
