@@ -28,7 +28,7 @@ from zombiescope.profiler.perf.data_file import MAGIC as PERF_MAGIC
 from zombiescope.profiler.stacks.about import About, BrokenCapture
 
 if TYPE_CHECKING:
-    from zombiescope.profiler.perf.importing import Tools
+    from zombiescope.profiler.perf.importing import KernelSource, Tools
     from zombiescope.profiler.stacks.capture import Capture
 
 Decompress = Callable[[bytes], bytes]
@@ -134,6 +134,8 @@ class Choices(NamedTuple):
     """C++ and Rust names as their authors wrote them."""
     cwd_root: bytes = b""
     """Where binaries of the recorded machine are mounted."""
+    kernel: KernelSource | None = None
+    """Instead of `kallsyms`."""
 
 
 def read_capture(path: bytes, choices: Choices) -> Capture:
@@ -182,7 +184,7 @@ def tools_for(choices: Choices) -> Tools:
     from zombiescope.profiler.perf.importing import Tools  # noqa: PLC0415
 
     tools = Tools(
-        lambda text_began: kernel_symbols(choices.kallsyms, text_began),
+        choices.kernel or (lambda text_began, _: kernel_symbols(choices.kallsyms, text_began)),
         SymbolFiles(choices.cwd_root, choices.demangle),
         decompressor_factory(),
         name_callers=not choices.as_perf_names,

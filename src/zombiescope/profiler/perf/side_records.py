@@ -77,6 +77,11 @@ class Side:
         self.build_ids: dict[str, str] = {}
 
     @property
+    def told_of_code(self) -> bool:
+        """Of the kernel's, that came or went; or nobody knows, for records were lost."""
+        return bool(self.kernel_symbols or self.lost or self.broken)
+
+    @property
     def lost(self) -> int:
         return max(self.told_lost, self.counted_lost)
 
