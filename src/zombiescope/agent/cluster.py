@@ -143,12 +143,17 @@ class Teller:
             self._failed("the API server was too slow" if kill else "the process that spoke ended without an answer")
             return
         outcome = json.loads(said)
-        if outcome["status"] != 200:
+        assert self._settings is not None
+        is_accepted = outcome["status"] == 200
+        if (
+            outcome["done"] or is_accepted
+        ):  # the condition stands also where its event was refused: the next is no transition
+            self._told = self._sent
+            self._heartbeat = self._clock() + self._settings.heartbeat_seconds * random.uniform(0.9, 1.1)
+        if not is_accepted:
             self._failed(outcome["why"], outcome["status"], outcome["retry_after"])
             return
-        assert self._settings is not None
-        self._told, self._event, self._failures = self._sent, None, 0
-        self._heartbeat = self._clock() + self._settings.heartbeat_seconds * random.uniform(0.9, 1.1)
+        self._event, self._failures = None, 0
         skew = outcome["skew"]
         late = f"this host's clock is {abs(skew):,.0f} s {'behind' if skew > 0 else 'ahead of'} the API server's"
         self._report(Gap(NAME, late, "look at its time synchronisation") if skew else None)

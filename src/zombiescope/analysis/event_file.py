@@ -56,7 +56,7 @@ def _cluster_event(event: Mapping[str, Any], node: str) -> list[Mark]:
         event.get("eventTime"),
         series.get("lastObservedTime"),
     )
-    times = {at for stamp in stamps if stamp and (at := moment_of(str(stamp))) is not None}
+    times = {at for stamp in stamps if stamp and (at := _moment(str(stamp))) is not None}
     return [Mark(at, what, _line(f"{about.get('kind', '')} {name}: {reason}: {words}")) for at in times]
 
 
@@ -69,7 +69,7 @@ def _ended_pods(pod: Mapping[str, Any], node: str) -> list[Mark]:
     for status in statuses:
         for state in ("state", "lastState"):
             ended = _inside(_inside(status, state), "terminated") if isinstance(status, dict) else {}
-            at = moment_of(str(ended.get("finishedAt", "")))
+            at = _moment(str(ended.get("finishedAt") or ""))
             if ended.get("reason") == "OOMKilled" and at is not None:
                 name = f"{about.get('namespace', '')}/{about.get('name', '')}/{status.get('name', '')}"
                 marks.append(Mark(at, JOB_FAILURE, _line(f"container {name}: OOMKilled")))
@@ -153,11 +153,14 @@ def _time(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        moment = moment_of(text)
-        if moment is None:
-            return None
-        seconds = moment
+        return _moment(text)
     return seconds if 0 <= seconds <= _LAST else None
+
+
+def _moment(text: str) -> float | None:
+    """None: it is none, or beyond any calendar that is drawn."""
+    seconds = moment_of(text)
+    return seconds if seconds is not None and 0 <= seconds <= _LAST else None
 
 
 _REALTIME = "__REALTIME_TIMESTAMP"

@@ -76,6 +76,17 @@ def test_rubbish_in_a_list_is_no_event(item: dict[str, Any]) -> None:
     assert cluster_marks(listed(item)) == ()
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "1960-01-01T00:00:00Z", "nan", "inf", "1e300", "soon"],
+)
+def test_a_time_beyond_the_calendar_is_none(stamp: str) -> None:
+    """Go's zero time is the year 1."""
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": stamp}}
+    pod = {"metadata": {}, "status": {"containerStatuses": [{"state": ended}]}}
+    assert cluster_marks(listed(event("Failed", lastTimestamp=stamp), pod)) == ()
+
+
 def test_hostile_words_stay_one_printable_line() -> None:
     (mark,) = cluster_marks(listed(event("Failed", "a\nb\x1b[31m")))
     assert "\n" not in mark.detail
