@@ -116,7 +116,7 @@ class Listed(NamedTuple):
 
 
 def fetch_list(api: Api, path: str) -> Listed:
-    """Piece by piece, as the server hands it out. Raises ObservationError where not even the first can be had."""
+    """Piece by piece, as the server hands it out. Raises ObservationError where not even the first is given."""
     items: list[Any] = []
     token = ""
     for _ in range(_MOST_PIECES):
