@@ -72,3 +72,14 @@ def test_who_was_asked_corrects_what_log_folders_guessed() -> None:
     found = joined(seen, Asked(tuple(other), source="the cluster's API"), {})
     assert found.loops[0].maker == "workload:shop/Rollout/crashy"
     assert (found.loops[0].reason, found.loops[0].exit_code) == ("OOMKilled", 137)
+
+
+def test_our_own_restarts_are_nobodys_loop_whoever_tells_of_them() -> None:
+    """Also where the one who was asked calls our workload by another name than the log folders did."""
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    others = "3fdb6e76-0d5b-4a3a-8a6a-7b6f0c8e1d2d"
+    rollout = [{"kind": "Rollout", "name": "crashy"}]
+    told = [pod(waits, ownerReferences=rollout), pod(waits, uid=others, name="web-0", ownerReferences=[], labels={})]
+    seen = node(loop(PODS[0], "c0"))._replace(own=PODS[0].maker)
+    found = joined(seen, Asked(tuple(pods_of_api({"items": told})[0]), source="the cluster's API"), {})
+    assert [each.pod for each in found.loops] == ["shop/web-0"]
