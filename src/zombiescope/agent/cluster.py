@@ -37,6 +37,7 @@ _REFUSED = {
     403: "the service account may not: apply the overlay with-node-condition",
     404: "no such node: set kubernetes_node to its name",
 }
+_GONE = 404
 _CHILD_SECONDS = 25.0
 _FAREWELL_SECONDS = 5.0
 
@@ -161,6 +162,8 @@ class Teller:
     def _failed(self, why: str, status: int = 0, retry_after: float = 0.0) -> None:
         """Later and later, each node at its own moment; what only a person can mend is not asked again soon."""
         self._failures += 1
+        if status == _GONE:
+            self._told = None  # a node of this name that comes later knows nothing of it
         pause = min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 10), _MOST_BACKOFF)
         if status in _REFUSED:
             pause = max(pause, 6 * _FIRST_BACKOFF)

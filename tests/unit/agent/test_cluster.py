@@ -210,6 +210,18 @@ def test_a_condition_whose_event_is_refused_keeps_its_time(server: Server, accou
     assert driven.gaps[-1] is None
 
 
+def test_a_node_that_was_made_anew_is_told_since_when(server: Server, account: Path) -> None:
+    driven = Driven(server.address, account)
+    driven.pass_time(20)
+    server.status = 404
+    driven.pass_time(120)
+    server.status = 200
+    driven.pass_time(400)
+    said = [sent["status"]["conditions"][0] for _, path, _, sent in server.seen if path == NODE]
+    assert ["lastTransitionTime" in each for each in said[:3]] == [True, False, True]
+    assert "lastTransitionTime" not in said[-1]
+
+
 def test_nobody_listens(account: Path) -> None:
     driven = Driven("http://127.0.0.1:9", account)
     driven.pass_time(60)
