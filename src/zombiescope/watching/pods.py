@@ -48,6 +48,9 @@ class LivePods:
 
     def __init__(self) -> None:
         self._bases: tuple[bytes, ...] = ()
+        self._sides: tuple[bytes, ...] = ()
+        """Where containers lie outside of their pods: `kubepods-podUID.slice:cri-containerd:ID`, where the runtime's driver is not
+        kubelet's."""
         self._walked_at = float("-inf")
 
     def ids(self, host: Host, hierarchy: Hierarchy, uids: Iterable[str]) -> set[str] | None:
@@ -60,12 +63,20 @@ class LivePods:
             if isinstance(tree, Gap):
                 return None
             pods = {path for path in tree.paths if pod_uid_of(path.rpartition(b"/")[2])}
-            self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods}))
+            self._bases = tuple(sorted({path.rpartition(b"/")[0] for path in pods if b":" not in path}))
+            self._sides = tuple(sorted({path.rpartition(b"/")[0] for path in pods if b":" in path}))
             for uid in missing:
                 self._take(host, hierarchy, uid, found)
+        for side in self._sides:
+            try:
+                beside = host.subdirectories(hierarchy.place(side))
+            except OSError:
+                continue
+            found.update(number for each in beside if pod_uid_of(each) and (number := container_id_of(b"/" + each)))
         return found
 
     def _take(self, host: Host, hierarchy: Hierarchy, uid: str, found: set[str]) -> bool:
+        is_there = False
         for base in self._bases:
             above = base.rpartition(b"/")[2].removesuffix(b".slice")
             name = (
@@ -78,8 +89,8 @@ class LivePods:
             except OSError:
                 continue
             found.update(number for each in inside if (number := container_id_of(b"/" + each)))
-            return True
-        return False
+            is_there = True
+        return is_there
 
 
 class PodLogs:
