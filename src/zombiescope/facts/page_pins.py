@@ -2,8 +2,8 @@
 """What the pages of a machine tell about zombies where the kernel's own lists cannot be walked.
 
 A page names only its closest live memory cgroup, so this tier cannot tell one zombie from the next: its records are per nearest
-live parent and per file, never per zombie. How many zombies there are comes from the census; `walk` is therefore without
-zombies, and says so with a gap. A file is listed only when its pages were proved to be zombies'.
+live parent and per file, never per zombie. How many zombies there are comes from the census. A file is listed only when its
+pages were proved to be zombies'.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from zombiescope.facts.gap import Gap
-from zombiescope.facts.zombies import Pin, PinKind, Tier, Walk
+from zombiescope.facts.zombies import Pin, PinKind
 
 NAMED_KINDS = frozenset(
     {PinKind.TMPFS, PinKind.MEMFD, PinKind.SHARED_ANON, PinKind.SYSV_SHM, PinKind.PAGE_CACHE, PinKind.OTHER}
@@ -44,27 +44,6 @@ class PinnedFile(NamedTuple):
     """Processes seen to have it open or mapped, where that is how it was found."""
 
 
-class ParentPages(NamedTuple):
-    """Physical pages whose closest live memory cgroup is the parent: its own and its zombies' together."""
-
-    file: int
-    shmem: int
-    anon: int
-    other: int
-
-
-class PageCensus(NamedTuple):
-    """Every physical page of the machine, by closest live memory cgroup and kind."""
-
-    by_parent: Mapping[bytes, ParentPages]
-    pages: int
-    pages_seen: int
-    """Less than `pages` when the time was used up."""
-    strays: int
-    """Charged pages whose memory cgroup has no directory that we know: it came or went meanwhile."""
-    gaps: tuple[Gap, ...] = ()
-
-
 class PagePins(NamedTuple):
     files: tuple[PinnedFile, ...]
     undecided: Mapping[bytes, int]
@@ -73,14 +52,6 @@ class PagePins(NamedTuple):
     segments_attached: int
     """Detached SysV segments that were attached for a moment, read-only: ipcs shows our process as the last one there."""
     gaps: tuple[Gap, ...] = ()
-
-    def walk(self, live_count: int) -> Walk:
-        return Walk(Tier.PAGES, (), live_count, (NO_ZOMBIES, *self.gaps))
-
-
-NO_ZOMBIES = Gap(
-    "zombies", "pages name only the nearest live parent, not the zombie", "allow BPF or /proc/kcore to see each one"
-)
 
 
 class DeletedTask(NamedTuple):

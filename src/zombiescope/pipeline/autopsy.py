@@ -51,7 +51,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.holders import read_cgroup_namespaces, read_deleted_tasks, read_socket_pins
 from zombiescope.probes.readers.memcg_residual import read_residuals, read_writeback_trace
 from zombiescope.probes.readers.node import read_identity, read_shape
-from zombiescope.probes.readers.page_census import read_page_pins
+from zombiescope.probes.readers.page_pins import read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_zombie_holders, read_zombie_serials, read_zombie_walk
 
 

@@ -36,7 +36,7 @@ from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.kernel_log import open_kernel_log
 from zombiescope.probes.readers.kernel_stacks import open_kernel_stacks
 from zombiescope.probes.readers.node import read_identity, read_levers
-from zombiescope.probes.readers.page_census import try_page_frames
+from zombiescope.probes.readers.page_pins import try_page_frames
 from zombiescope.probes.readers.reclaim_rates import ReclaimWindow
 from zombiescope.probes.readers.softirq_wait import LatencyWindow, read_nic_counters
 from zombiescope.probes.readers.systemd_state import read_systemd_state
