@@ -368,5 +368,4 @@ def test_one_call_looks_at_the_pages_and_one_beside_them(maker: Maker) -> None:
     pins = read_page_pins(HOST, memory(), residuals)
     assert isinstance(pins, PagePins)
     assert sum(file.pin.pages or 0 for file in pins.files) == shared_pages_of(maker.prefix) == 3, pins
-    beside = look_beside_pages(HOST, memory(), [maker.prefix])
-    assert not any(isinstance(part, Gap) for part in beside)
+    assert not isinstance(look_beside_pages(HOST, memory()).tasks, Gap)

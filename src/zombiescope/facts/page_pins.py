@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zombiescope.facts.gap import Gap
+from zombiescope.facts.plain import of_plain
 from zombiescope.facts.zombies import Pin, PinKind
 
 NAMED_KINDS = frozenset(
@@ -74,66 +75,39 @@ class DeletedTasks(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class CgroupNamespace(NamedTuple):
-    """A cgroup namespace other than the machine's own. It holds the cgroups its maker was in when it was made."""
-
-    inode: int
-    processes: tuple[int, ...]
-    """Some that are in it."""
-    mounts: tuple[bytes, ...]
-    """Where it is bind-mounted, which keeps it without any process."""
-    cgroups: tuple[bytes, ...]
-    """Memory cgroups of those processes now; those that are still live are no zombies' reason."""
-
-
-class CgroupNamespaces(NamedTuple):
-    namespaces: tuple[CgroupNamespace, ...]
-    gaps: tuple[Gap, ...] = ()
-
-
 class DeadCgroupSocket(NamedTuple):
     """An internet socket made in a cgroup of the v2 hierarchy that has no directory any more."""
 
     cgroup: int
     """Id of the dead cgroup: proof, where v2 owns memory."""
     protocol: str
-    local: str
-    remote: str
     inode: int
     processes: tuple[int, ...] = ()
     """Some that hold it."""
 
 
 class SocketCandidates(NamedTuple):
+    """Internet sockets alone: of a unix socket the kernel does not tell the cgroup."""
+
     dead: tuple[DeadCgroupSocket, ...]
-    unix_count: int | None
-    """Unix sockets there are: on v2 each may hold the cgroup it was made in, and the kernel does not tell which."""
-    tcp_bytes: Mapping[bytes, int]
-    """v1: TCP buffers charged at or below each live directory that no live child accounts for: its own or its zombies'."""
     gaps: tuple[Gap, ...] = ()
 
-
-class DirtyResidual(NamedTuple):
-    """Bytes of files that dead cgroups wrote and that are not on disk yet."""
-
-    dirty: int
-    writeback: int
-
-
-class WritebackTrace(NamedTuple):
-    """The tell-tale of writeback structures. A dead cgroup's structure lives on while one of its files is dirty, and on some
-    kernels until the next cgroup dies after that; it holds no page, so zombies without residual that go after `sync` are these."""
-
-    by_parent: Mapping[bytes, DirtyResidual]
-    """Only parents with any."""
-    gaps: tuple[Gap, ...] = ()
+    @classmethod
+    def of_older(cls, value: Any) -> Any:
+        """As recordings of 0.1.0 kept it: with addresses, and two numbers that nobody was told."""
+        dead, _, _, gaps = value
+        return of_plain([[[cgroup, name, *rest] for cgroup, name, _, _, *rest in dead], gaps], cls)
 
 
 class PageFreePins(NamedTuple):
     tasks: DeletedTasks | Gap
-    namespaces: CgroupNamespaces | Gap
     sockets: SocketCandidates | Gap
-    writeback: WritebackTrace | Gap
+
+    @classmethod
+    def of_older(cls, value: Any) -> Any:
+        """As recordings of 0.1.0 kept it: with namespaces and writeback, of which nothing was told."""
+        tasks, _, sockets, _ = value
+        return of_plain([tasks, sockets], cls)
 
 
 class Beside(NamedTuple):

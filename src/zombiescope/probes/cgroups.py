@@ -6,10 +6,10 @@ cgroup a process is."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
+from zombiescope.facts.cgroups import Hierarchy
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.access import Host, read_or_nothing
@@ -78,24 +78,12 @@ class Membership(NamedTuple):
     is_deleted: bool
 
 
-def memory_cgroup(text: bytes, hierarchy: Hierarchy) -> Membership | None:
-    """A live directory whose name ends in ` (deleted)` reads the same as a dead one: the caller asks whether it exists."""
-    return unified_cgroup(text) if hierarchy.version is HierarchyVersion.V2 else _of(text, _is_memory)
-
-
 def unified_cgroup(text: bytes) -> Membership | None:
-    return _of(text, lambda number, controllers: number == b"0" and not controllers)
-
-
-def _is_memory(number: bytes, controllers: bytes) -> bool:
-    return number != b"0" and b"memory" in controllers.split(b",")
-
-
-def _of(text: bytes, is_wanted: Callable[[bytes, bytes], bool]) -> Membership | None:
+    """A live directory whose name ends in ` (deleted)` reads the same as a dead one: the caller asks whether it exists."""
     for line in text.split(b"\n"):
         number, _, rest = line.partition(b":")
         controllers, separator, path = rest.partition(b":")
-        if separator and path.startswith(b"/") and is_wanted(number, controllers):
+        if separator and path.startswith(b"/") and number == b"0" and not controllers:
             return Membership(path.removesuffix(_DELETED), path.endswith(_DELETED))
     return None
 
@@ -112,14 +100,6 @@ def children_of(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
         if error.errno in GONE:
             return []
         raise
-
-
-def children_seen(host: Host, hierarchy: Hierarchy, path: bytes) -> list[bytes]:
-    """The same where a refusal means no more than that there is nothing to see."""
-    try:
-        return children_of(host, hierarchy, path)
-    except OSError:
-        return []
 
 
 def inodes_of(host: Host, hierarchy: Hierarchy, paths: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
