@@ -18,7 +18,7 @@ from zombiescope.host.children import RESTART_SCHEDULED, ask_program
 from zombiescope.host.live import LiveHost
 
 _PROPERTIES = (
-    "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "MainPID", "ControlGroup",
+    "Id", "LoadState", "ActiveState", "SubState", "NRestarts", "Result", "ExecMainStatus", "ControlGroup",
 )  # fmt: skip
 
 
@@ -66,7 +66,6 @@ def _unit(said: dict[str, str]) -> LiveUnit:
         restarts=_number(said.get("NRestarts")),
         result=said.get("Result", ""),
         exit_status=_number(said.get("ExecMainStatus")),
-        main_pid=_number(said.get("MainPID")) or None,
         control_group=said.get("ControlGroup", ""),
     )
 
