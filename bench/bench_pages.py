@@ -21,7 +21,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.page_pins import PagePins
 from zombiescope.facts.zombies import Walk
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.page_pins import read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_zombie_walk
 

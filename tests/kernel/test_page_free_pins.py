@@ -16,7 +16,7 @@ from tests.kernel.zombie_maker import Maker, wait_until
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.page_pins import DeletedTasks, SocketCandidates
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

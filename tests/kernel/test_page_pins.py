@@ -26,7 +26,7 @@ from zombiescope.host.live import LiveHost
 from zombiescope.kernel.file_pages import Candidate, FilePages
 from zombiescope.kernel.pages import open_page_frames, open_window
 from zombiescope.pipeline.autopsy import look_beside_pages
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.page_pins import frame_ranges, read_page_pins
 from zombiescope.probes.readers.zombie_walk import read_former_paths

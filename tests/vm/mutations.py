@@ -84,7 +84,7 @@ MUTATIONS = (
     Mutation(
         "a container's view is taken for the whole machine",
         "test_views.py",
-        "probes/readers/cgroup_mounts.py",
+        "probes/cgroups.py",
         "def _why_partial(host: Host, mount: CgroupMount) -> str:\n",
         'def _why_partial(host: Host, mount: CgroupMount) -> str:\n    return ""\n',
         lambda cell: True,

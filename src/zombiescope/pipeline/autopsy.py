@@ -44,8 +44,8 @@ from zombiescope.host.access import Host
 from zombiescope.host.page_size import page_bytes_of
 from zombiescope.pipeline.mistyped import refuse_maker
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_one_look
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.holders import read_deleted_tasks, read_socket_pins
 from zombiescope.probes.readers.memcg_residual import read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape

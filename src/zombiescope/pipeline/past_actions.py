@@ -28,7 +28,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted, unshown
 from zombiescope.host.live import LiveHost
 from zombiescope.host.writes import Writer
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.remedies.receipts import PastAction, PastStep, Taken, UndoState
 

@@ -16,8 +16,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.reclaim import ReclaimSeen
 from zombiescope.host.access import Host
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_census, read_empty_directories, read_live_tree
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.memcg_residual import read_handed_on, read_residuals
 from zombiescope.probes.readers.node import read_identity, read_shape
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep

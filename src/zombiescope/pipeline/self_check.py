@@ -30,9 +30,9 @@ from zombiescope.host.access import Host
 from zombiescope.host.own_folder import STATE, own_folder
 from zombiescope.host.zstd import ZstdLibrary
 from zombiescope.pipeline.opening import Progress
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_one_look
 from zombiescope.probes.readers.cgroup_lifecycle import open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.kernel_log import open_kernel_log
 from zombiescope.probes.readers.kernel_stacks import open_kernel_stacks
 from zombiescope.probes.readers.node import read_identity, read_levers

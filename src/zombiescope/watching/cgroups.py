@@ -31,7 +31,7 @@ from zombiescope.facts.pods import POD_PREFIX
 from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.ledgers import Ledger
-from zombiescope.probes.cgroups import read_controller_row
+from zombiescope.probes.cgroups import read_controller_row, read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import (
     ToldLook,
     read_census,
@@ -40,7 +40,6 @@ from zombiescope.probes.readers.cgroup_census import (
     read_told_look,
 )
 from zombiescope.probes.readers.cgroup_lifecycle import ALL_TIERS, open_ledger
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.node import read_identity, read_memory_bytes, read_node_image, read_shape
 from zombiescope.watching.pods import names_now
 from zombiescope.watching.watch import Quiet

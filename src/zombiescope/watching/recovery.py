@@ -16,8 +16,8 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.history import Sample
 from zombiescope.facts.reclaim import Vitals
 from zombiescope.host.access import Host
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.probes.readers.cgroup_census import read_live_tree, read_one_look
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
 from zombiescope.probes.readers.cpu_time import read_throttling
 from zombiescope.probes.readers.node import read_identity
 from zombiescope.probes.readers.stat_sweep import read_stat_sweep
