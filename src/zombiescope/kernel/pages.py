@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import shown
 from zombiescope.host.page_size import PAGE_BYTES
+from zombiescope.host.safe_paths import held_open
 
 WORD_BYTES = 8
 HEAD, TAIL = 1 << 15, 1 << 16
@@ -101,10 +102,8 @@ def _opened(path: bytes) -> Iterator[int]:
             "run as root" if isinstance(error, PermissionError) else "this kernel or this view of it has no such file"
         )
         raise ObservationError("cannot see whose pages are whose", f"{shown(path)}: {error.strerror}", hint) from error
-    try:
+    with held_open(descriptor):
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 PAGES = 4096
@@ -217,11 +216,8 @@ def _copy(addresses: Sequence[int], pipe: tuple[int, int]) -> int:
 @contextmanager
 def _pipe() -> Iterator[tuple[int, int]]:
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with held_open(reader), held_open(writer):
         yield reader, writer
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 def _map(address: int | None, pages: int, protection: int, flags: int, descriptor: int, first_page: int) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from zombiescope.analysis.growth import Growth
@@ -72,12 +73,9 @@ def watch_reclaim_pass(host: Host, seconds: float) -> ReclaimPass | Gap:
     """Stamps the begin and the end of every call, and changes nothing; ends with the process, however that ends."""
     from zombiescope.probes.readers.reclaim_rates import ReclaimWindow  # noqa: PLC0415 (a plain scan does not wait)
 
-    window = ReclaimWindow(host)
-    try:
+    with closing(ReclaimWindow(host)) as window:
         host.wait(seconds)
         return derive_reclaim_pass(window.seen(), host.wall_clock())
-    finally:
-        window.close()
 
 
 def _recent(host: Host, state: bytes, thresholds: Thresholds) -> tuple[Growth | Gap, ReclaimPass | None]:

@@ -14,6 +14,7 @@ import platform
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -186,12 +187,10 @@ def _events(host: Host, hierarchy: Hierarchy) -> str | Gap | tuple[str, Gap]:
     ledger = open_ledger(host, hierarchy)
     if isinstance(ledger, Gap):
         return ledger
-    try:
+    with closing(ledger):
         if ledger.tier is EventTier.BPF:
             return "BPF"
         return ("tracefs" if ledger.tier is EventTier.TRACEFS else "polling"), _joined(ledger.refused)
-    finally:
-        ledger.close()
 
 
 def _joined(gaps: tuple[Gap, ...]) -> Gap:
@@ -234,12 +233,9 @@ def _softirq(host: Host) -> str | Gap | tuple[str, Gap]:
 
 
 def _reclaim(host: Host) -> str | Gap:
-    window = ReclaimWindow(host)
-    try:
+    with closing(ReclaimWindow(host)) as window:
         told = window.seen()
         return told if isinstance(told, Gap) else "BPF"
-    finally:
-        window.close()
 
 
 def _pressure(host: Host) -> str | Gap:

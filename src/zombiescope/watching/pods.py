@@ -5,6 +5,7 @@ folders, and by whoever may be asked besides: a container runtime, the cluster's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from zombiescope.analysis.looping import loops_of, may_loop
@@ -96,8 +97,7 @@ class PodLogs:
         self.trouble: str = ""
 
     def read(self) -> dict[Key, Container]:
-        tree = FolderTree(self._root)
-        try:
+        with closing(FolderTree(self._root)) as tree:
             files = Files(tree)
             names = files.list(PODS)
             if names != self._names:
@@ -112,8 +112,6 @@ class PodLogs:
             if fresh or len(self.ids) != len(listed):
                 self._take_ids()
             self.trouble = next((each.reason for each in files.refusals), "")
-        finally:
-            tree.close()
         return self._containers
 
     def _take_ids(self) -> None:
@@ -332,13 +330,10 @@ def names_now(host: Host) -> KnownPods:
         outcome = host.experiment(FACT, dict)
         seen = NO_PODS_HERE if not outcome else checked(outcome)
         return KnownPods() if isinstance(seen, Gap) else known_pods(seen.pods, seen.containers, seen.node)
-    tree = FolderTree(machine.root or b"/")
-    try:
+    with closing(FolderTree(machine.root or b"/")) as tree:
         files = Files(tree)
         folders = read_pod_folders(files)
         links = [link for name in read_links(files) if (link := parsed_link(name))]
-    finally:
-        tree.close()
     node = node_name(machine, folders)
     pods = by_names(((pod.uid, pod.namespace, pod.name) for pod in folders), node)
     return known_pods(pods, ((link.id, link.container) for link in links), node)

@@ -6,6 +6,7 @@ their own pace."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -142,13 +143,10 @@ def watch_recovery(
     host: Host, subject: Treated, seconds: float, progress: Callable[[float], None] = lambda _: None
 ) -> Recovered:
     """All that `verify` compares, for so long."""
-    watch = RecoveryWatch(host, subject, seconds)
-    try:
+    with closing(RecoveryWatch(host, subject, seconds)) as watch:
         vitals = watch_vitals(host, subject, seconds, progress, watch.look)
         samples = watch.end()
         return Recovered(vitals, samples, tuple(watch.gaps))
-    finally:
-        watch.close()
 
 
 _MOST_SAMPLES = 120
