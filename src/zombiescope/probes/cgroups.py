@@ -16,7 +16,7 @@ from typing import NamedTuple
 from zombiescope.facts.cgroups import Hierarchy, HierarchyVersion
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
-from zombiescope.host.access import Host, read_or_nothing
+from zombiescope.host.access import Host, answers, read_or_nothing
 from zombiescope.probes.kernel_text import number, quoted, refusal, unoctal
 
 _TYPES, _SYMBOLS = b"/sys/kernel/btf/vmlinux", b"/proc/kallsyms"
@@ -221,16 +221,10 @@ def _why_partial(host: Host, mount: CgroupMount) -> str:
     if inode is not None and inode != _ROOT_INODE:
         return f"the top of {shown(mount.point)} is not the root cgroup (inode {inode}): this is a cgroup namespace"
     # The true root of v2 has neither file [every kernel: CFTYPE_NOT_ON_ROOT]; the root of a cgroup namespace has both.
-    if mount.is_v2 and any(_exists(host, mount.point + b"/" + name) for name in (b"cgroup.type", b"cgroup.events")):
+    if mount.is_v2 and any(
+        answers(host.read, mount.point + b"/" + name) for name in (b"cgroup.type", b"cgroup.events")
+    ):
         return (
             f"the top of {shown(mount.point)} is not the root cgroup (it has cgroup.type): this is a cgroup namespace"
         )
     return ""
-
-
-def _exists(host: Host, path: bytes) -> bool:
-    try:
-        host.read(path)
-    except OSError:
-        return False
-    return True

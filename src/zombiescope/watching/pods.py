@@ -18,7 +18,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.facts.plain import of_outcome, to_outcome
 from zombiescope.facts.pods import Container, KnownPods, Pod, PodLoop, PodsSeen, known_pods
-from zombiescope.host.access import Host, beside_recording
+from zombiescope.host.access import Host, answers, beside_recording, read_or_nothing
 from zombiescope.host.files import Files, FolderTree
 from zombiescope.host.live import LiveHost
 from zombiescope.probes.readers.cgroup_census import read_live_tree
@@ -187,13 +187,9 @@ class _Kept(NamedTuple):
 def read_own_pod(host: Host) -> str:
     """The uid of the pod that this very process runs in. Not of the host it looks at: of itself."""
     here = LiveHost()
-    texts = []
-    for path in (b"/proc/self/mountinfo", b"/proc/self/cgroup"):
-        try:
-            texts.append(here.read(path))
-        except OSError:
-            texts.append(b"")
-    return own_pod(*texts) if host.is_live else ""
+    if not host.is_live:
+        return ""
+    return own_pod(read_or_nothing(here, b"/proc/self/mountinfo"), read_or_nothing(here, b"/proc/self/cgroup"))
 
 
 def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
@@ -201,10 +197,7 @@ def node_name(host: Host, folders: Iterable[PodFolder], told: str = "") -> str:
     if told:
         return told
     static = static_names(folders)
-    try:
-        name = shown(host.read(b"/proc/sys/kernel/hostname").strip())
-    except OSError:
-        name = ""
+    name = shown(read_or_nothing(host, b"/proc/sys/kernel/hostname").strip())
     if name and all(each.endswith(f"-{name}") for each in static):
         return name
     return node_in(static) or name
@@ -341,11 +334,7 @@ def names_now(host: Host) -> KnownPods:
 
 def has_pods(host: Host) -> bool:
     """A kubelet keeps its logs there as long as it is there."""
-    try:
-        host.subdirectories(LOG_FOLDERS.encode())
-    except OSError:
-        return False
-    return True
+    return answers(host.subdirectories, LOG_FOLDERS.encode())
 
 
 class PodsTeller(Teller):

@@ -19,7 +19,7 @@ from zombiescope.facts.page_pins import (
     SocketCandidates,
 )
 from zombiescope.facts.zombies import HeldBy
-from zombiescope.host.access import Host
+from zombiescope.host.access import Host, answers
 from zombiescope.host.files import FileKey, files_in_use, keys_in_maps
 from zombiescope.host.live import LiveHost
 from zombiescope.kernel.mount_paths import device_of, open_files
@@ -71,18 +71,9 @@ def _look(host: Host, hierarchy: Hierarchy, process: int, refusals: dict[int, Ga
     former = unified.path if unified and unified.is_deleted else None
     if hierarchy.version is HierarchyVersion.V1:
         return DeletedTask(None, former, process, *status[:3])
-    if former is None or _is_live(host, hierarchy, former + b" (deleted)"):
-        return None
+    if former is None or answers(host.subdirectories, hierarchy.place(former + b" (deleted)")):
+        return None  # somebody may call a directory so
     return DeletedTask(former, None, process, *status[:3])
-
-
-def _is_live(host: Host, hierarchy: Hierarchy, path: bytes) -> bool:
-    """Somebody may call a directory so."""
-    try:
-        host.subdirectories(hierarchy.place(path))
-    except OSError:
-        return False
-    return True
 
 
 _HOLDER_FACT = "zombies[].pins[].holder"
