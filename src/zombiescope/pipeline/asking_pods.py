@@ -19,7 +19,7 @@ from zombiescope.host.access import Host, beside_recording
 from zombiescope.host.cluster_api import Api, fetch, pods_path
 from zombiescope.host.cri_socket import CriContainer, CriPod, CriSocket
 from zombiescope.host.live import LiveHost
-from zombiescope.probes.readers.cgroup_mounts import read_memory_hierarchy
+from zombiescope.probes.cgroups import read_memory_hierarchy
 from zombiescope.watching.pods import Asked, Asking, PodsWatch, names_now
 
 
