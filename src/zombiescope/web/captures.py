@@ -14,7 +14,7 @@ from zombiescope.profiler.files.beside import read_beside
 from zombiescope.profiler.files.ring import between
 from zombiescope.profiler.formats.capture_heading import DAMAGE, Span, span_of_file
 from zombiescope.profiler.formats.summary_document import read_document, reasons_in
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 Json = dict[str, Any]
 Query = Mapping[str, str]

@@ -30,7 +30,7 @@ from zombiescope.pipeline.profile_events import AROUND, Span, cause_words, keepe
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.profiler.files.rolling import Order, RawRecording, RawSegment
 from zombiescope.profiler.files.sources import AUTO, OWN, PERF, WITH
-from zombiescope.profiler.stacks.coverage import Reason
+from zombiescope.profiler.stacks.about import Reason
 
 if TYPE_CHECKING:
     from zombiescope.profiler.files.recorder import Recording, Segment

@@ -13,7 +13,7 @@ from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import counted
 from zombiescope.presenters.document import Json, rfc3339
 from zombiescope.presenters.figures import duration
-from zombiescope.profiler.stacks.coverage import Coverage, Note
+from zombiescope.profiler.stacks.about import Coverage, Note
 
 _USUAL_BYTES = 10.0
 """Of a stored sample, until a ring has shown how many (`bench/bench_profile.py`)."""

@@ -32,8 +32,8 @@ from zombiescope.profiler.files.sources import GROWING, PERF, PERF_BUFFER_BYTES,
 from zombiescope.profiler.files.stream_head import read_kernel_file
 from zombiescope.profiler.files.summing import Summing
 from zombiescope.profiler.formats.capture_file import encode
+from zombiescope.profiler.stacks.about import Reason
 from zombiescope.profiler.stacks.capture import Capture, Clock
-from zombiescope.profiler.stacks.coverage import Reason
 
 _MOST_REASONS = 200
 _STEADY_SECONDS = 3600.0
