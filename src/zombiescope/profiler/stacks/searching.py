@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zombiescope.profiler.stacks.arrays import Flags
-from zombiescope.profiler.stacks.capture import GUEST_KERNEL_MODE, KERNEL_MODE, Capture, is_kernel_file
+from zombiescope.profiler.stacks.capture import Capture, in_kernel, is_kernel_file
 from zombiescope.profiler.stacks.flame_graph import Shape
 from zombiescope.profiler.stacks.saturation import rate_of
 from zombiescope.profiler.stacks.stretches import Seen, Stretch
-from zombiescope.profiler.stacks.summary import CauseOf, frames_of_samples
-from zombiescope.profiler.stacks.usual import Peaks, Usuals
+from zombiescope.profiler.stacks.summary import CauseOf, Peaks, Usuals, frames_of_samples
 
 _LEAST_SCORE = 3.0
 _MOMENT_SCORE = 4.0
@@ -209,6 +208,5 @@ def _wanted(capture: Capture, shape: Shape, rows: np.ndarray[Any, Any], question
     if question.core:
         wanted &= capture.cpu[rows] == int(question.core)
         if len(question.asked()) == 1:
-            mode = capture.mode[rows]
-            wanted &= (mode == KERNEL_MODE) | (mode == GUEST_KERNEL_MODE)
+            wanted &= in_kernel(capture.mode[rows])
     return wanted
