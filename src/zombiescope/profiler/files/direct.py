@@ -15,7 +15,7 @@ from zombiescope.facts.names import shown
 from zombiescope.profiler.files.columns import Column, Form, Lent, Library, UnusualError, layout_words
 from zombiescope.profiler.files.direct_names import Group, Pairs, Told, kernel_table, name_group, name_kernel
 from zombiescope.profiler.files.symbol_files import SymbolFiles
-from zombiescope.profiler.formats.capture_packing import (
+from zombiescope.profiler.formats.capture_heading import (
     PROBED_BYTES,
     Ascending,
     Packed,
