@@ -11,12 +11,13 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import examples, json_option, moment_of
-from zombiescope.cli.profiles.folder import captures_option, next_line
 from zombiescope.cli.profiles.options import (
     capture_argument,
+    captures_option,
     filter_options,
     least_option,
     named_range,
+    next_line,
     range_flags,
     range_options,
     selection_of,

@@ -17,8 +17,8 @@ from zombiescope.analysis.exact_test import compare_groups, median_range
 from zombiescope.cli.answer import Answer, JsonAnswer, Next, TextAnswer
 from zombiescope.cli.options import Decorated, Listed, examples, json_option, moment_of, with_options
 from zombiescope.cli.profiles.asking import svg_option
-from zombiescope.cli.profiles.folder import captures_option
 from zombiescope.cli.profiles.options import (
+    captures_option,
     core_option,
     least_option,
     others_options,

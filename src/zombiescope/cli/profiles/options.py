@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that the profile commands share: where captures are, which samples count."""
+"""Options that the profile commands share, those that work without numpy too: where captures are, which samples count."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from zombiescope.profiler.files.store import LATEST
 
 if TYPE_CHECKING:
     from zombiescope.profiler.stacks.capture import Selection
+
+import os
+
+from zombiescope.cli.answer import Next
 
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
@@ -125,3 +129,25 @@ def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
     except OSError as error:
         raise ObservationError(f"cannot write {shown(path)}", reason_of(error), "choose another place") from error
     return [f"wrote {shown(path)} ({size:,} bytes)"]
+
+
+captures_option = click.option(
+    "--captures",
+    type=click.Path(path_type=bytes),
+    default="/var/lib/zombiescope/captures",
+    show_default=True,
+    envvar="ZOMBIESCOPE_CAPTURES",
+    metavar="DIR",
+    help="Where captures are stored.",
+)
+
+
+def next_line(why: str, words: str, captures: bytes, capture: str = "") -> Next:
+    """What to type next about a capture, or about all that are stored."""
+    from shlex import quote  # noqa: PLC0415 (only for who is told something)
+
+    given = [quote(capture)] if capture else []
+    came_from = click.get_current_context().get_parameter_source("captures")
+    if came_from is click.core.ParameterSource.COMMANDLINE and not os.path.exists(capture):
+        given += ["--captures", quote(os.fsdecode(captures))]
+    return Next(why, " ".join(["zombiescope profile", words, *given]))

@@ -12,7 +12,7 @@ import click
 
 from zombiescope.cli.answer import Answer, JsonAnswer, TextAnswer
 from zombiescope.cli.options import config_option, examples, json_option, moment_of
-from zombiescope.cli.profiles.folder import captures_option, next_line
+from zombiescope.cli.profiles.options import captures_option, next_line
 from zombiescope.config import load_profile_config
 from zombiescope.errors import ObservationError
 from zombiescope.facts.names import counted, shown

@@ -13,8 +13,7 @@ import click
 from zombiescope import __version__
 from zombiescope.cli.answer import Answer
 from zombiescope.cli.options import examples
-from zombiescope.cli.profiles.folder import captures_option
-from zombiescope.cli.profiles.options import capture_argument
+from zombiescope.cli.profiles.options import capture_argument, captures_option
 from zombiescope.cli.profiles.recording import span_of
 from zombiescope.cli.serving import serve_page
 from zombiescope.config import listen_address

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from zombiescope.errors import ObservationError, UsageError
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
-from zombiescope.profiler.files.symbol_files import map_file
 from zombiescope.profiler.stacks.about import BrokenCapture, Stored
 
 SUFFIX = b".zscap"
@@ -51,7 +50,8 @@ def entries(folder: bytes) -> list[Stored]:
 
 
 def _entry(path: bytes, name: bytes) -> Stored:
-    from zombiescope.profiler.formats.capture_file import read_about  # noqa: PLC0415 (to store one needs no reader)
+    from zombiescope.profiler.files.symbol_files import map_file  # noqa: PLC0415 (to store one needs no reader)
+    from zombiescope.profiler.formats.capture_file import read_about  # noqa: PLC0415
 
     seen = os.stat(path)
     about = None
