@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol
 
 from zombiescope.errors import ZombiescopeError
-from zombiescope.host.children import ShortLived
+from zombiescope.host.children import Tended
 from zombiescope.web.http import Request, Response, etag_of, packed
 from zombiescope.web.server import Apart, apart
 
@@ -205,9 +205,8 @@ class Shelf:
         self._selector, self._make, self._pace = selector, make, pace
         self._kept: dict[str, Kept] = {}
         self._stories: list[tuple[int, bytes]] = []
-        self._child: ShortLived | None = None
-        self._until = self._next = 0.0
-        self._began = 0.0
+        self._child: Tended | None = None
+        self._next = self._began = 0.0
         self.about: dict[str, Any] = {}
         """Of what is kept: when it was made, what it cost, and what its maker added."""
         self.expected_seconds = expected
@@ -229,12 +228,11 @@ class Shelf:
         if self._child is not None or now < self._next:
             return
         try:
-            self._child = ShortLived(self._make, most=_MOST_BYTES)
+            self._child = Tended(self._selector, self._make, now + _MOST_SECONDS, self._ended, most=_MOST_BYTES)
         except OSError as error:
             self._failed(f"no process could be started: {(error.strerror or str(error)).lower()}")
             return
-        self._until, self._began = now + _MOST_SECONDS, now
-        self._selector.register(self._child.descriptor, selectors.EVENT_READ, self._spoke)
+        self._began = now
 
     def get(self, name: str) -> Kept | None:
         return self._kept.get(name)
@@ -248,26 +246,20 @@ class Shelf:
         return next((each for each in found if each["id"] == number), None)
 
     def drop_late(self, now: float) -> None:
-        if self._child is not None and now > self._until:
-            self._end(kill=True)
+        if self._child is not None:
+            self._child.drop_late(now)
 
     def close(self) -> None:
         if self._child is not None:
-            self._end(kill=True)
+            self._child.stop()
+            self._child = None
 
-    def _spoke(self, _: float) -> None:
-        if self._child is not None and self._child.collect():
-            self._end(kill=False)
-
-    def _end(self, *, kill: bool) -> None:
-        child, self._child = self._child, None
-        assert child is not None
-        self._selector.unregister(child.descriptor)
+    def _ended(self, said: bytearray | None, _: float, is_late: bool) -> None:
+        self._child = None
         took = time.monotonic() - self._began
-        said = child.hand_over(kill=kill)
         if said is None:
             self._failed(
-                f"it took longer than {_MOST_SECONDS:.0f} s" if kill else "the process that looked ended early"
+                f"it took longer than {_MOST_SECONDS:.0f} s" if is_late else "the process that looked ended early"
             )
             return
         self._lay_down(said)
