@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zombiescope.errors import ObservationError
+from zombiescope.errors import ObservationError, reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
@@ -103,9 +103,8 @@ def writing(folder: bytes) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         raise ObservationError(
-            f"cannot write the recording (in {shown(folder)})", why, "choose --captures elsewhere"
+            f"cannot write the recording (in {shown(folder)})", reason_of(error), "choose --captures elsewhere"
         ) from error
 
 
@@ -267,8 +266,7 @@ def keep_symbols(folder: bytes, name: bytes) -> bytes | Gap:
     try:
         content = read_kernel_file(_KALLSYMS)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Gap("frames[].name", f"the kernel's symbols cannot be read: {why}", _HINT)
+        return Gap("frames[].name", f"the kernel's symbols cannot be read: {reason_of(error)}", _HINT)
     if not re.search(rb"^0*[1-9a-f]", content, re.MULTILINE):
         return Gap("frames[].name", "the kernel hides the addresses of its symbols", _HINT)
     path = os.path.join(folder, name + SYMBOLS)

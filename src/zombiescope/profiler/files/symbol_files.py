@@ -15,6 +15,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from zombiescope.errors import reason_of
 from zombiescope.facts.gap import Gap
 from zombiescope.facts.names import shown, unshown
 from zombiescope.host.bounds import allow
@@ -77,7 +78,7 @@ class SymbolFiles:
                     continue
                 return elf, self._debug(elf)
             except OSError as error:
-                reason = reason or (error.strerror or str(error)).lower()
+                reason = reason or reason_of(error)
             except BrokenElf as error:
                 reason = reason or str(error)
         return Gap("frames[].name", reason, hint or "import where it was recorded, while the program runs")
@@ -108,7 +109,7 @@ class SymbolFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                why = (error.strerror or str(error)).lower()
+                why = reason_of(error)
                 refused = refused or Gap("frames[].name", f"{shown(place)} is not used: {why}", _MAP_HINT)
         return refused
 
@@ -212,8 +213,9 @@ def kallsyms_text(path: bytes) -> bytes | Gap:
     try:
         return read_bounded(path, _MOST_MAP_BYTES)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Gap("frames[].name", f"cannot read {os.fsdecode(path)}: {why}", "give a saved one with --kallsyms")
+        return Gap(
+            "frames[].name", f"cannot read {os.fsdecode(path)}: {reason_of(error)}", "give a saved one with --kallsyms"
+        )
 
 
 def map_file(path: bytes, *, may_change: bool = False) -> memoryview:
