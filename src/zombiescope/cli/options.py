@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,32 +36,24 @@ root_option = click.option(
 )
 
 
-def with_options(command: Decorated, options: Sequence[Decorated]) -> Decorated:
-    """In the order in which the help shows them."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+def together(*options: Decorated) -> Decorated:
+    """Several options as one, in the order in which the help shows them."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def asking_options(command: Decorated) -> Decorated:
-    """Who may be asked about pods besides: nobody, unless it is switched on."""
-    return with_options(
-        command,
-        (
-            click.option(
-                "--cri-socket",
-                metavar="PATH",
-                help="Ask the container runtime why containers ended, at its socket, such as "
-                "/run/containerd/containerd.sock.",
-            ),
-            click.option(
-                "--kube-api",
-                is_flag=True,
-                help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
-            ),
-        ),
-    )
-
+asking_options = together(
+    click.option(
+        "--cri-socket",
+        metavar="PATH",
+        help="Ask the container runtime why containers ended, at its socket, such as /run/containerd/containerd.sock.",
+    ),
+    click.option(
+        "--kube-api",
+        is_flag=True,
+        help="Ask the cluster's API server who owns the pods and why containers ended. Off unless given.",
+    ),
+)
+"""Who may be asked about pods besides: nobody, unless it is switched on."""
 
 manifests_option = click.option(
     "--manifests",
@@ -121,25 +114,16 @@ WATCHING = "watching services and zombies"
 THEN = "looking at each zombie, choosing steps"
 
 
-def scope_options(command: Decorated) -> Decorated:
-    """Which zombies a plan is about."""
-    return with_options(
-        command,
-        (
-            click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'."),
-            click.option(
-                "--below",
-                metavar="PATH",
-                help="Only zombies whose nearest live parent is this cgroup or lies below it.",
-            ),
-            click.option(
-                "--zombie",
-                type=click.IntRange(min=0),
-                metavar="ID",
-                help="Only this one, by its id in autopsy or on the page.",
-            ),
-        ),
-    )
+scope_options = together(
+    click.option("--maker", metavar="GLOB", help="Only zombies of makers that match, such as 'unit:ecs*'."),
+    click.option(
+        "--below", metavar="PATH", help="Only zombies whose nearest live parent is this cgroup or lies below it."
+    ),
+    click.option(
+        "--zombie", type=click.IntRange(min=0), metavar="ID", help="Only this one, by its id in autopsy or on the page."
+    ),
+)
+"""Which zombies a plan is about."""
 
 
 def scope_of(maker: str | None, below: str | None, zombie: int | None = None) -> Scope:

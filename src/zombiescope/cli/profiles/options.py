@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zombiescope.cli.options import Decorated, with_options
+from zombiescope.cli.options import together
 from zombiescope.errors import ObservationError, UsageError, reason_of
 from zombiescope.facts.names import shown
 from zombiescope.host.own_folder import write_answer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 import os
 
-from zombiescope.cli.answer import Next
+from zombiescope.cli.answer import Next, TextAnswer
 
 _RANGE = re.compile(r"(?P<name>.*?)@(?P<begin>[0-9.]*)\.\.(?P<end>[0-9.]*)")
 
@@ -54,13 +54,13 @@ least_option = click.option(
 )
 
 
-def filter_options(command: Decorated) -> Decorated:
-    threads = (
-        click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
-        click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
-        click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
-    )
-    return with_options(command, (core_option, *threads, *others_options))
+filter_options = together(
+    core_option,
+    click.option("--comm", "comms", multiple=True, metavar="GLOB", help="Only threads of this name."),
+    click.option("--pid", "pids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this process."),
+    click.option("--tid", "tids", type=click.IntRange(0, 2**32 - 1), multiple=True, help="Only this thread."),
+    *others_options,
+)
 
 
 def side_of(given: dict[str, Any]) -> str:
@@ -70,10 +70,10 @@ def side_of(given: dict[str, Any]) -> str:
     return "kernel" if given["in_kernel"] else "user" if given["in_user"] else "both"
 
 
-def range_options(command: Decorated) -> Decorated:
-    begin = click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range.")
-    end = click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range.")
-    return begin(end(command))
+range_options = together(
+    click.option("--from", "begin", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin of the range."),
+    click.option("--to", "end", type=click.FloatRange(min=0), metavar="SECONDS", help="End of the range."),
+)
 
 
 def range_flags(begin: float | None, end: float | None) -> str:
@@ -113,6 +113,12 @@ def named_range(text: str) -> tuple[str, float | None, float | None]:
             f"cannot read the range of {text!r}", "its ends are no numbers", "such as latest@10..14.5"
         ) from error
     return match["name"] or LATEST, begin, end
+
+
+def wrote(path: bytes, pieces: Iterable[bytes], last: Next) -> TextAnswer:
+    """Of a file that was asked for. Where standard output is that file, nothing else is printed."""
+    lines = write_pieces(path, pieces)
+    return TextAnswer([*lines, last] if lines else [])
 
 
 def write_pieces(path: bytes, pieces: Iterable[bytes]) -> list[str]:
