@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -77,6 +77,28 @@ def listen_option(port: int) -> Callable[[Decorated], Decorated]:
 def examples(*lines: str) -> str:
     """The end of a help: what to type."""
     return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines)
+
+
+class Late(click.Group):
+    """Each command is loaded when it is asked for, and listed without being loaded: `about` says what it does."""
+
+    about: ClassVar[dict[str, str]]
+
+    def load(self, name: str) -> click.Command:
+        raise NotImplementedError
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.about)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        return self.load(cmd_name) if cmd_name in self.about else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.about.items()))
 
 
 class Listed(click.Group):

@@ -15,13 +15,12 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
 
 from zombiescope import __version__
 from zombiescope.analysis.day import Day
 from zombiescope.facts.gap import Gap
 from zombiescope.presenters.doctor_report import Report, render_doctor_markdown, render_follows, render_timeline
-from zombiescope.presenters.document import render_page_host
+from zombiescope.presenters.document import Json, render_page_host
 from zombiescope.presenters.now_json import Now, render_now
 
 STATIC = files("zombiescope.web").joinpath("static")
@@ -146,7 +145,6 @@ def _renamed(names: str, by: str) -> str:
     return ", ".join(part.strip().replace(" as ", by) for part in names.split(",") if part.strip())
 
 
-Json = dict[str, Any]
 _API = "/api/v1/"
 _NO_DAY = Gap("numbers[].day", "no history of this host is kept", "zombiescope agent")
 

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, Protocol
 
 from zombiescope.errors import ObservationError, ZombiescopeError, reason_of
 from zombiescope.host.children import Tended
+from zombiescope.presenters.document import Json
 from zombiescope.web.guards import guards_for, open_listening, remove_path
 from zombiescope.web.http import Request, Response, etag_of, load_h11, packed
 from zombiescope.web.server import Apart, Server, apart
 
-Json = dict[str, Any]
 VIEWS = ("now", "zombies", "time", "cores", "profiles", "services", "remedies")
 HEAVY = ("zombies", "tree", "services", "remedies", "window")
 _API = "/api/v1/"

@@ -19,8 +19,8 @@ from zombiescope.facts.names import counted, shown
 from zombiescope.pipeline.opening import open_host
 from zombiescope.profiler.files.beside import add_reasons, ask_to_keep, read_notes
 from zombiescope.profiler.files.ring import Held, cover, held
-from zombiescope.profiler.files.rolling import RawFiles, raw_files
-from zombiescope.profiler.stacks.about import Reason
+from zombiescope.profiler.files.rolling import raw_files
+from zombiescope.profiler.stacks.about import RawFiles, Reason
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

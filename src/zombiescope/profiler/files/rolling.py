@@ -23,6 +23,7 @@ from zombiescope.facts.names import shown
 from zombiescope.host.whole_file import write_whole
 from zombiescope.profiler.files.sources import AUTO, GROWING, Source, claimed, drop, open_source
 from zombiescope.profiler.files.stream_head import read_kernel_file
+from zombiescope.profiler.stacks.about import RawFiles
 
 MOST_SEGMENT_BYTES = 512 << 20
 _LAST_WORDS_SECONDS = 10.0
@@ -163,16 +164,6 @@ class RawSegment(NamedTuple):
     size_bytes: int
     written_at: float
     who: str
-
-
-class RawFiles(NamedTuple):
-    """What a folder has of raw segments."""
-
-    segments: int
-    size_bytes: int
-    latest: bytes
-    symbols: bytes | None
-    """The names of the kernel's functions that were kept when the latest was recorded."""
 
 
 def raw_files(folder: bytes) -> RawFiles | None:

@@ -148,3 +148,13 @@ class Coverage(NamedTuple):
     holes: tuple[Hole, ...]
     jumps: tuple[tuple[float, float], ...]
     """When a clock was set, and by how many seconds."""
+
+
+class RawFiles(NamedTuple):
+    """What a folder has of raw segments, as they were sampled: nobody has read them yet."""
+
+    segments: int
+    size_bytes: int
+    latest: bytes
+    symbols: bytes | None
+    """The names of the kernel's functions that were kept when the latest was recorded."""
